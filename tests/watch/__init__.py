@@ -1,1 +1,1 @@
-"""Watching: what is recorded, what a change affects, and that nothing is missed."""
+"""Tests of the watch: its file events, its decisions, and the proof that it misses no change."""

@@ -1,4 +1,4 @@
-"""A project for tests of watch mode (others make their own), and what the proof says at its end."""
+"""The default project of the watch tests, and the summary of the proof."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from tests.watch.watched import AGENT, TOOLS, Folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("agent.py", AGENT)
-    made.write("tools.py", TOOLS)
-    made.cases(up_1="up one", up_2="up two", down="down")
-    return made
+    project = Folder(tmp_path)
+    project.write("agent.py", AGENT)
+    project.write("tools.py", TOOLS)
+    project.cases(up_1="up one", up_2="up two", down="down")
+    return project
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what the parts of the proof found together, in whatever processes they ran."""
+    """Sum up the results of the proof over all test processes."""
     tallies: dict[str, Tally] = defaultdict(Tally)
-    missed: Counter[str] = Counter()
+    miss_counts: Counter[str] = Counter()
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
-        for title, told in report.user_properties if report.when == "call" else ():
+        for title, value in report.user_properties if report.when == "call" else ():
             if title == "proof":
-                name, numbers, misses = told
+                name, counts, miss_count = value
                 for each in (name, "in all"):
-                    tallies[each].add(Tally(**numbers))
-                    missed[each] += misses
+                    tallies[each].add(Tally(**counts))
+                    miss_counts[each] += miss_count
     if tallies:
         terminalreporter.section("proof of watching")
     for name in sorted(tallies, key="in all".__eq__):
-        terminalreporter.line(f"{name:22} {tallies[name]}, {missed[name]} missed")
+        terminalreporter.line(f"{name:22} {tallies[name]}, {miss_counts[name]} missed")

@@ -12,11 +12,11 @@ from pathlib import Path
 from workbench.watch.file_watcher import Change, Watcher
 from workbench.watch.folder_scanner import Folders
 
-PATIENCE = 120.0  # seconds; only ever used up where something is broken
+PATIENCE = 120.0  # seconds; reached only if something is broken
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for what sends no signal."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
@@ -24,72 +24,73 @@ async def wait_until(condition: Callable[[], object]) -> None:
 
 
 class Eyes:
-    """The recorded changes of a watcher."""
+    """Records the changes that a watcher reports."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.changes: list[Change] = []
         self.paths: set[Path] = set()
-        self._told = asyncio.Event()
+        self._new_change = asyncio.Event()
 
     @property
-    def everything(self) -> bool:
+    def has_full_change(self) -> bool:
         return any(change.everything for change in self.changes)
 
     def forget(self) -> None:
         self.changes.clear()
         self.paths.clear()
 
-    async def until(self, condition: Callable[[], bool], what: str = "") -> None:
+    async def wait_until(self, condition: Callable[[], bool], description: str = "") -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            self._told.clear()
-            left = deadline - time.monotonic()
-            assert left > 0, f"not within {PATIENCE:g} s: {what}; told: {sorted(map(str, self.paths))[:20]}"
+            self._new_change.clear()
+            remaining = deadline - time.monotonic()
+            assert remaining > 0, f"not within {PATIENCE:g} s: {description}; told: {sorted(map(str, self.paths))[:20]}"
             try:
-                await asyncio.wait_for(self._told.wait(), min(left, 0.1))
+                await asyncio.wait_for(self._new_change.wait(), min(remaining, 0.1))
             except TimeoutError:
                 continue
 
     async def see(self, *paths: Path) -> None:
-        """Wait until each of these paths was reported, or a change of everything."""
+        """Wait until each of these paths, or a change of everything, was reported."""
         await self.see_all(paths)
 
     async def see_all(self, paths: Iterable[Path]) -> None:
-        wanted = set(paths)
-        await self.until(lambda: self.everything or wanted <= self.paths, f"{len(wanted)} paths")
+        expected = set(paths)
+        await self.wait_until(lambda: self.has_full_change or expected <= self.paths, f"{len(expected)} paths")
 
     async def settle(self) -> None:
-        """Wait until all that has happened so far was told, and forget it.
+        """Wait until all earlier changes are reported, then forget them.
 
-        What is done here is told after what was done before; twice, as looking may come between the events of one save.
+        Changes are reported in order, so the change of a signal file comes last. The second signal covers a scan
+        between the events of one save.
         """
         root = self.watcher._folders.root
         for number in range(2):
             signal = root / f"settled-{number}.txt"
             signal.write_text(str(time.monotonic_ns()))
-            await self.until(lambda signal=signal: signal in self.paths, "a signal")
+            await self.wait_until(lambda signal=signal: signal in self.paths, "a signal")
             self.forget()
 
-    async def read(self) -> None:
+    async def record_changes(self) -> None:
         async for change in self.watcher.changes():
             self.changes.append(change)
             self.paths |= change.paths
-            self._told.set()
+            self._new_change.set()
 
 
 @asynccontextmanager
-async def watching(folders: Folders | Path, *, scan: bool = False) -> AsyncIterator[Eyes]:
+async def watch_folders(folders: Folders | Path, *, scan: bool = False) -> AsyncIterator[Eyes]:
     """Watch until the end of the block."""
     folders = Folders(folders) if isinstance(folders, Path) else folders
     async with Watcher(folders, scan=scan) as watcher:
         eyes = Eyes(watcher)
-        reading = asyncio.create_task(eyes.read())
+        record_task = asyncio.create_task(eyes.record_changes())
         try:
             yield eyes
         finally:
             await watcher.stop()
-            await reading
+            await record_task
 
 
 def save_in_place(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The ways to watch that the proof holds against the truth: the decisions alone, a watch, and `run --affected`."""
+"""The strategies that the proof checks: the decisions alone, a live watch, and `run --affected`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.watch.generated.harness import Claims
-from tests.watch.generated.outcomes import Outcome, outcome_of
+from tests.watch.generated.outcomes import Outcome, make_outcome
 from tests.watch.generated.packages import CRITERIA, EVAL_SET
-from tests.watch.watched import Watched, watching
+from tests.watch.watched import WatchListener, watch_project
 from workbench.cli.run_commands import open_workspace, select_cases
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -34,14 +34,14 @@ from workbench.watch.watch_events import AllKnown, ChangeSeen, DecisionsMade, Ve
 
 _TO_RUN = frozenset({Action.RUN, Action.WAIT, Action.LEAVE})
 _OPTIONS = RunOptions(adk_results=False, retries=0)
-_NOTICED = 3.0  # seconds in which a watch says that something was saved
-_QUIET = 0.2
-_QUIET_FOR_SURE = 2.5
-_PATIENCE = 120.0
+_NOTICE_SECONDS = 3.0  # a watch reports a save within this time
+_QUIET_SECONDS = 0.2
+_LONG_QUIET_SECONDS = 2.5
+_PATIENCE_SECONDS = 120.0
 
 
-class Affected:
-    """Runs what the selection says, without a watcher: the same decisions and runs, no waiting for events."""
+class DecisionsOnly:
+    """Makes the decisions of a watch and runs them, but waits for no file events."""
 
     def __init__(self) -> None:
         self._workspace: Workspace | None = None
@@ -53,7 +53,7 @@ class Affected:
         self._workspace = Workspace.open(project)
         verdicts = self._workspace.verdicts
         self._selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
-        _results(self._workspace, self._plan(self._workspace))
+        _run_plan(self._workspace, self._plan(self._workspace))
 
     async def after_edit(self, project: Path) -> Claims:
         """See Strategy."""
@@ -66,7 +66,7 @@ class Affected:
         self.decisions = [self._selector.decide(job, planned) for job, planned in plan.jobs]
         with workspace.history() as history:
             part = plan_decisions(plan, self.decisions, runs=_TO_RUN, history=history, with_stored=True)
-        return _claims(self.decisions, _results(workspace, part), project)
+        return _make_claims(self.decisions, _run_plan(workspace, part), project)
 
     async def close(self) -> None:
         """See Strategy."""
@@ -79,7 +79,7 @@ class Affected:
 
 
 class RunAffected:
-    """What `workbench run --affected` does, each time with all of it made anew."""
+    """Runs `workbench run --affected` after each edit, with a new workspace each time."""
 
     async def first_run(self, project: Path) -> None:
         """See Strategy."""
@@ -94,18 +94,18 @@ class RunAffected:
 
     def _run(self, project: Path) -> Claims:
         with contextlib.chdir(project):
-            workspace, named = open_workspace((), target=None)
+            workspace, project_selection = open_workspace((), target=None)
             with workspace:
-                plan = workspace.plan(select_cases(workspace, named, cases=()), _OPTIONS)
-                decisions = decide_plan(workspace, plan)  # to say why; what is run is decided on once more
-                return _claims(decisions, _results(workspace, select_affected(workspace, plan)), project)
+                plan = workspace.plan(select_cases(workspace, project_selection, cases=()), _OPTIONS)
+                decisions = decide_plan(workspace, plan)  # for the reasons; `select_affected` decides again
+                return _make_claims(decisions, _run_plan(workspace, select_affected(workspace, plan)), project)
 
 
-class Live:
-    """A watch with the real watcher, as the command and the screen begin it, that hears of edits from the system.
+class LiveWatch:
+    """A watch with the real watcher, as the command and the screen start it. File events report the edits.
 
-    With a `pause` (seconds) nobody edits right after runs of cases that any change concerns: where cases share
-    processes such a change may be the work of one of them, and after some of these the watch waits for another.
+    `pause`: seconds without an edit after runs of cases with opaque dependencies. Such cases run after any change. If
+    cases share processes, a change right after a run may be their own work, and after a few of these the watch waits.
     """
 
     def __init__(self, *, pause: float = 0.0) -> None:
@@ -113,35 +113,35 @@ class Live:
         self._watch = contextlib.AsyncExitStack()
         self._results: dict[str, CaseResult] = {}
         self._decisions: dict[str, Decision] = {}
-        self._unfollowed: set[str] = set()
+        self._opaque_cases: set[str] = set()
 
     async def first_run(self, project: Path) -> None:
         """See Strategy."""
         self._results.clear()
-        self._watched = await self._watch.enter_async_context(watching(project, retries=0))
-        await self._until_quiet(self._watched, project, has_begun=True)
+        self._listener = await self._watch.enter_async_context(watch_project(project, retries=0))
+        await self._until_quiet(self._listener, project, has_begun=True)
 
     async def after_edit(self, project: Path) -> Claims:
         """See Strategy."""
-        ran: set[str] = set()
-        rescored: set[str] = set()
+        reruns: set[str] = set()
+        rescorings: set[str] = set()
 
-        async def claims(*, is_sure: bool) -> Claims:
-            for eval_id, action in await self._until_quiet(self._watched, project, has_begun=False, is_sure=is_sure):
-                (rescored if action is Action.JUDGE else ran).add(eval_id)
+        async def claims(*, is_final: bool) -> Claims:
+            for eval_id, action in await self._until_quiet(self._listener, project, has_begun=False, is_final=is_final):
+                (rescorings if action is Action.JUDGE else reruns).add(eval_id)
             known = {eval_id: self._results[eval_id] for eval_id in self._decisions if eval_id in self._results}
             return Claims(
-                ran=frozenset(ran),
-                rescored=frozenset(rescored - ran),
-                outcomes=_outcomes(known.items(), project),
-                waiting=frozenset(i for i, each in self._decisions.items() if each.action is Action.WAIT),
-                unfollowed=frozenset(ran & self._unfollowed),
-                later=None if is_sure else lambda: claims(is_sure=True),
+                reruns=frozenset(reruns),
+                rescorings=frozenset(rescorings - reruns),
+                outcomes=_make_outcomes(known.items(), project),
+                waiting_cases=frozenset(i for i, each in self._decisions.items() if each.action is Action.WAIT),
+                opaque_reruns=frozenset(reruns & self._opaque_cases),
+                claim_later=None if is_final else lambda: claims(is_final=True),
             )
 
-        self._unfollowed.clear()
-        found = await claims(is_sure=False)
-        if found.unfollowed:
+        self._opaque_cases.clear()
+        found = await claims(is_final=False)
+        if found.opaque_reruns:
             await asyncio.sleep(self._pause)
         return found
 
@@ -150,76 +150,76 @@ class Live:
         await self._watch.aclose()
 
     async def _until_quiet(
-        self, watched: Watched, project: Path, *, has_begun: bool, is_sure: bool = False
+        self, listener: WatchListener, project: Path, *, has_begun: bool, is_final: bool = False
     ) -> list[tuple[str, Action]]:
-        """Take up what is told until there is nothing more to do; the cases that got new verdicts, and why.
+        """Process events until the watch is idle. Return the cases with new verdicts, and the action of each.
 
-        That something was saved is waited for, unless it `has_begun`, but not for ever.
+        Unless the round `has_begun`, wait a limited time for the save to be noticed.
         """
         found: list[tuple[str, Action]] = []
-        began = heard = time.monotonic()
+        began_at = last_event_at = time.monotonic()
         is_known = not has_begun
-        while time.monotonic() - began < _PATIENCE:
-            told, watched.events[:] = list(watched.events), []
-            for event in told:
+        while time.monotonic() - began_at < _PATIENCE_SECONDS:
+            events, listener.events[:] = list(listener.events), []
+            for event in events:
                 has_begun |= isinstance(event, ChangeSeen)
                 is_known = isinstance(event, AllKnown)
-                found += self._take(event, project)
+                found += self._record(event, project)
             now = time.monotonic()
-            if told:
-                heard = now
-            quiet = _QUIET_FOR_SURE if is_sure else _QUIET if has_begun else _NOTICED
-            if is_known and now - heard > quiet:
+            if events:
+                last_event_at = now
+            quiet = _LONG_QUIET_SECONDS if is_final else _QUIET_SECONDS if has_begun else _NOTICE_SECONDS
+            if is_known and now - last_event_at > quiet:
                 return found
             await asyncio.sleep(0.02)
-        raise AssertionError(f"the watch has not come to rest in {_PATIENCE:g} s")
+        raise AssertionError(f"the watch has not come to rest in {_PATIENCE_SECONDS:g} s")
 
-    def _take(self, event: WatchEvent, project: Path) -> Iterable[tuple[str, Action]]:
+    def _record(self, event: WatchEvent, project: Path) -> Iterable[tuple[str, Action]]:
         if isinstance(event, DecisionsMade):
             self._decisions = {each.job.case.eval_id: each for each in event.decisions}
-            self._unfollowed |= _unfollowed(event.decisions)
+            self._opaque_cases |= _find_opaque_cases(event.decisions)
         elif isinstance(event, VerdictsReused):
             with History.open(project) as history:
                 self._results.update((job.case.eval_id, each) for job, each in read_results(history, event.verdicts))
         elif isinstance(event, VerdictKnown):
             eval_id = event.result.case.eval_id
             self._results[eval_id] = event.result
-            decided = self._decisions.get(eval_id)
-            return [(eval_id, Action.RUN if decided is None else decided.action)]
+            decision = self._decisions.get(eval_id)
+            return [(eval_id, Action.RUN if decision is None else decision.action)]
         return ()
 
 
-def _results(workspace: Workspace, plan: Plan) -> list[CaseResult]:
+def _run_plan(workspace: Workspace, plan: Plan) -> list[CaseResult]:
     run = workspace.start(plan)
     for _ in run.iter_events():
         pass
     return run.results()
 
 
-def _claims(decisions: Iterable[Decision], results: Iterable[CaseResult], project: Path) -> Claims:
-    """What was claimed after these decisions, which were carried out."""
+def _make_claims(decisions: Iterable[Decision], results: Iterable[CaseResult], project: Path) -> Claims:
+    """Return the claims after these decisions were carried out."""
     decisions = list(decisions)
-    ran = frozenset(each.job.case.eval_id for each in decisions if each.action in _TO_RUN)
+    reruns = frozenset(each.job.case.eval_id for each in decisions if each.action in _TO_RUN)
     return Claims(
-        ran=ran,
-        rescored=frozenset(each.job.case.eval_id for each in decisions if each.action is Action.JUDGE),
-        outcomes=_outcomes(((result.case.eval_id, result) for result in results), project),
-        unfollowed=ran & _unfollowed(decisions),
+        reruns=reruns,
+        rescorings=frozenset(each.job.case.eval_id for each in decisions if each.action is Action.JUDGE),
+        outcomes=_make_outcomes(((result.case.eval_id, result) for result in results), project),
+        opaque_reruns=reruns & _find_opaque_cases(decisions),
     )
 
 
-def _unfollowed(decisions: Iterable[Decision]) -> frozenset[str]:
-    """Cases that run after any change: what they use is not known, or they had no answer the last time."""
-    return frozenset(each.job.case.eval_id for each in decisions if _is_unfollowed(each))
+def _find_opaque_cases(decisions: Iterable[Decision]) -> frozenset[str]:
+    """Find the cases that run after any change: dependencies unknown, or no answer in the last run."""
+    return frozenset(each.job.case.eval_id for each in decisions if _is_opaque(each))
 
 
-def _is_unfollowed(decision: Decision) -> bool:
+def _is_opaque(decision: Decision) -> bool:
     return decision.action is Action.LEAVE or any(
         reason.why is Why.UNKNOWN or (reason.row is not None and reason.row.kind == DependencyKind.OPAQUE)
         for reason in decision.reasons
     )
 
 
-def _outcomes(results: Iterable[tuple[str, CaseResult]], project: Path) -> dict[str, Outcome]:
+def _make_outcomes(results: Iterable[tuple[str, CaseResult]], project: Path) -> dict[str, Outcome]:
     criteria = json.loads((project / CRITERIA).read_text())["criteria"]
-    return {eval_id: outcome_of(result, root=project, criteria=criteria) for eval_id, result in results}
+    return {eval_id: make_outcome(result, root=project, criteria=criteria) for eval_id, result in results}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.simulated_tools.conftest import Project, get_responses
-from tests.watch.watched import watching
+from tests.watch.watched import watch_project
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.watch.selector import Action, Why, decide_plan
@@ -69,14 +69,14 @@ def test_rescoring_a_simulated_run_gives_no_verdict_on_the_real_tools(project: P
 
 
 async def test_a_save_of_the_environment_file_reruns_the_cases(project: Project) -> None:
-    async with watching(project.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(project.root) as watch:
+        await watch.wait_until_quiet()
 
-        update = await watched.after(lambda: project.environment(OTHER))
+        update = await watch.apply(lambda: project.environment(OTHER))
 
         assert list(update.verdicts) == ["one"]
         assert update.change.reason == "the case or its simulated tools changed"
-        unrelated = await watched.after(lambda: project.write("notes.txt", "x"))
+        unrelated = await watch.apply(lambda: project.write("notes.txt", "x"))
         assert unrelated.verdicts == {}
     assert project.real_calls == []
     assert get_responses(project.run()) == ['{"status": "OTHER"}']

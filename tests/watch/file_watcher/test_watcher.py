@@ -1,4 +1,4 @@
-"""Nothing that changes in a project is passed over: real files, real events, and the same promises without events."""
+"""The watcher misses no change of a project, with file events and with scanning alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.test_architecture import modules_after
-from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watching
-from tests.watch.folder_scanner.test_folders import tree
+from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watch_folders
+from tests.watch.folder_scanner.test_folders import make_files
 from workbench.watch.file_watcher import SCAN_VARIABLE, Watcher
 from workbench.watch.folder_scanner import Folders
 
@@ -26,13 +26,13 @@ def scan(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return tree(tmp_path / "project", "agent.py", "tools/search.py", "prompts/system.md")
+    return make_files(tmp_path / "project", "agent.py", "tools/search.py", "prompts/system.md")
 
 
 @pytest.fixture
 async def eyes(project: Path, scan: bool) -> AsyncIterator[Eyes]:
-    async with watching(project, scan=scan) as found:
-        yield found
+    async with watch_folders(project, scan=scan) as eyes:
+        yield eyes
 
 
 @pytest.mark.parametrize("save", SAVES)
@@ -44,27 +44,27 @@ async def test_every_way_of_saving_is_reported(project: Path, eyes: Eyes, save: 
         await eyes.settle()
 
 
-async def test_a_start_that_is_cancelled_leaves_no_thread(project: Path) -> None:
+async def test_a_cancelled_start_leaves_no_thread(project: Path) -> None:
     async def watch() -> None:
         async with Watcher(Folders(project)):
             raise AssertionError("it was to be cancelled")
 
     before = set(threading.enumerate())
-    starting = asyncio.create_task(watch())
-    await asyncio.sleep(0)  # its thread runs, and what that has found cannot have been taken up
-    starting.cancel()
-    await asyncio.wait({starting})
+    start_task = asyncio.create_task(watch())
+    await asyncio.sleep(0)  # the thread runs, but its result cannot be processed yet
+    start_task.cancel()
+    await asyncio.wait({start_task})
 
-    assert starting.cancelled()
+    assert start_task.cancelled()
     assert set(threading.enumerate()) <= before
 
 
-async def test_a_save_names_the_file_and_nothing_else(project: Path, eyes: Eyes) -> None:
+async def test_a_save_reports_only_the_saved_file(project: Path, eyes: Eyes) -> None:
     save_by_renaming(project / "agent.py", "other")
 
     await eyes.see(project / "agent.py")
     assert eyes.paths == {project / "agent.py"}
-    assert not eyes.everything
+    assert not eyes.has_full_change
     assert all(change.at <= time.monotonic() for change in eyes.changes)
 
 
@@ -76,7 +76,7 @@ async def test_saves_of_equal_length_within_one_second_are_all_reported(project:
         eyes.forget()
 
 
-async def test_a_time_of_change_in_the_past_or_future_hides_nothing(project: Path, eyes: Eyes) -> None:
+async def test_modification_times_in_the_past_or_future_hide_no_change(project: Path, eyes: Eyes) -> None:
     path = project / "agent.py"
     for when in (4_000_000_000, 0, 1_000_000_000, 1_000_000_000):
         text = path.read_text()
@@ -106,17 +106,19 @@ async def test_a_burst_of_saves_is_reported_completely(project: Path, eyes: Eyes
 
 async def test_thousands_of_files_at_once_are_reported_completely(tmp_path: Path, scan: bool) -> None:
     count = 5_000 if scan else 20_000  # more events than the queue of inotify holds
-    project = tree(tmp_path / "project", *(f"d{number}/first.txt" for number in range(100)))
+    project = make_files(tmp_path / "project", *(f"d{number}/first.txt" for number in range(100)))
     paths = [project / f"d{number % 100}/f{number}.txt" for number in range(count)]
     for path in paths:
         path.write_text("")
-    async with watching(project, scan=scan) as eyes:
+    async with watch_folders(project, scan=scan) as eyes:
         assert eyes.watcher.status.files == count + 100
         await asyncio.to_thread(lambda: [path.write_text("other content") for path in paths])
         await eyes.see_all(paths)
 
 
-async def test_what_is_written_at_once_into_new_nested_folders_is_told(project: Path, eyes: Eyes, scan: bool) -> None:
+async def test_files_written_at_once_into_new_nested_folders_are_reported(
+    project: Path, eyes: Eyes, scan: bool
+) -> None:
     for number in range(5 if scan else 20):
         paths = [
             project / f"new{number}" / "a" / "b" / f"{name}.py" if deep else project / f"new{number}" / f"{name}.py"
@@ -128,28 +130,28 @@ async def test_what_is_written_at_once_into_new_nested_folders_is_told(project: 
             path.write_text("")
         await eyes.see_all(paths)
         eyes.forget()
-        late = project / f"new{number}" / "a" / "b" / "late.py"
-        late.write_text("")
-        await eyes.see(late)
+        late_file = project / f"new{number}" / "a" / "b" / "late.py"
+        late_file.write_text("")
+        await eyes.see(late_file)
         eyes.forget()
 
 
 async def test_folders_that_grow_during_a_scan_are_reported_completely(project: Path, eyes: Eyes) -> None:
     def grow() -> list[Path]:
-        made = []
+        paths = []
         for number in range(150):
             path = project / "grown" / "/".join(str(number * 7919 % 10**9)[:6]) / "x.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(str(number))
-            made.append(path)
-        return made
+            paths.append(path)
+        return paths
 
-    made = await asyncio.to_thread(grow)
-    await eyes.see_all(made)
+    paths = await asyncio.to_thread(grow)
+    await eyes.see_all(paths)
 
 
-async def test_a_folder_that_is_moved_is_reported_with_its_content(tmp_path: Path, project: Path, eyes: Eyes) -> None:
-    tree(project, "tools/deep/x.py")
+async def test_a_moved_folder_is_reported_with_its_content(tmp_path: Path, project: Path, eyes: Eyes) -> None:
+    make_files(project, "tools/deep/x.py")
     await eyes.see(project / "tools/deep/x.py")
     await eyes.settle()
 
@@ -169,10 +171,10 @@ async def test_a_folder_that_is_moved_is_reported_with_its_content(tmp_path: Pat
     assert not any(path.is_relative_to(tmp_path / "outside") for path in eyes.paths)
 
 
-async def test_a_folder_that_is_replaced_by_another_stays_watched(tmp_path: Path, project: Path, eyes: Eyes) -> None:
+async def test_a_replaced_folder_is_still_watched(tmp_path: Path, project: Path, eyes: Eyes) -> None:
     for number in range(3):
         shutil.rmtree(project / "tools")
-        tree(project, "tools/search.py")
+        make_files(project, "tools/search.py")
         await eyes.see(project / "tools/search.py")
         await eyes.settle()
         (project / "tools/search.py").write_text(f"after {number}")
@@ -181,7 +183,7 @@ async def test_a_folder_that_is_replaced_by_another_stays_watched(tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
-async def test_a_project_that_vanishes_and_returns_is_watched_again(
+async def test_a_project_is_watched_again_after_it_vanishes_and_returns(
     tmp_path: Path, project: Path, eyes: Eyes, how: str
 ) -> None:
     for number in range(2):
@@ -189,16 +191,18 @@ async def test_a_project_that_vanishes_and_returns_is_watched_again(
             shutil.rmtree(project)
         else:
             project.rename(tmp_path / "away")
-        await eyes.until(lambda: eyes.everything, "it vanished")
+        await eyes.wait_until(lambda: eyes.has_full_change, "it vanished")
         assert "not there" in eyes.watcher.status.reason
         assert eyes.watcher.status.files == 0
         eyes.forget()
 
         if how == "deleted":
-            tree(project, "agent.py", "tools/search.py")
+            make_files(project, "agent.py", "tools/search.py")
         else:
             (tmp_path / "away").rename(project)
-        await eyes.until(lambda: eyes.everything and not eyes.watcher.status.reason.startswith("not"), "it returned")
+        await eyes.wait_until(
+            lambda: eyes.has_full_change and not eyes.watcher.status.reason.startswith("not"), "it returned"
+        )
         await eyes.settle()
 
         (project / "tools/search.py").write_text(f"after {number}")
@@ -206,25 +210,25 @@ async def test_a_project_that_vanishes_and_returns_is_watched_again(
         eyes.forget()
 
 
-async def test_a_folder_above_that_is_moved_away_is_noticed(tmp_path: Path, scan: bool) -> None:
-    project = tree(tmp_path / "home/project", "agent.py")
-    async with watching(project, scan=scan) as eyes:
+async def test_moving_a_parent_folder_of_the_project_is_noticed(tmp_path: Path, scan: bool) -> None:
+    project = make_files(tmp_path / "home/project", "agent.py")
+    async with watch_folders(project, scan=scan) as eyes:
         (tmp_path / "home").rename(tmp_path / "other")
-        await eyes.until(lambda: eyes.everything, "it vanished")
+        await eyes.wait_until(lambda: eyes.has_full_change, "it vanished")
 
 
 async def test_a_project_that_does_not_exist_yet_is_watched_from_its_first_file(tmp_path: Path, scan: bool) -> None:
     project = tmp_path / "not/yet"
-    async with watching(project, scan=scan) as eyes:
-        tree(project, "agent.py")
-        await eyes.until(lambda: eyes.everything and eyes.watcher.status.files == 1, "it appeared")
+    async with watch_folders(project, scan=scan) as eyes:
+        make_files(project, "agent.py")
+        await eyes.wait_until(lambda: eyes.has_full_change and eyes.watcher.status.files == 1, "it appeared")
         eyes.forget()
         (project / "agent.py").write_text("other")
         await eyes.see(project / "agent.py")
 
 
-async def test_folders_come_and_go_with_the_gitignore_file(project: Path, eyes: Eyes) -> None:
-    tree(project, "out/x.py", "out/deep/y.py")
+async def test_an_edited_gitignore_file_hides_and_shows_folders(project: Path, eyes: Eyes) -> None:
+    make_files(project, "out/x.py", "out/deep/y.py")
     await eyes.see(project / "out/deep/y.py")
     await eyes.settle()
 
@@ -246,22 +250,24 @@ async def test_folders_come_and_go_with_the_gitignore_file(project: Path, eyes: 
 
 async def test_excluded_files_are_not_reported(project: Path, eyes: Eyes) -> None:
     await eyes.settle()
-    tree(project, "tools/search.py~", "tools/.search.py.swp", "tools/4913", "__pycache__/agent.pyc", ".venv/lib/x.py")
-    tree(project, "node_modules/p/x.js", ".workbench/history.db", ".git/index", "tools/__pycache__/search.pyc")
+    make_files(
+        project, "tools/search.py~", "tools/.search.py.swp", "tools/4913", "__pycache__/agent.pyc", ".venv/lib/x.py"
+    )
+    make_files(project, "node_modules/p/x.js", ".workbench/history.db", ".git/index", "tools/__pycache__/search.pyc")
     (project / "agent.py").write_text("other")
 
     await eyes.see(project / "agent.py")
-    left = {path for path in eyes.paths if path not in {project, project / "agent.py"}}
-    assert not left
+    reported_paths = {path for path in eyes.paths if path not in {project, project / "agent.py"}}
+    assert not reported_paths
 
 
-async def test_links_are_reported_by_the_paths_that_lead_there(tmp_path: Path, scan: bool) -> None:
-    project = tree(tmp_path / "project", "agent.py")
-    tree(tmp_path, "shared/lib/x.py", "far/prompt.md")
+async def test_linked_files_are_reported_by_every_path_that_leads_to_them(tmp_path: Path, scan: bool) -> None:
+    project = make_files(tmp_path / "project", "agent.py")
+    make_files(tmp_path, "shared/lib/x.py", "far/prompt.md")
     (project / "shared").symlink_to(tmp_path / "shared")
     (project / "loop").symlink_to(project)
     (project / "prompt.md").symlink_to(tmp_path / "far/prompt.md")
-    async with watching(project, scan=scan) as eyes:
+    async with watch_folders(project, scan=scan) as eyes:
         (tmp_path / "shared/lib/x.py").write_text("other")
         await eyes.see(project / "shared/lib/x.py", tmp_path / "shared/lib/x.py")
         save_by_renaming(tmp_path / "far/prompt.md", "other")
@@ -271,65 +277,65 @@ async def test_links_are_reported_by_the_paths_that_lead_there(tmp_path: Path, s
 
 
 async def test_import_origins_and_other_paths_are_watched(tmp_path: Path, scan: bool) -> None:
-    project = tree(tmp_path / "project", "agent.py")
-    tree(tmp_path, "library/src/lib.py", "rules.md")
+    project = make_files(tmp_path / "project", "agent.py")
+    make_files(tmp_path, "library/src/lib.py", "rules.md")
     more = (tmp_path / "library/src", tmp_path / "rules.md")
-    async with watching(Folders(project, more), scan=scan) as eyes:
+    async with watch_folders(Folders(project, more), scan=scan) as eyes:
         for path in (tmp_path / "library/src/lib.py", tmp_path / "rules.md"):
             save_by_renaming(path, "other")
             await eyes.see(path)
-        tree(tmp_path, "library/src/new/x.py")
+        make_files(tmp_path, "library/src/new/x.py")
         await eyes.see(tmp_path / "library/src/new/x.py")
 
 
 async def test_changes_of_a_dependency_are_reported_once_it_is_added(tmp_path: Path, project: Path, eyes: Eyes) -> None:
-    tree(project, ".cache/deep/data.json", ".cache/deep/other.json", ".cache/deep/listed/a")
-    tree(tmp_path, "far/file.csv")
-    used = [project / ".cache/deep/data.json", project / ".cache/deep/listed", tmp_path / "far/file.csv"]
-    missing = tmp_path / "not/there/yet.md"
+    make_files(project, ".cache/deep/data.json", ".cache/deep/other.json", ".cache/deep/listed/a")
+    make_files(tmp_path, "far/file.csv")
+    used_paths = [project / ".cache/deep/data.json", project / ".cache/deep/listed", tmp_path / "far/file.csv"]
+    missing_path = tmp_path / "not/there/yet.md"
     await eyes.settle()
 
-    await eyes.watcher.add([*used, missing])
+    await eyes.watcher.add([*used_paths, missing_path])
     await eyes.settle()
-    save_by_renaming(used[0], "[]")
+    save_by_renaming(used_paths[0], "[]")
     save_by_renaming(project / ".cache/deep/other.json", "[]")
-    (used[1] / "b").write_text("")
-    used[2].write_text("1")
-    await eyes.see(*used)
+    (used_paths[1] / "b").write_text("")
+    used_paths[2].write_text("1")
+    await eyes.see(*used_paths)
     assert project / ".cache/deep/other.json" not in eyes.paths
-    tree(tmp_path, "not/there/yet.md")
-    await eyes.see(missing)
+    make_files(tmp_path, "not/there/yet.md")
+    await eyes.see(missing_path)
     await eyes.settle()
 
     (project / ".cache").rename(project / "x.tmp")
-    await eyes.see(used[0])
+    await eyes.see(used_paths[0])
 
-    await eyes.watcher.keep([missing])
+    await eyes.watcher.keep([missing_path])
     await eyes.settle()
-    used[2].write_text("2")
-    missing.write_text("other")
-    await eyes.see(missing)
-    assert used[2] not in eyes.paths
+    used_paths[2].write_text("2")
+    missing_path.write_text("other")
+    await eyes.see(missing_path)
+    assert used_paths[2] not in eyes.paths
 
 
-async def test_nothing_is_lost_while_it_pauses(project: Path, eyes: Eyes) -> None:
+async def test_no_change_is_lost_while_the_watcher_is_paused(project: Path, eyes: Eyes) -> None:
     eyes.watcher.pause()
     for path in ("agent.py", "tools/search.py", "new/deep/x.py"):
-        tree(project, path)
+        make_files(project, path)
         (project / path).write_text("other")
     (project / "prompts/system.md").unlink()
     (project / "new/deep/x.py").write_text("once more")
-    waiting = eyes.watcher
-    await eyes.until(lambda: waiting._pending is not None and len(waiting._pending.paths) >= 5, "changes wait")
-    assert waiting.is_paused
+    watcher = eyes.watcher
+    await eyes.wait_until(lambda: watcher._pending is not None and len(watcher._pending.paths) >= 5, "changes wait")
+    assert watcher.is_paused
     assert not eyes.changes
 
-    waiting.resume()
+    watcher.resume()
 
     await eyes.see(*(project / path for path in ("agent.py", "tools/search.py", "new/deep/x.py", "prompts/system.md")))
 
 
-async def test_a_slow_listener_gets_everything_in_one(project: Path, scan: bool) -> None:
+async def test_a_slow_listener_receives_all_changes_at_once(project: Path, scan: bool) -> None:
     async with Watcher(Folders(project), scan=scan) as watcher:
         changes = watcher.changes()
         for path in ("agent.py", "tools/search.py", "prompts/system.md"):
@@ -343,7 +349,7 @@ async def test_a_slow_listener_gets_everything_in_one(project: Path, scan: bool)
 
 
 async def test_a_save_during_the_first_scan_is_reported(project: Path, scan: bool) -> None:
-    tree(project, *(f"d{number}/x.py" for number in range(200)))
+    make_files(project, *(f"d{number}/x.py" for number in range(200)))
     async with Watcher(Folders(project), scan=scan) as watcher:
         (project / "d1/x.py").write_text("other")
         changes = watcher.changes()
@@ -353,46 +359,46 @@ async def test_a_save_during_the_first_scan_is_reported(project: Path, scan: boo
         await changes.aclose()
 
 
-async def test_stopping_is_prompt_and_leaves_nothing_behind(project: Path, scan: bool) -> None:
+async def test_a_stopped_watcher_leaves_no_threads_or_open_files(project: Path, scan: bool) -> None:
     async def watch_once() -> None:
-        async with watching(project, scan=scan) as eyes:
-            tree(project, "come/and/go.py")
+        async with watch_folders(project, scan=scan) as eyes:
+            make_files(project, "come/and/go.py")
             await eyes.see(project / "come/and/go.py")
             shutil.rmtree(project / "come")
             await eyes.see(project / "come/and/go.py")
 
-    def open_now() -> tuple[int, int]:
+    def count_open_files_and_threads() -> tuple[int, int]:
         return len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
 
     await watch_once()
-    before, threads = open_now(), threading.active_count()
+    before, threads = count_open_files_and_threads(), threading.active_count()
     for _ in range(5):
         await watch_once()
 
     assert threading.active_count() <= threads
-    await wait_until(lambda: all(now <= then for now, then in zip(open_now(), before, strict=True)))
+    await wait_until(lambda: all(now <= then for now, then in zip(count_open_files_and_threads(), before, strict=True)))
 
 
-async def test_changes_end_when_the_watcher_stops_and_the_watcher_when_they_are_closed(project: Path) -> None:
+async def test_stopping_the_watcher_ends_its_changes_and_closing_them_stops_it(project: Path) -> None:
     watcher = Watcher(Folders(project))
     changes = watcher.changes()
-    waiting = asyncio.ensure_future(anext(changes, None))
+    next_change = asyncio.ensure_future(anext(changes, None))
     await wait_until(lambda: watcher._status is not None)
     await watcher.stop()
-    assert await waiting is None
+    assert await next_change is None
 
     other = Watcher(Folders(project))
     changes = other.changes()
-    waiting = asyncio.ensure_future(anext(changes, None))
+    next_change = asyncio.ensure_future(anext(changes, None))
     await wait_until(lambda: other._status is not None)
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    next_change.cancel()
+    await asyncio.gather(next_change, return_exceptions=True)
     await changes.aclose()
     assert other._thread is not None
     assert not other._thread.is_alive()
 
 
-async def test_a_loop_that_is_gone_ends_the_thread(project: Path) -> None:
+async def test_the_thread_ends_when_its_event_loop_is_closed(project: Path) -> None:
     watcher = Watcher(Folders(project))
 
     def run_and_forget() -> None:
@@ -411,14 +417,14 @@ async def test_a_loop_that_is_gone_ends_the_thread(project: Path) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_the_environment_asks_for_scanning(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_environment_variable_selects_scanning(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SCAN_VARIABLE, "scan")
     async with Watcher(Folders(project)) as watcher:
         assert (watcher.status.mode, watcher.status.reason) == ("scanning", f"{SCAN_VARIABLE}=scan")
         assert (watcher.status.files, watcher.status.folders) == (3, 3)
 
 
-async def test_what_makes_watching_impossible_is_raised(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_to_start_the_scanner_is_raised(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher = Watcher(Folders(project))
     monkeypatch.setattr(watcher._observer._scanner, "start", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -426,7 +432,7 @@ async def test_what_makes_watching_impossible_is_raised(project: Path, monkeypat
     await watcher.stop()
 
 
-def test_a_program_that_watches_nothing_loads_nothing_for_it() -> None:
+def test_importing_the_watcher_loads_no_heavy_modules() -> None:
     assert not modules_after("import workbench.watch.file_watcher") & {
         "watchfiles",
         "anyio",

@@ -1,4 +1,4 @@
-"""Git at work, events that fail, folders that cannot be read: the watcher loses nothing and says how it watches."""
+"""The watcher in trouble: Git operations, failing events and unreadable folders. It misses no change."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.watch.eyes import PATIENCE, save_by_renaming, watching
+from tests.watch.eyes import PATIENCE, save_by_renaming, watch_folders
 from tests.watch.file_watcher.test_watcher import scan
-from tests.watch.folder_scanner.test_folders import tree
+from tests.watch.folder_scanner.test_folders import make_files
 from workbench.watch import file_watcher
 from workbench.watch.file_watcher import Watcher
 from workbench.watch.folder_scanner import Folders
@@ -24,7 +24,7 @@ __all__ = ["scan"]
 
 
 def git(folder: Path, *arguments: str) -> None:
-    names = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    names = {f"GIT_{role}_{field}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
     environment = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     command = ["git", "-c", "protocol.file.allow=always", *arguments]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment)
@@ -32,31 +32,31 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two branches in which 300 files differ, and 30 folders are only in the second."""
-    root = tree(tmp_path / "repository", *(f"d{number % 10}/f{number}.py" for number in range(300)))
+    """A repository with two branches: 300 files differ, and 30 folders exist only in the second."""
+    root = make_files(tmp_path / "repository", *(f"d{number % 10}/f{number}.py" for number in range(300)))
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "one")
     git(root, "checkout", "-qb", "other")
     for path in root.glob("d*/*.py"):
         path.write_text("other")
-    tree(root, *(f"new{number}/deep/x.py" for number in range(30)))
+    make_files(root, *(f"new{number}/deep/x.py" for number in range(30)))
     git(root, "add", "-A")
     git(root, "commit", "-qm", "two")
     git(root, "checkout", "-q", "main")
     return root
 
 
-def files_of_the_other_branch(root: Path) -> list[Path]:
+def list_changed_files(root: Path) -> list[Path]:
     changed = [root / f"d{number % 10}/f{number}.py" for number in range(300)]
     return changed + [root / f"new{number}/deep/x.py" for number in range(30)]
 
 
 async def test_a_checkout_is_reported_completely(repository: Path, scan: bool) -> None:
-    async with watching(repository, scan=scan) as eyes:
+    async with watch_folders(repository, scan=scan) as eyes:
         for branch in ("other", "main", "other"):
             await asyncio.to_thread(git, repository, "checkout", "-q", branch)
-            await eyes.see_all(files_of_the_other_branch(repository))
+            await eyes.see_all(list_changed_files(repository))
             await eyes.settle()
 
 
@@ -69,36 +69,36 @@ async def test_nothing_is_reported_while_git_changes_files(
         work_tree, lock = tmp_path / "tree", repository / ".git/worktrees/tree/index.lock"
         git(repository, "worktree", "add", "-q", str(work_tree), "other")
     if kind == "submodule":
-        outer = tree(tmp_path / "outer", "x.py")
+        outer = make_files(tmp_path / "outer", "x.py")
         git(outer, "init", "-q")
         git(outer, "submodule", "add", "-q", str(repository), "sub")
         work_tree, lock = outer / "sub", outer / ".git/modules/sub/index.lock"
     assert lock.parent.is_dir()
     root = {"folder in it": work_tree / "d1", "submodule": work_tree.parent}.get(kind, work_tree)
     path = work_tree / "d1/f1.py"
-    async with watching(root, scan=scan) as eyes:
+    async with watch_folders(root, scan=scan) as eyes:
         lock.write_text("")
-        locked = time.monotonic()
+        locked_at = time.monotonic()
         path.write_text("half-way")
         await asyncio.sleep(0.5)
-        assert not eyes.changes or time.monotonic() - locked > file_watcher._LOCKED
-        tree(work_tree, "d1/new/x.py")
+        assert not eyes.changes or time.monotonic() - locked_at > file_watcher._LOCKED
+        make_files(work_tree, "d1/new/x.py")
         lock.unlink()
 
         await eyes.see(path, work_tree / "d1/new/x.py")
         assert len(eyes.changes) == 1
 
 
-async def test_a_lock_that_was_left_behind_holds_nothing_up_for_long(
+async def test_an_abandoned_git_lock_delays_changes_only_briefly(
     repository: Path, scan: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_watcher, "_LOCKED", 0.5)
-    async with watching(repository, scan=scan) as eyes:
-        locked = time.monotonic()
+    async with watch_folders(repository, scan=scan) as eyes:
+        locked_at = time.monotonic()
         (repository / ".git/index.lock").write_text("")
         (repository / "d1/f1.py").write_text("held")
         await eyes.see(repository / "d1/f1.py")
-        assert locked + 0.5 <= time.monotonic()
+        assert locked_at + 0.5 <= time.monotonic()
 
         monkeypatch.setattr(file_watcher, "_LOCKED", 1000.0)
         for number in range(3):
@@ -107,9 +107,9 @@ async def test_a_lock_that_was_left_behind_holds_nothing_up_for_long(
             await eyes.see(repository / "d1/f1.py")
 
 
-async def test_a_branch_switch_and_a_rebase_are_reported_completely(repository: Path) -> None:
-    async with watching(repository) as eyes:
-        tree(repository, "mine.py")
+async def test_a_stash_and_a_rebase_are_reported_completely(repository: Path) -> None:
+    async with watch_folders(repository) as eyes:
+        make_files(repository, "mine.py")
         git(repository, "add", "-A")
         git(repository, "commit", "-qm", "mine")
         await eyes.see(repository / "mine.py")
@@ -121,13 +121,13 @@ async def test_a_branch_switch_and_a_rebase_are_reported_completely(repository: 
         await eyes.see(repository / "d1/f1.py")
         await eyes.settle()
         await asyncio.to_thread(git, repository, "rebase", "-q", "other")
-        await eyes.see_all(files_of_the_other_branch(repository))
+        await eyes.see_all(list_changed_files(repository))
 
 
 @pytest.fixture
 def noise(tmp_path: Path) -> Iterator[Path]:
-    """A project in which somebody writes into what is left out, without end."""
-    project = tree(tmp_path / "project", "agent.py", ".venv/lib/x.py", "node_modules/p/x.js", ".gitignore")
+    """A project with a thread that keeps writing to excluded files."""
+    project = make_files(tmp_path / "project", "agent.py", ".venv/lib/x.py", "node_modules/p/x.js", ".gitignore")
     (project / ".gitignore").write_text("*.log\n")
     stop = threading.Event()
 
@@ -146,50 +146,50 @@ def noise(tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
-async def test_busy_excluded_files_delay_nothing(noise: Path) -> None:
-    took = []
-    async with watching(noise) as eyes:
+async def test_busy_excluded_files_delay_no_report(noise: Path) -> None:
+    durations = []
+    async with watch_folders(noise) as eyes:
         for number in range(20):
             await asyncio.sleep(0.05)
             eyes.forget()
-            began = time.monotonic()
+            began_at = time.monotonic()
             save_by_renaming(noise / "agent.py", str(number))
             await eyes.see(noise / "agent.py")
-            took.append(time.monotonic() - began)
+            durations.append(time.monotonic() - began_at)
         assert eyes.paths == {noise / "agent.py"}
-    assert sorted(took)[len(took) // 2] < 0.3, "the median; about 0.035 on an idle machine"
+    assert sorted(durations)[len(durations) // 2] < 0.3, "the median; about 0.035 on an idle machine"
 
 
-async def test_where_the_limit_of_watches_is_reached_it_scans_and_says_so(
+async def test_the_watcher_scans_and_gives_the_reason_at_the_limit_of_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = tree(tmp_path / "project", "agent.py", "a/b.py")
-    real = file_watcher.Listener
+    project = make_files(tmp_path / "project", "agent.py", "a/b.py")
+    original = file_watcher.Listener
     limit = [OSError(24, "OS file watch limit reached.")]
 
     def listen(folders: dict[str, object]) -> file_watcher.Listener:
         if limit:
             raise file_watcher.EventsUnavailable(file_watcher._explain_failure(limit[0]))
-        return real(folders)
+        return original(folders)
 
     monkeypatch.setattr(file_watcher, "Listener", listen)
     monkeypatch.setattr(file_watcher, "_AGAIN", 0.5)
-    async with watching(project) as eyes:
+    async with watch_folders(project) as eyes:
         assert eyes.watcher.status.mode == "scanning"
         assert "max_user_watches" in eyes.watcher.status.reason
-        tree(project, "new/deep/x.py")
+        make_files(project, "new/deep/x.py")
         save_by_renaming(project / "agent.py", "other")
         await eyes.see(project / "new/deep/x.py", project / "agent.py")
 
         limit.clear()
-        await eyes.until(lambda: eyes.watcher.status.mode == "events", "events are tried again")
+        await eyes.wait_until(lambda: eyes.watcher.status.mode == "events", "events are tried again")
         eyes.forget()
         save_by_renaming(project / "agent.py", "more")
         await eyes.see(project / "agent.py")
 
 
-def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
-    """That of one process, in a process of its own: the system's is shared with everybody."""
+def test_a_real_limit_of_open_files_is_recognised(tmp_path: Path) -> None:
+    """Use the limit of a separate process, as the limit of the system is shared."""
     code = (
         "import resource, sys, watchfiles\n"
         "from workbench.watch.file_watcher import *\n"
@@ -199,17 +199,17 @@ def test_a_real_limit_is_recognised(tmp_path: Path) -> None:
         "    while len(taken) < 100: taken.append(Listener([sys.argv[1]]))\n"
         "except EventsUnavailable as reason: print(reason)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
-    assert "limit of watched folders is reached" in done.stdout
+    process = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert "limit of watched folders is reached" in process.stdout
 
 
 def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
-    """That of a user namespace of its own."""
-    folders = [tree(tmp_path / str(number), "a") for number in range(8)]
+    """Use the limit of a separate user namespace."""
+    folders = [make_files(tmp_path / str(number), "a") for number in range(8)]
     code = "import sys\nfrom workbench.watch.file_watcher import Listener\nListener(sys.argv[1:])"
     command = 'echo 5 > /proc/sys/user/max_inotify_watches && echo limited && exec "$@"'
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["unshare", "-Ur", "sh", "-c", command, "sh", sys.executable, "-c", code, *folders],
             capture_output=True,
             text=True,
@@ -217,42 +217,42 @@ def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
         )
     except FileNotFoundError:
         pytest.skip("needs unshare")
-    if "limited" not in done.stdout:
+    if "limited" not in process.stdout:
         pytest.skip("needs user namespaces")
-    assert "limit of watched folders is reached" in done.stderr
+    assert "limit of watched folders is reached" in process.stderr
 
 
-async def test_events_that_get_lost_are_found_by_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tree(tmp_path / "project", "agent.py", "a/b.py")
+async def test_a_scan_finds_changes_whose_events_were_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_files(tmp_path / "project", "agent.py", "a/b.py")
 
-    def hear_nothing(self: file_watcher.Listener, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
-        until = time.monotonic() + seconds
-        while not enough() and time.monotonic() < until:
+    def hear_nothing(self: file_watcher.Listener, seconds: float, has_enough: Callable[[], bool]) -> frozenset[str]:
+        deadline = time.monotonic() + seconds
+        while not has_enough() and time.monotonic() < deadline:
             time.sleep(0.01)
         return frozenset()
 
     monkeypatch.setattr(file_watcher.Listener, "wait", hear_nothing)
-    async with watching(project) as eyes:
+    async with watch_folders(project) as eyes:
         assert eyes.watcher.status.mode == "events"
         save_by_renaming(project / "a/b.py", "other")
-        tree(project, "new/x.py")
+        make_files(project, "new/x.py")
         await eyes.see(project / "a/b.py", project / "new/x.py")
 
 
-async def test_an_error_of_the_events_means_that_anything_may_have_changed(tmp_path: Path) -> None:
-    project = tree(tmp_path / "project", "agent.py", "a/b.py")
-    async with watching(project) as eyes:
+async def test_an_error_of_file_events_reports_a_change_of_everything(tmp_path: Path) -> None:
+    project = make_files(tmp_path / "project", "agent.py", "a/b.py")
+    async with watch_folders(project) as eyes:
         Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9.txt")).write_text("its name cannot be told")
-        await eyes.until(lambda: eyes.everything, "an error")
+        await eyes.wait_until(lambda: eyes.has_full_change, "an error")
         assert all(not change.paths for change in eyes.changes if change.everything)
         eyes.forget()
         save_by_renaming(project / "a/b.py", "other")
         await eyes.see(project / "a/b.py")
 
 
-async def test_events_that_fail_again_and_again_are_given_up(tmp_path: Path) -> None:
-    project = tree(tmp_path / "project", "agent.py")
-    async with watching(project) as eyes:
+async def test_repeated_event_errors_make_the_watcher_scan(tmp_path: Path) -> None:
+    project = make_files(tmp_path / "project", "agent.py")
+    async with watch_folders(project) as eyes:
         deadline = time.monotonic() + PATIENCE
         while eyes.watcher.status.mode == "events":
             assert time.monotonic() < deadline
@@ -264,24 +264,24 @@ async def test_events_that_fail_again_and_again_are_given_up(tmp_path: Path) -> 
         await eyes.see(project / "agent.py")
 
 
-async def test_a_folder_whose_name_is_no_text_is_scanned(tmp_path: Path) -> None:
-    project = tree(tmp_path / "project", "agent.py")
-    odd = Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9"))
-    tree(odd, "x.py")
-    async with watching(project) as eyes:
+async def test_a_folder_whose_name_is_not_unicode_is_scanned(tmp_path: Path) -> None:
+    project = make_files(tmp_path / "project", "agent.py")
+    odd_folder = Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9"))
+    make_files(odd_folder, "x.py")
+    async with watch_folders(project) as eyes:
         assert eyes.watcher.status.mode == "scanning"
         assert "Unicode" in eyes.watcher.status.reason
-        save_by_renaming(odd / "x.py", "other")
+        save_by_renaming(odd_folder / "x.py", "other")
         save_by_renaming(project / "agent.py", "other")
-        await eyes.see(odd / "x.py", project / "agent.py")
+        await eyes.see(odd_folder / "x.py", project / "agent.py")
 
 
 @pytest.mark.needs_permissions
-async def test_a_folder_that_cannot_be_read_is_watched_once_it_can(tmp_path: Path, scan: bool) -> None:
-    project = tree(tmp_path / "project", "agent.py", "secret/x.py")
+async def test_an_unreadable_folder_is_watched_once_it_is_readable(tmp_path: Path, scan: bool) -> None:
+    project = make_files(tmp_path / "project", "agent.py", "secret/x.py")
     (project / "secret").chmod(0)
     try:
-        async with watching(project, scan=scan) as eyes:
+        async with watch_folders(project, scan=scan) as eyes:
             save_by_renaming(project / "agent.py", "other")
             await eyes.see(project / "agent.py")
             (project / "secret").chmod(0o700)
@@ -294,7 +294,7 @@ async def test_a_folder_that_cannot_be_read_is_watched_once_it_can(tmp_path: Pat
 
 
 async def test_network_drives_are_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tree(tmp_path / "project", "agent.py")
+    project = make_files(tmp_path / "project", "agent.py")
     monkeypatch.setattr(file_watcher, "find_silent_devices", lambda: {project.stat().st_dev: "nfs4"})
     async with Watcher(Folders(project)) as watcher:
         assert watcher.status.mode == "scanning"
@@ -317,14 +317,14 @@ def test_silent_file_systems_are_found_in_the_list_of_mounts(monkeypatch: pytest
     assert found == {os.makedev(0, 52): "9p", os.makedev(0, 53): "fuse.sshfs", os.makedev(0, 54): "nfs4"}
 
 
-async def test_a_wall_clock_that_jumps_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tree(tmp_path / "project", "agent.py", "a/b.py")
-    real = time.time
-    async with watching(project) as eyes:
+async def test_a_jump_of_the_wall_clock_hides_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_files(tmp_path / "project", "agent.py", "a/b.py")
+    real_time = time.time
+    async with watch_folders(project) as eyes:
         for jump in (-86_400, 86_400, 0):
-            monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+            monkeypatch.setattr(time, "time", lambda jump=jump: real_time() + jump)
             path = project / "a/b.py"
             path.write_text(f"jump {jump}")
-            os.utime(path, (real() + jump, real() + jump))
+            os.utime(path, (real_time() + jump, real_time() + jump))
             await eyes.see(path)
             await eyes.settle()

@@ -1,1 +1,1 @@
-"""Projects and edits made at random, and what a fresh run of everything gives: the proof of watching."""
+"""The proof of watching: random projects and edits, compared with a fresh run of all cases."""

@@ -1,4 +1,4 @@
-"""The eval set of a generated package: prompts that use different parts of it, and expectations that hold or do not."""
+"""The eval set of a generated package: prompts that use its parts, and expectations, some of them wrong."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ EvalSet = dict[str, Any]
 def make_cases(
     rng: random.Random, aliases: Mapping[str, str], places: Mapping[str, str], count: tuple[int, int]
 ) -> EvalSet:
-    """An eval set that expects nothing yet. Every tool is used before any is used again."""
-    tools = _endless(rng, sorted(aliases))
+    """Make an eval set without expectations. It uses every tool once before it uses any again."""
+    tools = _cycle_shuffled(rng, sorted(aliases))
     modules = sorted(set(places.values()))
     cases = [_make_case(rng, f"case_{number}", tools, modules) for number in range(rng.randint(*count))]
     return {"eval_set_id": "set", "name": "set", "eval_cases": cases}
 
 
-def _endless(rng: random.Random, names: list[str]) -> Iterator[str]:
+def _cycle_shuffled(rng: random.Random, names: list[str]) -> Iterator[str]:
     while True:
         rng.shuffle(names)
         yield from names
 
 
 def _make_case(rng: random.Random, eval_id: str, tools: Iterator[str], modules: Sequence[str]) -> dict[str, Any]:
-    """One case of one or two turns, each of one to three steps."""
+    """Make a case of one or two turns, each of one to three steps."""
     state = {rng.choice(("city", "level")): rng.randint(1, 99)} if rng.random() < 0.3 else {}
-    turns = [_prompt(rng, tools, modules) for _ in range(2 if rng.random() < 0.15 else 1)]
+    turns = [_make_prompt(rng, tools, modules) for _ in range(2 if rng.random() < 0.15 else 1)]
     return {
         "eval_id": eval_id,
         "conversation": [make_turn(prompt, number) for number, prompt in enumerate(turns)],
@@ -42,7 +42,7 @@ def _make_case(rng: random.Random, eval_id: str, tools: Iterator[str], modules: 
 
 
 def make_turn(prompt: str, number: int) -> dict[str, Any]:
-    """A turn that expects nothing yet."""
+    """Make a turn without expectations."""
     return {
         "invocation_id": f"turn-{number}",
         "user_content": {"role": "user", "parts": [{"text": prompt}]},
@@ -51,12 +51,12 @@ def make_turn(prompt: str, number: int) -> dict[str, Any]:
     }
 
 
-def _prompt(rng: random.Random, tools: Iterator[str], modules: Sequence[str]) -> str:
-    steps = [_step(rng, tools, modules) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
+def _make_prompt(rng: random.Random, tools: Iterator[str], modules: Sequence[str]) -> str:
+    steps = [_make_step(rng, tools, modules) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
     return ("carefully: " if rng.random() < 0.6 else "") + "; ".join(steps)
 
 
-def _step(rng: random.Random, tools: Iterator[str], modules: Sequence[str]) -> str:
+def _make_step(rng: random.Random, tools: Iterator[str], modules: Sequence[str]) -> str:
     way = rng.random()
     if way < 0.08:
         return f"declare {rng.choice(modules)}"
@@ -67,7 +67,7 @@ def _step(rng: random.Random, tools: Iterator[str], modules: Sequence[str]) -> s
 
 
 def expect(path: Path, outcomes: Mapping[str, Outcome], rng: random.Random) -> None:
-    """Have the cases of a file expect what happened: most all of it, some something else."""
+    """Make most cases of a file expect these outcomes, and some of them something else."""
     data = json.loads(path.read_text("utf-8"))
     for case in data["eval_cases"]:
         outcome = outcomes[case["eval_id"]]

@@ -1,4 +1,4 @@
-"""Edits inside of Python files."""
+"""Edits inside Python files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class _Place:
     text: str
     node: ast.AST
 
-    def replaced(self, new: str) -> str:
-        """The text of the file with another text for the node."""
-        start, end = _span(self.text, self.node)
+    def replace_node(self, new: str) -> str:
+        """Return the text of the file with the node replaced."""
+        start, end = _find_span(self.text, self.node)
         return self.text[:start] + new + self.text[end:]
 
 
-def _span(text: str, node: ast.AST) -> tuple[int, int]:
+def _find_span(text: str, node: ast.AST) -> tuple[int, int]:
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -36,9 +36,9 @@ def _span(text: str, node: ast.AST) -> tuple[int, int]:
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
 
-def _pick(scene: Scene, find: type[Finder]) -> _Place | None:
-    """A place that a finder finds in some file; every file is as likely as any other."""
-    names = scene.sources(lambda name: not name.startswith("scratch/"))
+def _pick_place(scene: Scene, find: type[Finder]) -> _Place | None:
+    """Pick a random match of a finder. Every file is equally likely."""
+    names = scene.list_sources(lambda name: not name.startswith("scratch/"))
     scene.rng.shuffle(names)
     for name in names:
         text = scene.read(name)
@@ -49,26 +49,26 @@ def _pick(scene: Scene, find: type[Finder]) -> _Place | None:
 
 
 class Finder:
-    """Finds nodes of one sort in a file."""
+    """Finds nodes of one kind in a file."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def find(self, tree: ast.Module) -> Iterator[ast.AST]:
-        """The nodes."""
+        """Find the nodes."""
         raise NotImplementedError
 
-    def literals(self, nodes: list[ast.stmt]) -> Iterator[ast.Constant]:
-        """Numbers and texts below, but for docstrings; the agent's own keys are left alone."""
-        waiting: list[ast.AST] = list(nodes)
-        for node in waiting:
+    def find_literals(self, nodes: list[ast.stmt]) -> Iterator[ast.Constant]:
+        """Find numbers and texts below these nodes, except docstrings and the keys that the agent itself uses."""
+        queue: list[ast.AST] = list(nodes)
+        for node in queue:
             if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 continue
             if isinstance(node, ast.Constant) and not isinstance(node.value, bool):
                 texts = () if self.name in FRAME else (str,)
                 if isinstance(node.value, (int, *texts)) and node.value != "":
                     yield node
-            waiting += ast.iter_child_nodes(node)
+            queue += ast.iter_child_nodes(node)
 
 
 class _Functions(Finder):
@@ -79,22 +79,24 @@ class _Functions(Finder):
 class _BodyLiterals(Finder):
     def find(self, tree: ast.Module) -> Iterator[ast.AST]:
         for function in _Functions(self.name).find(tree):
-            yield from self.literals(function.body)
+            yield from self.find_literals(function.body)
 
 
 class _ModuleLiterals(Finder):
     def find(self, tree: ast.Module) -> Iterator[ast.AST]:
-        return self.literals([node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)])
+        return self.find_literals([node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)])
 
 
 class _ClassLiterals(Finder):
     def find(self, tree: ast.Module) -> Iterator[ast.AST]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                yield from self.literals([item for item in node.body if isinstance(item, ast.Assign | ast.AnnAssign)])
+                yield from self.find_literals(
+                    [item for item in node.body if isinstance(item, ast.Assign | ast.AnnAssign)]
+                )
 
 
-class _Documented(Finder):
+class _Docstrings(Finder):
     def find(self, tree: ast.Module) -> Iterator[ast.AST]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef | Function) and ast.get_docstring(node):
@@ -111,7 +113,7 @@ class _Defaults(_Functions):
         return (node for node in super().find(tree) if node.args.defaults and self.name not in FRAME)
 
 
-class _Counting(_Functions):
+class _FunctionsWithN(_Functions):
     """Functions with a parameter n whose body begins on a line of its own."""
 
     def find(self, tree: ast.Module) -> Iterator[Function]:
@@ -120,67 +122,67 @@ class _Counting(_Functions):
                 yield node
 
 
-def _other(scene: Scene, value: object, *, equal_length: bool = False) -> str:
-    """Another literal of the same type."""
+def _make_other_literal(scene: Scene, value: object, *, equal_length: bool = False) -> str:
+    """Make another literal of the same type."""
     if isinstance(value, int):
         low, high = (1, 9) if value < 10 else (11, 99) if value < 100 else (100, 999)
         return str(scene.rng.choice([number for number in range(low, high + 1) if number != value]))
     text = str(value)
     if equal_length or scene.rng.random() < 0.5:
         return repr(text[:-1] + ("z" if text[-1] != "z" else "y"))
-    return repr(f"{text} {scene.number()}")
+    return repr(f"{text} {scene.pick_number()}")
 
 
-def _literal(scene: Scene, find: type[Finder], style: str | None = None) -> str | None:
-    place = _pick(scene, find)
+def _edit_literal(scene: Scene, find: type[Finder], style: str | None = None) -> str | None:
+    place = _pick_place(scene, find)
     if place is None or not isinstance(place.node, ast.Constant):
         return None
-    new = _other(scene, place.node.value)
-    scene.write(place.name, place.replaced(new), style)
+    new = _make_other_literal(scene, place.node.value)
+    scene.write(place.name, place.replace_node(new), style)
     return f"{place.name}:{place.node.lineno}: {place.node.value!r} is now {new}"
 
 
 def body(scene: Scene) -> str | None:
-    """A number or text in the body of a function."""
-    return _literal(scene, _BodyLiterals)
+    """Change a number or text in the body of a function."""
+    return _edit_literal(scene, _BodyLiterals)
 
 
 def saved_atomically(scene: Scene) -> str | None:
-    """The same, by a new file that is renamed over the old one."""
-    return _literal(scene, _BodyLiterals, "atomic")
+    """Change a body, and save it by renaming a new file over the old one."""
+    return _edit_literal(scene, _BodyLiterals, "atomic")
 
 
 def saved_in_place(scene: Scene) -> str | None:
-    """The same, into the file that is there."""
-    return _literal(scene, _BodyLiterals, "in_place")
+    """Change a body, and save it into the existing file."""
+    return _edit_literal(scene, _BodyLiterals, "in_place")
 
 
 def equal_length(scene: Scene) -> str | None:
-    """As many bytes as before, saved in the same second as the file before it."""
-    place = _pick(scene, scene.rng.choice((_BodyLiterals, _ModuleLiterals)))
+    """Change a literal, but neither the size of the file nor the second of its modification time."""
+    place = _pick_place(scene, scene.rng.choice((_BodyLiterals, _ModuleLiterals)))
     if place is None or not isinstance(place.node, ast.Constant):
         return None
     old = ast.get_source_segment(place.text, place.node)
-    new = _other(scene, place.node.value, equal_length=True)
+    new = _make_other_literal(scene, place.node.value, equal_length=True)
     if old is None or len(new) != len(old):
         return None
-    scene.write_in_the_same_second(place.name, place.replaced(new))
+    scene.write_in_the_same_second(place.name, place.replace_node(new))
     return f"{place.name}:{place.node.lineno}: {old} is now {new}"
 
 
 def constant(scene: Scene) -> str | None:
-    """A constant of a module."""
-    return _literal(scene, _ModuleLiterals)
+    """Change a constant of a module."""
+    return _edit_literal(scene, _ModuleLiterals)
 
 
 def class_attribute(scene: Scene) -> str | None:
-    """An attribute of a class."""
-    return _literal(scene, _ClassLiterals)
+    """Change an attribute of a class."""
+    return _edit_literal(scene, _ClassLiterals)
 
 
 def statement(scene: Scene) -> str | None:
-    """A new line in the body of a function."""
-    place = _pick(scene, _Counting)
+    """Add a line to the body of a function."""
+    place = _pick_place(scene, _FunctionsWithN)
     if place is None or not isinstance(place.node, Function):
         return None
     first = place.node.body[1:] or place.node.body
@@ -191,17 +193,17 @@ def statement(scene: Scene) -> str | None:
 
 
 def docstring(scene: Scene) -> str | None:
-    """The docstring of a function or class."""
-    place = _pick(scene, _Documented)
+    """Change the docstring of a function or class."""
+    place = _pick_place(scene, _Docstrings)
     if place is None:
         return None
-    scene.write(place.name, place.replaced(f'"""Something else, {scene.number()}."""'))
+    scene.write(place.name, place.replace_node(f'"""Something else, {scene.pick_number()}."""'))
     return f"{place.name}: another docstring"
 
 
-def _arguments(text: str, node: Function) -> tuple[int, int]:
-    """Where the parameters of a function stand in the text."""
-    start, _ = _span(text, node)
+def _find_arguments(text: str, node: Function) -> tuple[int, int]:
+    """Find the start and the end of the parameters of a function in the text."""
+    start, _ = _find_span(text, node)
     start = text.index("(", text.index(f"def {node.name}", start)) + 1
     depth, end = 1, start
     while depth:
@@ -210,22 +212,22 @@ def _arguments(text: str, node: Function) -> tuple[int, int]:
     return start, end - 1
 
 
-def _signature(scene: Scene, change: str) -> str | None:
-    place = _pick(scene, _Defaults if change == "default" and scene.rng.random() < 0.8 else _Signatures)
+def _edit_signature(scene: Scene, change: str) -> str | None:
+    place = _pick_place(scene, _Defaults if change == "default" and scene.rng.random() < 0.8 else _Signatures)
     if place is None or not isinstance(place.node, Function):
         return None
-    start, end = _arguments(place.text, place.node)
-    given = place.node.args
+    start, end = _find_arguments(place.text, place.node)
+    arguments = place.node.args
     if change == "parameter":
-        given.kwonlyargs.append(ast.arg(f"added_{scene.number()}"))
-        given.kw_defaults.append(ast.Constant(scene.rng.randint(1, 9)))
-    elif not given.args:
+        arguments.kwonlyargs.append(ast.arg(f"added_{scene.pick_number()}"))
+        arguments.kw_defaults.append(ast.Constant(scene.rng.randint(1, 9)))
+    elif not arguments.args:
         return None
     elif change == "default":
-        given.defaults[-1:] = [ast.Constant(scene.rng.randint(1, 9))]
+        arguments.defaults[-1:] = [ast.Constant(scene.rng.randint(1, 9))]
     else:
-        given.args[-1].annotation = ast.Name(scene.rng.choice(("float", "str", "object", "bytes")))
-    new = ast.unparse(given)
+        arguments.args[-1].annotation = ast.Name(scene.rng.choice(("float", "str", "object", "bytes")))
+    new = ast.unparse(arguments)
     if new == place.text[start:end]:
         return None
     scene.write(place.name, place.text[:start] + new + place.text[end:])
@@ -233,23 +235,23 @@ def _signature(scene: Scene, change: str) -> str | None:
 
 
 def parameter(scene: Scene) -> str | None:
-    """A new parameter of a function."""
-    return _signature(scene, "parameter")
+    """Add a parameter to a function."""
+    return _edit_signature(scene, "parameter")
 
 
 def default(scene: Scene) -> str | None:
-    """The default of a parameter."""
-    return _signature(scene, "default")
+    """Change the default of a parameter."""
+    return _edit_signature(scene, "default")
 
 
 def annotation(scene: Scene) -> str | None:
-    """The annotation of a parameter."""
-    return _signature(scene, "annotation")
+    """Change the annotation of a parameter."""
+    return _edit_signature(scene, "annotation")
 
 
 def decorator(scene: Scene) -> str | None:
-    """A decorator added, or one taken away."""
-    place = _pick(scene, _Signatures)
+    """Add or remove a decorator."""
+    place = _pick_place(scene, _Signatures)
     if place is None or not isinstance(place.node, Function):
         return None
     lines = place.text.splitlines(keepends=True)
@@ -259,9 +261,11 @@ def decorator(scene: Scene) -> str | None:
         assert item.end_lineno is not None
         del lines[item.lineno - 1 : item.end_lineno]
     else:
-        plain = isinstance(node, ast.FunctionDef) and not any(isinstance(item, ast.Yield) for item in ast.walk(node))
+        is_plain = isinstance(node, ast.FunctionDef) and not any(isinstance(item, ast.Yield) for item in ast.walk(node))
         wrapper = (
-            f"lambda *given: [function(*given), {scene.number()}]" if plain and scene.rng.random() < 0.5 else "function"
+            f"lambda *given: [function(*given), {scene.pick_number()}]"
+            if is_plain and scene.rng.random() < 0.5
+            else "function"
         )
         lines.insert(node.lineno - 1, f"{' ' * node.col_offset}@(lambda function: {wrapper})\n")
     scene.write(place.name, "".join(lines))
@@ -269,62 +273,62 @@ def decorator(scene: Scene) -> str | None:
 
 
 def comment(scene: Scene) -> str | None:
-    """A comment on a line of its own, or at the end of one."""
-    return _same_tree(scene, lambda lines, index: lines.insert(index, f"# {scene.number()}\n"))
+    """Add a comment on its own line."""
+    return _edit_layout(scene, lambda lines, index: lines.insert(index, f"# {scene.pick_number()}\n"))
 
 
 def moved_lines(scene: Scene) -> str | None:
-    """Empty lines, so that everything below them moves."""
-    return _same_tree(scene, lambda lines, index: lines.insert(index, "\n" * scene.rng.randint(1, 4)))
+    """Add empty lines, which move everything below them."""
+    return _edit_layout(scene, lambda lines, index: lines.insert(index, "\n" * scene.rng.randint(1, 4)))
 
 
 def formatting(scene: Scene) -> str | None:
-    """Spaces, quotes and line ends as a formatter might have them."""
+    """Change spaces, quotes or line ends, as a formatter would."""
 
     def change(lines: list[str], index: int) -> None:
         old, new = scene.rng.choice((("\n", "  \n"), (" = ", "   =  "), (" + ", "+"), ("(n)", "( n )"), ('"', "'")))
         lines[index:] = [line.replace(old, new) for line in lines[index:]]
 
-    return _same_tree(scene, change)
+    return _edit_layout(scene, change)
 
 
-def _same_tree(scene: Scene, change: object) -> str | None:
-    """Change the lines of a file in a way that leaves its meaning as it is."""
+def _edit_layout(scene: Scene, change: object) -> str | None:
+    """Change the lines of a file without changing its syntax tree."""
     assert callable(change)
-    name = scene.rng.choice(scene.sources())
+    name = scene.rng.choice(scene.list_sources())
     text = scene.read(name)
     for _ in range(5):
         lines = text.splitlines(keepends=True)
         change(lines, scene.rng.randint(0, max(0, len(lines) - 1)))
         new = "".join(lines)
         try:
-            same = ast.dump(ast.parse(new)) == ast.dump(ast.parse(text))
+            is_same = ast.dump(ast.parse(new)) == ast.dump(ast.parse(text))
         except SyntaxError:
-            same = False
-        if same and new != text:
+            is_same = False
+        if is_same and new != text:
             scene.write(name, new)
             return name
     return None
 
 
 def syntax_error(scene: Scene) -> str | None:
-    """A file as it is while somebody types."""
-    name = scene.rng.choice(scene.sources())
+    """Break the syntax of a file, as half-typed code does."""
+    name = scene.rng.choice(scene.list_sources())
     lines = scene.read(name).splitlines(keepends=True)
     starts = [index for index, line in enumerate(lines) if re.match(r"\S", line)] or [0]
     lines.insert(scene.rng.choice(starts), scene.rng.choice(("def half(\n", "value = = 1\n", "if True\n", "    odd\n")))
     broken = "".join(lines)
     scene.write(name, broken)
-    return name if scene.tree(name) is None else f"{name} (within a text)"
+    return name if scene.parse(name) is None else f"{name} (within a text)"
 
 
 def syntax_repaired(scene: Scene) -> str | None:
-    """A broken file as it was before."""
-    broken = [name for name in scene.pythons() if scene.tree(name) is None and name in scene.good]
+    """Restore the last valid content of a broken file."""
+    broken = [name for name in scene.list_python_files() if scene.parse(name) is None and name in scene.valid_contents]
     if not broken:
         return None
     name = scene.rng.choice(broken)
-    scene.write(name, scene.good[name])
+    scene.write(name, scene.valid_contents[name])
     return name
 
 

@@ -1,4 +1,4 @@
-"""Edits made at random, of every kind that people and their tools make."""
+"""Random edits, of every kind that people and their tools make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAMAGING = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of edit. A neutral one changes no result, unless it is in a file of which more than that counts."""
+    """A kind of edit. A neutral one changes no result, except in files that agents read as text or check by time."""
 
     name: str
     make: Maker
@@ -32,7 +32,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit that was made: `neutral` where no result can have changed."""
+    """An edit that was made; `neutral` if no result can have changed."""
 
     kind: str
     description: str
@@ -44,7 +44,7 @@ class Edit:
 
 
 def undo(scene: Scene) -> str | None:
-    """One of the last few edits taken back, mostly the last one."""
+    """Revert one of the last edits, mostly the very last one."""
     if not scene.changes:
         return None
     last = len(scene.changes) - 1
@@ -55,16 +55,16 @@ def undo(scene: Scene) -> str | None:
 
 
 def mended(scene: Scene) -> str | None:
-    """What was last taken away or renamed, put back."""
-    if not scene.damage:
+    """Restore what the last damaging edit removed or renamed."""
+    if not scene.damaging_changes:
         return None
-    change = scene.damage.pop()
+    change = scene.damaging_changes.pop()
     scene.restore(change.before)
     return f"{change.kind} taken back"
 
 
 def checkout(scene: Scene) -> str | None:
-    """The last several edits taken back at once, as by a change of the branch."""
+    """Revert several of the last edits at once, as a switch of the branch does."""
     if len(scene.changes) < 3:
         return None
     count = scene.rng.randint(2, min(8, len(scene.changes)))
@@ -76,20 +76,20 @@ def checkout(scene: Scene) -> str | None:
 
 
 def several(scene: Scene) -> str | None:
-    """A few edits at the same time."""
-    simple = [kind for kind in KINDS.values() if kind.make not in _ALONE]
-    made = []
+    """Make several edits at the same time."""
+    simple = [kind for kind in KINDS.values() if kind.make not in _NOT_COMBINED]
+    descriptions = []
     for kind in scene.rng.sample(simple, scene.rng.randint(2, 6)):
         description = kind.make(scene)
         if description is not None:
-            made.append(f"{kind.name}: {description}")
-    return "; ".join(made) if made else None
+            descriptions.append(f"{kind.name}: {description}")
+    return "; ".join(descriptions) if descriptions else None
 
 
-_ALONE = (undo, mended, checkout, several, *surroundings_edits.RARE_EDITS)
+_NOT_COMBINED = (undo, mended, checkout, several, *surroundings_edits.RARE_EDITS)
 
 
-def _kinds() -> dict[str, Kind]:
+def _list_kinds() -> dict[str, Kind]:
     kinds = [
         Kind("undo", undo, weight=2),
         Kind("mended", mended),
@@ -104,42 +104,42 @@ def _kinds() -> dict[str, Kind]:
     return {kind.name: kind for kind in kinds}
 
 
-KINDS = _kinds()
+KINDS = _list_kinds()
 """All kinds by name."""
 
 
 def edit(scene: Scene, kind: str | None = None) -> Edit | None:
-    """Make one edit of that kind, or of one chosen at random; None where the project has no place for that kind."""
+    """Make one edit of this kind, or of a random one. Return None if the project has no place for the kind."""
     if kind is not None:
-        return _make(scene, KINDS[kind])
+        return _make_edit(scene, KINDS[kind])
     while True:
-        made = _make(scene, _choose(scene))
-        if made is not None:
-            return made
+        new_edit = _make_edit(scene, _choose_kind(scene))
+        if new_edit is not None:
+            return new_edit
 
 
-def _choose(scene: Scene) -> Kind:
-    broken = any(scene.tree(name) is None for name in scene.pythons())
-    if broken and scene.rng.random() < 0.4:  # people do not leave it so
+def _choose_kind(scene: Scene) -> Kind:
+    is_broken = any(scene.parse(name) is None for name in scene.list_python_files())
+    if is_broken and scene.rng.random() < 0.4:  # people repair it soon
         return KINDS["syntax_repaired"]
-    if scene.damage and scene.rng.random() < 0.3:
+    if scene.damaging_changes and scene.rng.random() < 0.3:
         return KINDS["mended"]
-    if scene.likely and scene.rng.random() < 0.3:
-        return KINDS[scene.rng.choice(scene.likely)]
+    if scene.likely_kinds and scene.rng.random() < 0.3:
+        return KINDS[scene.rng.choice(scene.likely_kinds)]
     return scene.rng.choices(list(KINDS.values()), [kind.weight for kind in KINDS.values()])[0]
 
 
-def _make(scene: Scene, kind: Kind) -> Edit | None:
-    with scene.recording(kind.name) as before:
+def _make_edit(scene: Scene, kind: Kind) -> Edit | None:
+    with scene.record_change(kind.name) as before:
         description = kind.make(scene)
     if description is None:
         return None
     if kind.name in _DAMAGING:
-        scene.damage.append(scene.changes[-1])
-    as_such = any(path.startswith((*READ_AS_TEXT, TIMED)) for path in before)
-    return Edit(kind.name, description, kind.neutral and not as_such, tuple(sorted(before)))
+        scene.damaging_changes.append(scene.changes[-1])
+    is_read_as_file = any(path.startswith((*READ_AS_TEXT, TIMED)) for path in before)
+    return Edit(kind.name, description, kind.neutral and not is_read_as_file, tuple(sorted(before)))
 
 
-def scene_of(package: Package) -> Scene:
-    """A package ready to be edited; equal packages get equal edits."""
+def make_scene(package: Package) -> Scene:
+    """Make the scene of a package. Equal packages get equal edits."""
     return Scene(package, random.Random(f"edits of {package.seed}"))

@@ -1,4 +1,4 @@
-"""Edits of data, prompts, flags, `.env` and files that nobody reads."""
+"""Edits of data, prompts, flags, `.env` and unused files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CONTENT = {
 
 
 def data_edited(scene: Scene) -> str | None:
-    """Another number or word in a data file or prompt."""
-    names = [name for name in scene.data() if re.search(r"\w", scene.read(name))]
+    """Change a number or word in a data file or prompt."""
+    names = [name for name in scene.list_data_files() if re.search(r"\w", scene.read(name))]
     if not names:
         return None
     name = scene.rng.choice(names)
@@ -28,24 +28,24 @@ def data_edited(scene: Scene) -> str | None:
     match = scene.rng.choice(list(re.finditer(r"\d+|[a-z]{3,}", text)) or [None])
     if match is None:
         return None
-    new = str(scene.number()) if match[0].isdigit() else match[0][:-1] + scene.rng.choice("xyz")
+    new = str(scene.pick_number()) if match[0].isdigit() else match[0][:-1] + scene.rng.choice("xyz")
     scene.write(name, text[: match.start()] + new + text[match.end() :])
     return f"{name}: {match[0]} is now {new}"
 
 
 def data_lengthened(scene: Scene) -> str | None:
-    """A line more in a data file: some formats bear it, some do not."""
-    names = scene.data()
+    """Append a line to a data file. Some formats allow it, some do not."""
+    names = scene.list_data_files()
     if not names:
         return None
     name = scene.rng.choice(names)
-    scene.write(name, scene.read(name) + scene.rng.choice(("\n", f"and {scene.number()}\n", "  \n")))
+    scene.write(name, scene.read(name) + scene.rng.choice(("\n", f"and {scene.pick_number()}\n", "  \n")))
     return name
 
 
 def data_deleted(scene: Scene) -> str | None:
-    """A data file taken away."""
-    names = scene.data()
+    """Delete a data file."""
+    names = scene.list_data_files()
     if not names:
         return None
     name = scene.rng.choice(names)
@@ -54,13 +54,15 @@ def data_deleted(scene: Scene) -> str | None:
 
 
 def data_renamed(scene: Scene) -> str | None:
-    """Another name for a data file, in its folder or another."""
-    names = scene.data()
+    """Rename a data file, within its folder or into another."""
+    names = scene.list_data_files()
     if not names:
         return None
     name = scene.rng.choice(names)
     path = PurePosixPath(name)
-    new = path.with_stem(f"{path.stem}_{scene.number()}") if scene.rng.random() < 0.7 else f"data/moved/{path.name}"
+    new = (
+        path.with_stem(f"{path.stem}_{scene.pick_number()}") if scene.rng.random() < 0.7 else f"data/moved/{path.name}"
+    )
     other = str(new)
     if scene.has(other):
         return None
@@ -69,39 +71,39 @@ def data_renamed(scene: Scene) -> str | None:
 
 
 def data_created(scene: Scene) -> str | None:
-    """A file that the code looks for and that was not there."""
-    missing = _missing(scene)
+    """Create a missing file that the code looks for."""
+    missing = _list_missing_files(scene)
     if not missing:
         return None
     name = scene.rng.choice(missing)
     if name.endswith("_folder"):
-        name += f"/{scene.number()}.txt"
-    scene.write(name, _CONTENT.get(PurePosixPath(name).suffix, "{0}\n").format(scene.number()))
+        name += f"/{scene.pick_number()}.txt"
+    scene.write(name, _CONTENT.get(PurePosixPath(name).suffix, "{0}\n").format(scene.pick_number()))
     return name
 
 
-def _missing(scene: Scene) -> list[str]:
-    """Paths that stand in the code and are not there; not those that agents write themselves."""
-    own = ("_state.json", "_journal.txt", ".stall")
-    wanted = [text for text in scene.constants() if _PATH.fullmatch(text) and not text.endswith(own)]
-    return [name for name in wanted if not scene.has(name) and ("." in name or name.endswith("_folder"))]
+def _list_missing_files(scene: Scene) -> list[str]:
+    """List the missing files that the code names, except those that agents write."""
+    agent_written = ("_state.json", "_journal.txt", ".stall")
+    named = [text for text in scene.list_constants() if _PATH.fullmatch(text) and not text.endswith(agent_written)]
+    return [name for name in named if not scene.has(name) and ("." in name or name.endswith("_folder"))]
 
 
 def journal_begun_anew(scene: Scene) -> str | None:
-    """A file to which agents append, written by hand. Never taken back: what they appended would come back with it."""
-    names = [text for text in scene.constants() if _JOURNAL.fullmatch(text)]
+    """Rewrite a file that agents append to. Never reverted, as that would restore what they had appended."""
+    names = [text for text in scene.list_constants() if _JOURNAL.fullmatch(text)]
     if not names:
         return None
     path = scene.root / scene.rng.choice(names)
     path.parent.mkdir(exist_ok=True)
     if path.exists():
         scene.journals.append((path, path.read_bytes()))
-    path.write_text(f"{scene.number()}\n")
+    path.write_text(f"{scene.pick_number()}\n")
     return path.name
 
 
 def journal_brought_back(scene: Scene) -> str | None:
-    """What agents had left in such a file before it was begun anew."""
+    """Restore what agents had appended before such a file was rewritten."""
     if not scene.journals:
         return None
     path, before = scene.rng.choice(scene.journals)
@@ -110,10 +112,10 @@ def journal_brought_back(scene: Scene) -> str | None:
 
 
 def probed(scene: Scene) -> str | None:
-    """A flag set or taken away."""
+    """Set or remove a flag."""
     flags = [name for name in scene.files if name.startswith("flags/")]
-    wanted = [name for name in _missing(scene) if name.startswith("flags/") and "." in name]
-    choices = sorted({*flags, *wanted})
+    named = [name for name in _list_missing_files(scene) if name.startswith("flags/") and "." in name]
+    choices = sorted({*flags, *named})
     if not choices:
         return None
     name = scene.rng.choice(choices)
@@ -125,19 +127,22 @@ def probed(scene: Scene) -> str | None:
 
 
 def listed_added(scene: Scene) -> str | None:
-    """A file or a folder more where files are listed."""
-    folders = sorted({name.rpartition("/")[0] for name in scene.data() if name.count("/") > 1})
+    """Add a file or a folder where files are listed."""
+    folders = sorted({name.rpartition("/")[0] for name in scene.list_data_files() if name.count("/") > 1})
     if not folders:
         return None
-    below = scene.rng.choice(("", "", f"new_{scene.number()}/"))
-    name = f"{scene.rng.choice(folders)}/{below}{scene.rng.choice(('first', 'added', 'zebra'))}_{scene.number()}.txt"
-    scene.write(name, f"{scene.number()}\n")
+    subfolder = scene.rng.choice(("", "", f"new_{scene.pick_number()}/"))
+    name = (
+        f"{scene.rng.choice(folders)}/{subfolder}"
+        f"{scene.rng.choice(('first', 'added', 'zebra'))}_{scene.pick_number()}.txt"
+    )
+    scene.write(name, f"{scene.pick_number()}\n")
     return name
 
 
 def listed_removed(scene: Scene) -> str | None:
-    """A file less where files are listed."""
-    names = [name for name in scene.data() if name.count("/") > 1]
+    """Remove a file where files are listed."""
+    names = [name for name in scene.list_data_files() if name.count("/") > 1]
     if not names:
         return None
     name = scene.rng.choice(names)
@@ -145,42 +150,42 @@ def listed_removed(scene: Scene) -> str | None:
     return name
 
 
-def _known_variables(scene: Scene) -> list[str]:
-    """Names of variables that stand in the code."""
-    found = {name for source in scene.sources() for name in _VARIABLE.findall(scene.read(source))}
+def _list_known_variables(scene: Scene) -> list[str]:
+    """List the variables that the code names."""
+    found = {name for source in scene.list_sources() for name in _VARIABLE.findall(scene.read(source))}
     return sorted(found - set(ENVIRONMENT))
 
 
-def _env_lines(scene: Scene) -> list[str]:
+def _read_env_lines(scene: Scene) -> list[str]:
     return scene.read(".env").splitlines(keepends=True) if ".env" in scene.files else []
 
 
 def env_value(scene: Scene) -> str | None:
-    """Another value for a variable."""
-    lines = _env_lines(scene)
+    """Change the value of a variable."""
+    lines = _read_env_lines(scene)
     places = [index for index, line in enumerate(lines) if "=" in line and line.partition("=")[0] not in ENVIRONMENT]
     if not places:
         return None
     index = scene.rng.choice(places)
     name = lines[index].partition("=")[0]
-    lines[index] = f"{name}={scene.number()}\n"
+    lines[index] = f"{name}={scene.pick_number()}\n"
     scene.write(".env", "".join(lines))
     return name
 
 
 def env_key_added(scene: Scene) -> str | None:
-    """A variable more."""
-    lines = _env_lines(scene)
+    """Add a variable."""
+    lines = _read_env_lines(scene)
     defined = {line.partition("=")[0] for line in lines}
-    names = [name for name in _known_variables(scene) if name not in defined]
-    name = scene.rng.choice(names) if names and scene.rng.random() < 0.8 else f"GENERATED_NEW_{scene.number()}"
-    scene.write(".env", "".join([*lines, f"{name}={scene.number()}\n"]))
+    names = [name for name in _list_known_variables(scene) if name not in defined]
+    name = scene.rng.choice(names) if names and scene.rng.random() < 0.8 else f"GENERATED_NEW_{scene.pick_number()}"
+    scene.write(".env", "".join([*lines, f"{name}={scene.pick_number()}\n"]))
     return name
 
 
 def env_key_removed(scene: Scene) -> str | None:
-    """A variable less."""
-    lines = _env_lines(scene)
+    """Remove a variable."""
+    lines = _read_env_lines(scene)
     places = [index for index, line in enumerate(lines) if "=" in line]
     if not places:
         return None
@@ -190,7 +195,7 @@ def env_key_removed(scene: Scene) -> str | None:
 
 
 def env_deleted(scene: Scene) -> str | None:
-    """No `.env` any more."""
+    """Delete `.env`."""
     if ".env" not in scene.files:
         return None
     scene.delete(".env")
@@ -198,49 +203,49 @@ def env_deleted(scene: Scene) -> str | None:
 
 
 def env_created(scene: Scene) -> str | None:
-    """A `.env` where there was none."""
-    names = _known_variables(scene)
+    """Create a `.env`."""
+    names = _list_known_variables(scene)
     if ".env" in scene.files or not names:
         return None
     chosen = scene.rng.sample(names, min(len(names), 2))
-    scene.write(".env", "".join(f"{name}={scene.number()}\n" for name in chosen))
+    scene.write(".env", "".join(f"{name}={scene.pick_number()}\n" for name in chosen))
     return ", ".join(chosen)
 
 
 def env_overruled(scene: Scene) -> str | None:
-    """A variable in `.env` that the environment has already: that one counts."""
-    lines = [line for line in _env_lines(scene) if line.partition("=")[0] not in ENVIRONMENT]
-    scene.write(".env", "".join([*(f"{name}={scene.number()}\n" for name in ENVIRONMENT), *lines]))
+    """Set a variable in `.env` that the environment overrides."""
+    lines = [line for line in _read_env_lines(scene) if line.partition("=")[0] not in ENVIRONMENT]
+    scene.write(".env", "".join([*(f"{name}={scene.pick_number()}\n" for name in ENVIRONMENT), *lines]))
     return ", ".join(ENVIRONMENT)
 
 
 def env_comment(scene: Scene) -> str | None:
-    """A comment in `.env`."""
+    """Add a comment to `.env`."""
     if ".env" not in scene.files:
         return None
-    scene.write(".env", f"# {scene.number()}\n{scene.read('.env')}")
+    scene.write(".env", f"# {scene.pick_number()}\n{scene.read('.env')}")
     return ".env"
 
 
 def touched(scene: Scene) -> str | None:
-    """A newer time for a file that is as it was."""
+    """Update the modification time of a file, but not its content."""
     name = scene.rng.choice(sorted(scene.files))
-    scene.keep(name)
+    scene.remember(name)
     os.utime(scene.root / name)
     return name
 
 
 def written_again(scene: Scene) -> str | None:
-    """The same bytes once more."""
+    """Write the same bytes again."""
     name = scene.rng.choice(sorted(scene.files))
     scene.write(name, (scene.root / name).read_bytes())
     return name
 
 
 def notes(scene: Scene) -> str | None:
-    """Text that nobody reads."""
-    name = scene.rng.choice(("notes.md", "README.md", "data/unused.json", f"docs/unused_{scene.number()}.json"))
-    scene.write(name, f"Read {scene.number()} times.\n")
+    """Write an unused text file."""
+    name = scene.rng.choice(("notes.md", "README.md", "data/unused.json", f"docs/unused_{scene.pick_number()}.json"))
+    scene.write(name, f"Read {scene.pick_number()} times.\n")
     return name
 
 

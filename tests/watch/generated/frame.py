@@ -1,4 +1,4 @@
-"""What every generated agent has around its tools: the agent function, a router, a registry, and a small framework."""
+"""The frame of every generated agent: the agent function, a router, a registry and a small framework."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def measure(value):
 
 
 def make_main(rng: random.Random, *, eager: Sequence[str], prompt: str | None) -> str:
-    """The module of the agent. `eager` modules are imported at its top; `prompt`: whether and when it reads its own."""
+    """Make the module of the agent. It imports the `eager` modules at its top. `prompt`: when it reads its prompt."""
     imports = ["from pack import framework, router", *(f"import {place}" for place in eager)]
     instruction = "NAME = 'agent'"
     endings = []
@@ -163,10 +163,10 @@ def make_main(rng: random.Random, *, eager: Sequence[str], prompt: str | None) -
 
 
 def make_router(rng: random.Random, places: Mapping[str, str], aliases: Mapping[str, str]) -> str:
-    """The module that finds tools, by name or by what a framework finds in their modules."""
+    """Make the module that finds tools, by name or by inspection of their modules."""
     lookup = rng.choice(("return getattr(module, name)", "return framework.functions(module)[name]"))
-    return _ROUTER.format(places=_table(places), aliases=_table(aliases), lookup=lookup)
+    return _ROUTER.format(places=_format_dict(places), aliases=_format_dict(aliases), lookup=lookup)
 
 
-def _table(items: Mapping[str, str]) -> str:
+def _format_dict(items: Mapping[str, str]) -> str:
     return "{\n" + "".join(f'    "{key}": "{value}",\n' for key, value in items.items()) + "}"

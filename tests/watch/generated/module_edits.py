@@ -16,68 +16,68 @@ _IMPORTS = (
 _HANDLERS = ("ImportError", "ModuleNotFoundError")
 
 
-def _with_functions(scene: Scene, *, count: int = 1) -> str | None:
-    names = scene.sources(lambda name: name not in FRAME)
-    found = [name for name in names if len(_functions(scene, name)) >= count]
+def _pick_module_with_functions(scene: Scene, *, count: int = 1) -> str | None:
+    names = scene.list_sources(lambda name: name not in FRAME)
+    found = [name for name in names if len(_list_functions(scene, name)) >= count]
     return scene.rng.choice(found) if found else None
 
 
-def _functions(scene: Scene, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    tree = scene.tree(name)
+def _list_functions(scene: Scene, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    tree = scene.parse(name)
     assert tree is not None
     return [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
-def _lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
-    """First line and the line after the last, decorators included, counted from 0."""
+def _find_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
+    """Return the first line and the line after the last, including decorators, counted from 0."""
     first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
     assert node.end_lineno is not None
     return first - 1, node.end_lineno
 
 
 def function_added(scene: Scene) -> str | None:
-    """A new function that nothing calls yet, or that hides an earlier one."""
-    name = scene.rng.choice(scene.sources())
-    known = [node.name for node in _functions(scene, name)] if name not in FRAME else []
-    new = scene.rng.choice(known) if known and scene.rng.random() < 0.4 else f"added_{scene.number()}"
+    """Add a function that nothing calls, or that replaces an earlier one."""
+    name = scene.rng.choice(scene.list_sources())
+    known = [node.name for node in _list_functions(scene, name)] if name not in FRAME else []
+    new = scene.rng.choice(known) if known and scene.rng.random() < 0.4 else f"added_{scene.pick_number()}"
     text = scene.read(name)
-    scene.write(name, f'{text}\n\ndef {new}(n=1):\n    """New."""\n    return n + {scene.number()}\n')
+    scene.write(name, f'{text}\n\ndef {new}(n=1):\n    """New."""\n    return n + {scene.pick_number()}\n')
     return f"{name}: {new}()"
 
 
 def function_deleted(scene: Scene) -> str | None:
-    """A function taken away."""
-    name = _with_functions(scene)
+    """Delete a function."""
+    name = _pick_module_with_functions(scene)
     if name is None:
         return None
-    node = scene.rng.choice(_functions(scene, name))
+    node = scene.rng.choice(_list_functions(scene, name))
     lines = scene.read(name).splitlines(keepends=True)
-    start, end = _lines_of(node)
+    start, end = _find_lines(node)
     del lines[start:end]
     scene.write(name, "".join(lines))
     return f"{name}: {node.name}()"
 
 
 def function_renamed(scene: Scene) -> str | None:
-    """Another name for a function, in its file or only where it is defined."""
-    name = _with_functions(scene)
+    """Rename a function, in its whole file or only in its definition."""
+    name = _pick_module_with_functions(scene)
     if name is None:
         return None
-    old = scene.rng.choice(_functions(scene, name)).name
+    old = scene.rng.choice(_list_functions(scene, name)).name
     new, text = f"{old}_now", scene.read(name)
-    whole = scene.rng.random() < 0.5
-    scene.write(name, re.sub(rf"\b{old}\b" if whole else rf"(?<=def ){old}\b", new, text))
+    is_whole_file = scene.rng.random() < 0.5
+    scene.write(name, re.sub(rf"\b{old}\b" if is_whole_file else rf"(?<=def ){old}\b", new, text))
     return f"{name}: {old}() is now {new}()"
 
 
 def functions_reordered(scene: Scene) -> str | None:
-    """Two functions in the other order."""
-    name = _with_functions(scene, count=2)
+    """Swap two functions."""
+    name = _pick_module_with_functions(scene, count=2)
     if name is None:
         return None
-    functions = _functions(scene, name)
+    functions = _list_functions(scene, name)
     index = scene.rng.randrange(len(functions) - 1)
-    (start, end), (other_start, other_end) = _lines_of(functions[index]), _lines_of(functions[index + 1])
+    (start, end), (other_start, other_end) = _find_lines(functions[index]), _find_lines(functions[index + 1])
     lines = scene.read(name).splitlines(keepends=True)
     lines[start:other_end] = [*lines[other_start:other_end], *lines[end:other_start], *lines[start:end]]
     scene.write(name, "".join(lines))
@@ -85,19 +85,19 @@ def functions_reordered(scene: Scene) -> str | None:
 
 
 def import_added(scene: Scene) -> str | None:
-    """One more import at the top of a module: what it does when it is imported happens earlier, or at all."""
-    name = scene.rng.choice(scene.sources(lambda name: not name.startswith(READ_AS_TEXT)))
-    others = [other for other in scene.sources() if other.startswith("pack/shared/") and other != name]
+    """Import another module of the project at the top of a module. Its import now runs earlier, or at all."""
+    name = scene.rng.choice(scene.list_sources(lambda name: not name.startswith(READ_AS_TEXT)))
+    others = [other for other in scene.list_sources() if other.startswith("pack/shared/") and other != name]
     if not others:
         return None
-    other = _dotted(scene.rng.choice(others))
+    other = _to_module_name(scene.rng.choice(others))
     scene.write(name, f"import {other}\n{scene.read(name)}")
     return f"{name}: import {other}"
 
 
 def library_imported(scene: Scene) -> str | None:
-    """An import of Python's own library more, under a name of its own or one that is used already, or one less."""
-    name = scene.rng.choice(scene.sources(lambda name: not name.startswith(READ_AS_TEXT)))
+    """Add or remove an import of the standard library, under its own name or one that is already in use."""
+    name = scene.rng.choice(scene.list_sources(lambda name: not name.startswith(READ_AS_TEXT)))
     text = scene.read(name)
     lines = [line for line in re.findall(r"^(?:import|from) .*\n", text, flags=re.MULTILINE) if line in _IMPORTS]
     if lines and scene.rng.random() < 0.4:
@@ -115,8 +115,8 @@ def library_imported(scene: Scene) -> str | None:
 
 
 def patched_from_outside(scene: Scene) -> str | None:
-    """A module that sets a constant of another when it is imported."""
-    names = scene.sources(lambda name: not name.startswith(READ_AS_TEXT))
+    """Make a module set a constant of another module when it is imported."""
+    names = scene.list_sources(lambda name: not name.startswith(READ_AS_TEXT))
     constants = [
         (name, match)
         for name in names
@@ -126,32 +126,32 @@ def patched_from_outside(scene: Scene) -> str | None:
     if not constants:
         return None
     owner, constant = scene.rng.choice(constants)
-    importers = [name for name in names if _dotted(owner) in scene.read(name) and name != owner]
+    importers = [name for name in names if _to_module_name(owner) in scene.read(name) and name != owner]
     name = scene.rng.choice(importers or [name for name in names if name != owner])
-    line = f"\n\nimport {_dotted(owner)} as _patched\n\n_patched.{constant} = {scene.number()}\n"
+    line = f"\n\nimport {_to_module_name(owner)} as _patched\n\n_patched.{constant} = {scene.pick_number()}\n"
     scene.write(name, scene.read(name) + line)
     return f"{name}: sets {constant} of {owner}"
 
 
 def module_satisfies_import(scene: Scene) -> str | None:
-    """A module that an optional or dynamic import was looking for."""
-    missing = sorted({module for name in scene.sources() for module in _wanted(scene, name)})
+    """Add a module that an optional or dynamic import looks for."""
+    missing = sorted({module for name in scene.list_sources() for module in _find_optional_modules(scene, name)})
     files = [module.replace(".", "/") for module in missing]
     files = [file for file in files if not scene.has(f"{file}.py") and not scene.has(file)]
     if not files:
         return None
     file = scene.rng.choice(files)
     name = f"{file}.py" if scene.rng.random() < 0.7 else f"{file}/__init__.py"
-    number = scene.number()
+    number = scene.pick_number()
     scene.write(name, f"NAME = {number}\n\n\ndef compute(n):\n    return n + NAME\n\n\nrun = compute\n")
     return name
 
 
-def _wanted(scene: Scene, name: str) -> set[str]:
-    """Modules that a file can do without."""
+def _find_optional_modules(scene: Scene, name: str) -> set[str]:
+    """Find the modules that a file imports optionally."""
     found = set(re.findall(r'find_spec\("([\w.]+)"\)', scene.read(name)))
     found |= {f"pack.ways.{tool}_2" for tool in re.findall(r"pack\.ways\.(\w+)_\{", scene.read(name))}
-    for node in ast.walk(scene.tree(name) or ast.Module([], [])):
+    for node in ast.walk(scene.parse(name) or ast.Module([], [])):
         if isinstance(node, ast.Try) and any(
             isinstance(handler.type, ast.Name) and handler.type.id in _HANDLERS for handler in node.handlers
         ):
@@ -164,14 +164,14 @@ def _wanted(scene: Scene, name: str) -> set[str]:
 
 
 def module_shadowed(scene: Scene) -> str | None:
-    """`x/__init__.py` beside `x.py`: the package comes first."""
+    """Add `x/__init__.py` next to `x.py`: Python prefers the package."""
 
-    def fits(name: str) -> bool:
-        stands_alone = not name.endswith("__init__.py") and name != FRAME[0] and name.startswith(("pack/", *roots))
-        return stands_alone and not scene.has(name.removesuffix(".py")) and "from ." not in scene.read(name)
+    def is_candidate(name: str) -> bool:
+        is_single_file = not name.endswith("__init__.py") and name != FRAME[0] and name.startswith(("pack/", *roots))
+        return is_single_file and not scene.has(name.removesuffix(".py")) and "from ." not in scene.read(name)
 
-    roots = tuple(name for name in scene.pythons() if "/" not in name) or ("pack/",)
-    names = scene.sources(fits)
+    roots = tuple(name for name in scene.list_python_files() if "/" not in name) or ("pack/",)
+    names = scene.list_sources(is_candidate)
     if not names:
         return None
     name = scene.rng.choice(names)
@@ -184,43 +184,47 @@ def module_shadowed(scene: Scene) -> str | None:
 
 
 def library_shadowed(scene: Scene) -> str | None:
-    """A module of the project with the name of one of Python's."""
+    """Add a module to the project with the name of a module of the standard library."""
     names = [f"{name}.py" for name in _LIBRARIES if not scene.has(f"{name}.py")]
-    used = [name for name in names if any(f"import {name[:-3]}\n" in scene.read(other) for other in scene.sources())]
+    used_names = [
+        name for name in names if any(f"import {name[:-3]}\n" in scene.read(other) for other in scene.list_sources())
+    ]
     if not names:
         return None
-    name = scene.rng.choice(used or names)
-    scene.write(name, f"def abacus_{scene.number()}(n):\n    return n\n")
+    name = scene.rng.choice(used_names or names)
+    scene.write(name, f"def abacus_{scene.pick_number()}(n):\n    return n\n")
     return name
 
 
 def module_deleted(scene: Scene) -> str | None:
-    """A module, or the `__init__.py` of a package, taken away."""
-    name = scene.rng.choice(_removable(scene))
+    """Delete a module, or the `__init__.py` of a package."""
+    name = scene.rng.choice(_list_removable_modules(scene))
     scene.delete(name)
     return name
 
 
 def module_renamed(scene: Scene) -> str | None:
-    """Another name for a module, nothing else being told."""
-    name = scene.rng.choice([name for name in _removable(scene) if not name.endswith("__init__.py")])
-    other = f"{name.removesuffix('.py')}_{scene.number()}.py"
+    """Rename a module, but not the imports of it."""
+    name = scene.rng.choice([name for name in _list_removable_modules(scene) if not name.endswith("__init__.py")])
+    other = f"{name.removesuffix('.py')}_{scene.pick_number()}.py"
     scene.rename(name, other)
     return f"{name} is now {other}"
 
 
-def _removable(scene: Scene) -> list[str]:
-    rarely = () if scene.rng.random() < 0.1 else FRAME
-    return [name for name in scene.pythons() if name not in rarely and name != FRAME[0]]
+def _list_removable_modules(scene: Scene) -> list[str]:
+    protected = () if scene.rng.random() < 0.1 else FRAME
+    return [name for name in scene.list_python_files() if name not in protected and name != FRAME[0]]
 
 
 def package_renamed(scene: Scene) -> str | None:
-    """Another name for a folder of modules."""
-    folders = sorted({name.rpartition("/")[0] for name in scene.pythons()} - {"", "pack", "scratch", "pack/tools"})
+    """Rename a folder of modules."""
+    folders = sorted(
+        {name.rpartition("/")[0] for name in scene.list_python_files()} - {"", "pack", "scratch", "pack/tools"}
+    )
     if not folders:
         return None
     folder = scene.rng.choice(folders)
-    other = f"{folder}_{scene.number()}"
+    other = f"{folder}_{scene.pick_number()}"
     for name in sorted(scene.files):
         if name.startswith(f"{folder}/"):
             scene.rename(name, other + name.removeprefix(folder))
@@ -228,35 +232,35 @@ def package_renamed(scene: Scene) -> str | None:
 
 
 def package_made(scene: Scene) -> str | None:
-    """An `__init__.py` for a folder that had none."""
-    folders = {name.rpartition("/")[0] for name in scene.pythons() if name.startswith("pack/")}
+    """Add an `__init__.py` to a folder without one."""
+    folders = {name.rpartition("/")[0] for name in scene.list_python_files() if name.startswith("pack/")}
     names = sorted(f"{folder}/__init__.py" for folder in folders if not scene.has(f"{folder}/__init__.py"))
     if not names:
         return None
     name = scene.rng.choice(names)
-    scene.write(name, scene.rng.choice(("", f"ADDED = {scene.number()}\n", "raise RuntimeError('not ready')\n")))
+    scene.write(name, scene.rng.choice(("", f"ADDED = {scene.pick_number()}\n", "raise RuntimeError('not ready')\n")))
     return name
 
 
 def plugin_added(scene: Scene) -> str | None:
-    """A module in a folder whose modules are looked for."""
-    folders = sorted({n.rpartition("/")[0] for n in scene.pythons() if re.match(r"pack/plugins/\w+/", n)})
+    """Add a module to a folder of plugins."""
+    folders = sorted({n.rpartition("/")[0] for n in scene.list_python_files() if re.match(r"pack/plugins/\w+/", n)})
     if not folders:
         return None
-    name = f"{scene.rng.choice(folders)}/{scene.rng.choice('abgz')}_{scene.number()}.py"
-    scene.write(name, f"NAME = {scene.number()}\n\n\ndef run(n):\n    return n\n")
+    name = f"{scene.rng.choice(folders)}/{scene.rng.choice('abgz')}_{scene.pick_number()}.py"
+    scene.write(name, f"NAME = {scene.pick_number()}\n\n\ndef run(n):\n    return n\n")
     return name
 
 
 def unused_module(scene: Scene) -> str | None:
-    """A module that nothing imports, new or edited."""
+    """Add or edit a module that nothing imports."""
     folder = scene.rng.choice(("scratch", "pack/tools", "pack/shared", "."))
-    name = "scratch/unused.py" if scene.rng.random() < 0.3 else f"{folder}/unused_{scene.number()}.py"
-    scene.write(name.removeprefix("./"), f"VALUE = {scene.number()}\n")
+    name = "scratch/unused.py" if scene.rng.random() < 0.3 else f"{folder}/unused_{scene.pick_number()}.py"
+    scene.write(name.removeprefix("./"), f"VALUE = {scene.pick_number()}\n")
     return name
 
 
-def _dotted(name: str) -> str:
+def _to_module_name(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 

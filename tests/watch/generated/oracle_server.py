@@ -1,12 +1,12 @@
-"""Runs function agents the plainest way: each case in a fork of a Python that imported nothing but its own library.
+"""Runs function agents the plainest way: each case in a fork of a Python that imported only the standard library.
 
-Reads one job a line from stdin and answers each with one line. A program of its own, so that nothing of the workbench
-is in the process: no instrumentation, no hooks, no loaders.
+Reads one job per line from stdin and answers each with one line. It is a separate program, so that no code of the
+workbench is in the process: no instrumentation, no hooks, no loaders.
 """
 
 import asyncio
 import concurrent.futures.thread
-import configparser  # noqa: F401 - what generated agents import, and what costs time when each fork does it
+import configparser  # noqa: F401 - generated agents import these; importing them in each fork is slow
 import contextlib
 import csv  # noqa: F401
 import dataclasses  # noqa: F401
@@ -29,26 +29,26 @@ import zlib  # noqa: F401
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
-AT_ONCE = 2
-WAITS = 0.5
-"""Seconds that a process does nothing at all, after which it waits for ever: no agent here waits for less than that."""
+MAX_PROCESSES = 2
+STALL_SECONDS = 0.5
+"""A process that does nothing for this time (seconds) is stalled. No agent here waits that long otherwise."""
 _compiled: dict[tuple[str, bytes], Any] = {}
 _own_modules: set[str] = set()
 
 
 class Session:
-    """What the agent gets as its second argument."""
+    """The second argument of the agent function."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.app_name = given.get("app_name") or "generated"
-        self.user_id = given.get("user_id") or "test_user_id"
+    def __init__(self, session_input: dict[str, Any]) -> None:
+        self.app_name = session_input.get("app_name") or "generated"
+        self.user_id = session_input.get("user_id") or "test_user_id"
         self.session_id = None
-        self.state = dict(given.get("state") or {})
+        self.state = dict(session_input.get("state") or {})
         self.history: list[dict[str, Any]] = []
 
 
 def run_case(job: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
-    """The answers of the agent to the turns of a case, and how it ended."""
+    """Return the answers of the agent to the turns of a case, and how it ended."""
     answers: list[dict[str, Any]] = []
     found: dict[str, Any] = {"answers": answers, "state": None, "failure": None}
     try:
@@ -62,24 +62,24 @@ def run_case(job: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
                 value = loop.run_until_complete(value)
             calls = [[call["tool_name"], call["tool_input"]] for call in value["predicted_trajectory"]]
             answers.append({"response": value["response"], "calls": calls})
-            told = {"prompt": prompt, "response": value["response"]}
-            session.history.append({**told, "predicted_trajectory": value["predicted_trajectory"]})
+            turn = {"prompt": prompt, "response": value["response"]}
+            session.history.append({**turn, "predicted_trajectory": value["predicted_trajectory"]})
         found["state"] = session.state
-    except BaseException as error:  # the agent's, whatever it is
+    except BaseException as error:  # any exception of the agent
         text = str(error).strip()
         found["failure"] = f"{type(error).__qualname__}: {text}" if text else type(error).__qualname__
-    found["modules"] = sorted(_files_below(job["root"]))
+    found["modules"] = sorted(_find_module_files(job["root"]))
     return found
 
 
-def _files_below(root: str) -> set[str]:
+def _find_module_files(root: str) -> set[str]:
     new = [module for name, module in list(sys.modules.items()) if name not in _own_modules]
     files = (getattr(module, "__file__", None) for module in new)
     return {os.path.relpath(file, root) for file in files if file and file.startswith(root + os.sep)}
 
 
 def fork_case(job: dict[str, Any], case: dict[str, Any]) -> tuple[int, int]:
-    """Start a case in a process of its own; gives its id, and where its answer can be read."""
+    """Start a case in its own process. Return the process id, and the file descriptor of its answer."""
     reading, writing = os.pipe()
     process = os.fork()
     if process:
@@ -98,39 +98,39 @@ def fork_case(job: dict[str, Any], case: dict[str, Any]) -> tuple[int, int]:
         os._exit(0)
 
 
-def ends(process: int, reading: int) -> bool:
-    """Wait until a process begins to answer, or ends; False where it does nothing any more, however busy others are."""
+def wait_for_answer(process: int, reading: int) -> bool:
+    """Wait until a process begins to answer, or ends. Return False if it is stalled."""
     before = None
-    while not select.select([reading], [], [], WAITS)[0]:
-        now = done_by(process)
+    while not select.select([reading], [], [], STALL_SECONDS)[0]:
+        now = read_thread_times(process)
         if now is not None and now == before:
             return False
         before = now
     return True
 
 
-def done_by(process: int) -> list[bytes] | None:
-    """What the threads of a process have done so far; None while one of them wants to do more."""
-    done = []
+def read_thread_times(process: int) -> list[bytes] | None:
+    """Return the CPU times of the threads of a process, or None if one of them is not asleep."""
+    times = []
     for path in pathlib.Path(f"/proc/{process}/task").glob("*/stat"):
         with contextlib.suppress(OSError):  # the thread has ended
             state, *numbers = path.read_bytes().rpartition(b")")[2].split()
             if state != b"S":
                 return None
-            done.append(b" ".join(numbers[10:12]))
-    return done
+            times.append(b" ".join(numbers[10:12]))
+    return times
 
 
-def compile_once(root: str) -> None:
-    """Compile what children will import, so that not each of them does: equal bytes at the same path, equal code."""
+def compile_sources(root: str) -> None:
+    """Compile all sources, so that not every child has to. The key is the path and the content."""
     for path in pathlib.Path(root).rglob("*.py"):
         key = (str(path), path.read_bytes())
         if key not in _compiled:
-            with contextlib.suppress(SyntaxError, ValueError):  # the child that imports it says so
+            with contextlib.suppress(SyntaxError, ValueError):  # the child that imports it reports the error
                 _compiled[key] = _compile(None, key[1], key[0])
 
 
-def _known_code(loader: SourceFileLoader, data: bytes, path: str, **options: Any) -> Any:
+def _find_code(loader: SourceFileLoader, data: bytes, path: str, **options: Any) -> Any:
     return _compiled.get((path, data)) or _compile(loader, data, path, **options)
 
 
@@ -138,22 +138,22 @@ _compile: Any = SourceFileLoader.source_to_code
 
 
 def run_job(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers for all cases of a job, in their order."""
-    compile_once(job["root"])
+    """Return the answers for all cases of a job, in order."""
+    compile_sources(job["root"])
     found: list[dict[str, Any]] = []
     waiting: list[tuple[int, int]] = []
     cases = list(job["cases"])
     while cases or waiting:
-        while cases and len(waiting) < AT_ONCE:
+        while cases and len(waiting) < MAX_PROCESSES:
             waiting.append(fork_case(job, cases.pop(0)))
         process, reading = waiting.pop(0)
-        ended = ends(process, reading)
-        if not ended:
+        has_answered = wait_for_answer(process, reading)
+        if not has_answered:
             os.kill(process, signal.SIGKILL)
         with os.fdopen(reading, "rb") as stream:
             answer = stream.read()
         os.waitpid(process, 0)
-        failure = "crash" if ended else "timeout"
+        failure = "crash" if has_answered else "timeout"
         found.append(
             json.loads(answer) if answer else {"answers": [], "state": None, "failure": failure, "modules": []}
         )
@@ -161,12 +161,12 @@ def run_job(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def serve() -> None:
-    """Answer jobs until there are no more."""
+    """Answer jobs until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 1)  # what agents print is not ours
+    null_device = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null_device, 1)  # discard the output of agents
     warnings.simplefilter("ignore")
-    SourceFileLoader.source_to_code = _known_code  # type: ignore[method-assign, assignment]
+    SourceFileLoader.source_to_code = _find_code  # type: ignore[method-assign, assignment]
     _own_modules.update(sys.modules)
     gc.freeze()
     for line in sys.stdin:
@@ -175,5 +175,5 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    concurrent.futures.thread.ThreadPoolExecutor  # noqa: B018 - imported for the forks
+    concurrent.futures.thread.ThreadPoolExecutor  # noqa: B018 - import it before forking
     serve()

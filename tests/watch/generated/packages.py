@@ -1,8 +1,8 @@
-"""Agent packages made at random: the same seed makes the same bytes.
+"""Random agent packages: the same seed makes the same bytes.
 
-An agent is a function `pack.main:answer`. A prompt names tools and what to call them with; the response says what each
-gave. The tools are put together from the recipes in `recipes/`, each a way in which code comes to depend on something:
-sections of it go into tool modules, helper modules, modules of their own, data files and `.env`.
+An agent is a function `pack.main:answer`. A prompt names tools and their arguments; the response lists their results.
+Tools are made from the recipes in `recipes/`. Each recipe is one way in which code depends on something. Its sections
+go into tool modules, helper modules, own modules, data files and `.env`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from .frame import FRAMEWORK, REGISTRY, make_main, make_router
 EVAL_SET = "set.evalset.json"
 CRITERIA = "test_config.json"
 TARGET = "pack.main:answer"
-LONGEST = 4
-"""Seconds that a case may take. Those that end take far less, on a busy machine too."""
+MAX_CASE_SECONDS = 4
+"""Time limit of a case (seconds). Cases that end need far less, even on a busy machine."""
 READ_AS_TEXT = ("pack/sources/", "pack/fragments/")
-"""Folders whose Python files are read as text: there a comment matters."""
+"""Folders whose Python files are read as text, so that comments count."""
 LIBRARIES = ".venv/lib/python3/site-packages"
-"""Where libraries are installed; see `ENVIRONMENT`."""
+"""The folder of installed libraries; see `ENVIRONMENT`."""
 ENVIRONMENT = {
     "GENERATED_FIXED": "outer",
     "PYTHONPATH": os.pathsep.join(filter(None, (LIBRARIES, os.environ.get("PYTHONPATH")))),
 }
-"""Variables that the process which watches or runs must have: `.env` cannot change these."""
+"""Variables of the process that watches or runs. `.env` cannot change them."""
 
 TIMED = "timed/"
-"""The folder of files whose times and modes matter."""
+"""The folder of files whose times and modes count."""
 
 _RECIPES = Path(__file__).parent / "recipes"
-_WORDS = (  # noqa: SIM905 - quoted one by one they would be a page
+_WORDS = (  # noqa: SIM905 - single quotes would fill a page
     "amber basil cedar delta ember flint grove hazel ivory jade kelp lotus maple north olive pearl quartz raven "
     "sable thorn umber velvet willow yarrow zinc birch coral dune elm fern"
 ).split()
@@ -51,8 +51,7 @@ _SHADOWED = ("colorsys", "getopt", "netrc", "sched")
 
 
 class Section(NamedTuple):
-    """A piece of a recipe. `place` is where it goes: tool, helper, deep, module, file,
-    database (in SQL) or variable."""
+    """A part of a recipe. `place` is its target: tool, helper, deep, module, file, database (in SQL) or variable."""
 
     place: str
     name: str
@@ -68,7 +67,7 @@ class Recipe(NamedTuple):
 
 @dataclass(frozen=True)
 class Package:
-    """A package as it was written: the tools it has and the recipe of each, and the files by relative path."""
+    """A package on disk: its tools, the recipe of each, and its files by relative path."""
 
     root: Path
     seed: int
@@ -79,11 +78,13 @@ class Package:
 
 @cache
 def all_recipes() -> tuple[Recipe, ...]:
-    """Every recipe, in the order of the files."""
-    return tuple(recipe for path in sorted(_RECIPES.glob("*.txt")) for recipe in _read(path.read_text("utf-8")))
+    """Read all recipes, in the order of their files."""
+    return tuple(
+        recipe for path in sorted(_RECIPES.glob("*.txt")) for recipe in _parse_recipes(path.read_text("utf-8"))
+    )
 
 
-def _read(text: str) -> Iterator[Recipe]:
+def _parse_recipes(text: str) -> Iterator[Recipe]:
     for block in re.split(r"^=== ", text, flags=re.MULTILINE)[1:]:
         name, _, rest = block.partition("\n")
         sections = []
@@ -104,20 +105,19 @@ def generate(
     without: Collection[str] = (),
     settings: str = "",
 ) -> Package:
-    """Write a package into a folder that is empty or not there.
+    """Write a package into a new or empty folder.
 
-    `tools` and `cases` bound how many there are; `recipes` names ones that must be among those used, `without` those
-    that must not. `settings` are more lines for `[run]` in `workbench.toml`. The cases expect
-    nothing yet: what they are to expect is what an oracle finds (see `cases.expect`).
+    `tools` and `cases` are ranges of their numbers. `recipes` are required, those of `without` are excluded. `settings`
+    are more lines for `[run]` in `workbench.toml`. The cases have no expectations; `cases.expect` adds them.
     """
     maker = _Maker(random.Random(seed))
-    maker.make(tool_count=tools, wanted=recipes, without=without)
-    texts = maker.texts()
+    maker.make(tool_count=tools, required=recipes, without=without)
+    texts = maker.make_texts()
     texts[EVAL_SET] = json.dumps(make_cases(maker.rng, maker.aliases, maker.places, cases), indent=2) + "\n"
-    texts[CRITERIA] = json.dumps({"criteria": _criteria(maker.rng)}, indent=2) + "\n"
+    texts[CRITERIA] = json.dumps({"criteria": _make_criteria(maker.rng)}, indent=2) + "\n"
     texts["workbench.toml"] = (
         f'[targets.generated]\nkind = "function"\ntarget = "{TARGET}"\nenv_file = ".env"\neval_sets = ["{EVAL_SET}"]\n'
-        f"[run]\ntimeout_seconds = {LONGEST}\n{settings}"
+        f"[run]\ntimeout_seconds = {MAX_CASE_SECONDS}\n{settings}"
     )
     for name, text in texts.items():
         path = root / name
@@ -126,7 +126,7 @@ def generate(
     return Package(root, seed, tuple(maker.places), dict(maker.recipes), frozenset(texts))
 
 
-def _criteria(rng: random.Random) -> dict[str, object]:
+def _make_criteria(rng: random.Random) -> dict[str, object]:
     criteria: dict[str, object] = {"tool_trajectory_avg_score": 1.0, "exact_match": rng.choice((0.5, 1.0))}
     if rng.random() < 0.3:
         criteria["final_session_state_match"] = 1.0
@@ -141,7 +141,7 @@ class _Module:
     chunks: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
-        """Append code; imports that it begins with go to the top of the module."""
+        """Append code. Its leading imports go to the top of the module."""
         lines = text.splitlines()
         while lines and (not lines[0] or lines[0].startswith(("import ", "from "))):
             line = lines.pop(0)
@@ -167,7 +167,7 @@ class _Maker:
         self._names = [f"{verb}_{word}" for verb in _VERBS for word in _WORDS]
         rng.shuffle(self._names)
 
-    def make(self, *, tool_count: tuple[int, int], wanted: Sequence[str], without: Collection[str]) -> None:
+    def make(self, *, tool_count: tuple[int, int], required: Sequence[str], without: Collection[str]) -> None:
         rng = self.rng
         words = rng.sample(_WORDS, 12)
         self._tool_modules = [f"pack/tools/{word}.py" for word in words[: rng.randint(2, 4)]]
@@ -177,25 +177,25 @@ class _Maker:
         for path in (*self._tool_modules, *self._helpers):
             self._modules[path] = _Module()
         known = {recipe.name: recipe for recipe in all_recipes()}
-        chosen = [known[name] for name in wanted]
+        chosen = [known[name] for name in required]
         more = [recipe for recipe in known.values() if recipe not in chosen and recipe.name not in without]
         chosen += rng.sample(more, min(len(more), max(0, rng.randint(*tool_count) - len(chosen))))
         for recipe in chosen:
-            self._cook(recipe)
+            self._add_recipe(recipe)
         if rng.random() < 0.4:
-            self._link()
-        self._frame()
+            self._add_link()
+        self._add_frame()
 
-    def _cook(self, recipe: Recipe) -> None:
-        """Put the sections of a recipe where they belong, with names and numbers of their own."""
+    def _add_recipe(self, recipe: Recipe) -> None:
+        """Write the sections of a recipe to their places, with own names and numbers."""
         rng = self.rng
         tool = self._names.pop()
         module = rng.choice(self._tool_modules)
         first, second = sorted(rng.sample(range(len(self._helpers)), 2))
-        names = self._blanks(tool, module, helper=self._helpers[first], deep=self._helpers[second])
+        values = self._choose_values(tool, module, helper=self._helpers[first], deep=self._helpers[second])
         targets = {"tool": module, "helper": self._helpers[first], "deep": self._helpers[second]}
         for section in recipe.sections:
-            name, text = _fill(section.name, names), _fill(section.text, names)
+            name, text = _fill(section.name, values), _fill(section.text, values)
             match section.place:
                 case "variable":
                     if rng.random() < 0.9:
@@ -203,22 +203,22 @@ class _Maker:
                 case "file":
                     self._files[name] = text
                 case "database":
-                    self._files[name] = database(text)
+                    self._files[name] = make_database(text)
                 case place:
                     self._modules.setdefault(targets.get(place, name), _Module()).add(text)
-        made = [tool, *([f"{tool}_more"] if any("<T2>" in section.text for section in recipe.sections) else ())]
-        for name in made:
-            self.places[name] = _dotted(module)
+        tools = [tool, *([f"{tool}_more"] if any("<T2>" in section.text for section in recipe.sections) else ())]
+        for name in tools:
+            self.places[name] = _to_module_name(module)
             self.recipes[name] = recipe.name
             self.aliases[name if rng.random() < 0.7 else name.replace("_", "-")] = name
 
-    def _blanks(self, tool: str, module: str, *, helper: str, deep: str) -> dict[str, str]:
-        """What stands for each blank of a recipe."""
+    def _choose_values(self, tool: str, module: str, *, helper: str, deep: str) -> dict[str, str]:
+        """Choose the value for each blank of a recipe."""
         rng = self.rng
         numbers = rng.sample(range(11, 98), 2)
         words = rng.sample(_WORDS, 6)
         depth = module.count("/")
-        relative = "." * depth + _dotted(helper).removeprefix("pack.")
+        relative = "." * depth + _to_module_name(helper).removeprefix("pack.")
         return {
             "SIG": rng.choice(_SIGNATURES),
             "DOC": f"{words[2].capitalize()} of {words[3]}, {words[4]} or {words[5]}.",
@@ -230,27 +230,27 @@ class _Maker:
             "SMALL": str(rng.randint(2, 9)),
             "W": words[0],
             "V": words[1],
-            "UP": ".parent" * (depth + 1),  # no number: edits of constants would leave the project
-            "HELPER": _dotted(helper),
-            "RELATIVE": relative if helper.startswith("pack/") else _dotted(helper),
-            "DEEP": _dotted(deep),
+            "UP": ".parent" * (depth + 1),  # not a number, as an edit of it could lead out of the project
+            "HELPER": _to_module_name(helper),
+            "RELATIVE": relative if helper.startswith("pack/") else _to_module_name(helper),
+            "DEEP": _to_module_name(deep),
             "VARIABLE": f"GENERATED_{tool.upper()}",
             "LIBRARY": rng.choice(_SHADOWED),
         }
 
-    def _link(self) -> None:
-        """A tool that calls one of an earlier module."""
+    def _add_link(self) -> None:
+        """Add a tool that calls a tool of an earlier module."""
         first, second = self._tool_modules[0], self._tool_modules[1]
-        earlier = [name for name, place in self.places.items() if place == _dotted(first)]
+        earlier = [name for name, place in self.places.items() if place == _to_module_name(first)]
         if not earlier:
             return
         other, tool = self.rng.choice(earlier), self._names.pop()
-        code = f"from {_dotted(first)} import {other}\n\ndef {tool}(n=3):\n    return {other}(n + 2)\n"
+        code = f"from {_to_module_name(first)} import {other}\n\ndef {tool}(n=3):\n    return {other}(n + 2)\n"
         self._modules[second].add(code)
-        self.places[tool], self.recipes[tool], self.aliases[tool] = _dotted(second), "link", tool
+        self.places[tool], self.recipes[tool], self.aliases[tool] = _to_module_name(second), "link", tool
 
-    def _frame(self) -> None:
-        """The agent itself: main, router, registry and framework, the packages' own files, and things nobody uses."""
+    def _add_frame(self) -> None:
+        """Add the agent itself, the `__init__.py` of packages, and unused files."""
         rng = self.rng
         share = rng.choice((0.0, 0.0, 0.3, 0.6))
         used = sorted(set(self.places.values()))
@@ -271,30 +271,30 @@ class _Maker:
         self._files["scratch/unused.py"] = "VALUE = 1\n\n\ndef unused(n):\n    return n + 2\n"
         self._files["data/unused.json"] = '{"nobody": "reads this"}\n'
 
-    def texts(self) -> dict[str, str | bytes]:
-        """All files by relative path, `.env` where a variable is defined."""
+    def make_texts(self) -> dict[str, str | bytes]:
+        """Return all files by relative path, with `.env` if a variable is defined."""
         texts: dict[str, str | bytes] = {}
         for path, module in self._modules.items():
-            texts[path] = module.text(f"The module {_dotted(path)}.") if module.chunks or module.imports else ""
+            texts[path] = module.text(f"The module {_to_module_name(path)}.") if module.chunks or module.imports else ""
         if len(self._variables) > 1 or self.rng.random() < 0.3:
             texts[".env"] = "\n".join(self._variables) + "\n"
         return texts | self._files
 
 
-def database(script: str) -> bytes:
-    """What the file of a database holds after this."""
-    with closing(sqlite3.connect(":memory:")) as base:
-        base.executescript(script)
-        return base.serialize()
+def make_database(script: str) -> bytes:
+    """Return the bytes of a database after this script."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(script)
+        return connection.serialize()
 
 
-def _fill(text: str, names: dict[str, str]) -> str:
+def _fill(text: str, values: dict[str, str]) -> str:
     for blank in ("SIG", "DOC"):
-        text = text.replace(f"<{blank}>", names[blank])
-    for blank, value in names.items():
+        text = text.replace(f"<{blank}>", values[blank])
+    for blank, value in values.items():
         text = text.replace(f"<{blank}>", value)
     return text
 
 
-def _dotted(path: str) -> str:
+def _to_module_name(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -1,4 +1,4 @@
-"""A project on disk that is edited as editors do, with the earlier content of each file."""
+"""A project on disk that is edited as editors do, with the earlier content of its files."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import NamedTuple
 from .packages import LIBRARIES, TIMED, Package
 
 FRAME = ("pack/main.py", "pack/router.py", "pack/registry.py", "pack/framework.py", "pack/__init__.py")
-"""Without these nothing runs: they are rarely taken away."""
+"""Nothing runs without these files, so they are rarely deleted."""
 
 
 class Change(NamedTuple):
-    """What an edit replaced: each file as it was, None where there was none."""
+    """The content of each edited file before an edit, or None if it did not exist."""
 
     kind: str
     before: dict[str, bytes | None]
 
 
 class Scene:
-    """A generated package that is being edited. Everything random comes from `rng`: equal seeds make equal edits.
+    """A generated package under edit. Everything random comes from `rng`: equal seeds make equal edits.
 
-    Only files that were generated or made by edits are looked at: what agents write may differ from run to run.
+    It uses only files that were generated or made by edits, as files written by agents may differ from run to run.
     """
 
     def __init__(self, package: Package, rng: random.Random) -> None:
@@ -34,19 +34,19 @@ class Scene:
         self.rng = rng
         self.files = set(package.files)
         self.changes: list[Change] = []
-        self.good: dict[str, bytes] = {}
-        """For files that do not compile any more, what they were when they did."""
-        self.damage: list[Change] = []
-        """Changes after which people find out that something is missing."""
-        self.likely: tuple[str, ...] = ()
-        """Kinds of edits that are made more often than others."""
+        self.valid_contents: dict[str, bytes] = {}
+        """The last content of each Python file that compiled."""
+        self.damaging_changes: list[Change] = []
+        """Changes that broke something; people would soon repair it."""
+        self.likely_kinds: tuple[str, ...] = ()
+        """Kinds of edits to make more often."""
         self.journals: list[tuple[Path, bytes]] = []
-        """Files to which agents append, as they were before they were begun anew."""
+        """Files that agents append to, with the content before they were rewritten."""
         self._before: dict[str, bytes | None] | None = None
 
     @contextmanager
-    def recording(self, kind: str) -> Iterator[dict[str, bytes | None]]:
-        """Keep what is replaced meanwhile as one change; within another, as part of that one."""
+    def record_change(self, kind: str) -> Iterator[dict[str, bytes | None]]:
+        """Record everything that the block replaces as one change, or as part of an outer change."""
         if self._before is not None:
             yield self._before
             return
@@ -58,74 +58,74 @@ class Scene:
                 self.changes.append(Change(kind, self._before))
             self._before = None
 
-    def number(self) -> int:
-        """A number that tells."""
+    def pick_number(self) -> int:
+        """Pick a number that is easy to recognise."""
         return self.rng.randint(100, 999)
 
     def has(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Return whether a file or folder exists."""
         return (self.root / name).exists()
 
     def read(self, name: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         return (self.root / name).read_text("utf-8")
 
-    def sources(self, accept: Callable[[str], bool] = lambda name: True) -> list[str]:
-        """Python files that can be parsed, in an order that does not depend on the disk."""
-        return [name for name in self.pythons() if accept(name) and self.tree(name) is not None]
+    def list_sources(self, accept: Callable[[str], bool] = lambda name: True) -> list[str]:
+        """List the Python files that can be parsed, in an order that does not depend on the disk."""
+        return [name for name in self.list_python_files() if accept(name) and self.parse(name) is not None]
 
-    def pythons(self) -> list[str]:
-        """All Python files, but for those of libraries: these are installed, not edited."""
+    def list_python_files(self) -> list[str]:
+        """List all Python files except those of libraries, which are installed, not edited."""
         return sorted(n for n in self.files if n.endswith(".py") and not n.startswith(LIBRARIES))
 
-    def data(self) -> list[str]:
-        """Files that are neither code nor configuration."""
+    def list_data_files(self) -> list[str]:
+        """List the files that are neither code nor configuration."""
         folders = ("data/", "prompts/", "flags/", TIMED)
         return sorted(n for n in self.files if n.startswith(folders) and not n.startswith("data/unused"))
 
-    def tree(self, name: str) -> ast.Module | None:
-        """The syntax tree of a file; None where it is broken."""
+    def parse(self, name: str) -> ast.Module | None:
+        """Return the syntax tree of a file, or None if it is broken."""
         while True:
             try:
                 return ast.parse(self.read(name))
             except (SyntaxError, ValueError):
                 return None
-            except SystemError:  # of Python 3.11 where two threads parse at the same moment
+            except SystemError:  # Python 3.11 raises it if two threads parse at the same time
                 continue
 
-    def constants(self) -> list[str]:
-        """All texts that stand in the code."""
+    def list_constants(self) -> list[str]:
+        """List all text constants of the code."""
         found: set[str] = set()
-        for name in self.sources():
-            for node in ast.walk(self.tree(name) or ast.Module([], [])):
+        for name in self.list_sources():
+            for node in ast.walk(self.parse(name) or ast.Module([], [])):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     found.add(node.value)
         return sorted(found)
 
     def write(self, name: str, text: str | bytes, style: str | None = None) -> None:
-        """Save a file: `in_place`, `atomic` (a new file renamed over it) or `backup` (the old one is moved away)."""
-        self.keep(name)
+        """Save a file: `in_place`, `atomic` (rename a new file over it) or `backup` (move the old one away)."""
+        self.remember(name)
         data = text.encode() if isinstance(text, str) else text
         path = self.root / name
-        for above in [str(folder) for folder in Path(name).parents if (self.root / folder).is_file()]:
-            self.delete(above)
+        for parent in [str(folder) for folder in Path(name).parents if (self.root / folder).is_file()]:
+            self.delete(parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         match style or self.rng.choice(("in_place", "atomic", "backup")):
             case "atomic":
-                beside = path.with_name(f".{path.name}.tmp")
-                beside.write_bytes(data)
-                beside.replace(path)
+                temporary = path.with_name(f".{path.name}.tmp")
+                temporary.write_bytes(data)
+                temporary.replace(path)
             case "backup" if path.exists():
-                beside = path.with_name(f"{path.name}~")
-                path.rename(beside)
+                temporary = path.with_name(f"{path.name}~")
+                path.rename(temporary)
                 path.write_bytes(data)
-                beside.unlink()
+                temporary.unlink()
             case _:
                 path.write_bytes(data)
         self.files.add(name)
 
     def write_in_the_same_second(self, name: str, text: str) -> None:
-        """Save a file so that its time of change differs only in the fraction of the second."""
+        """Save a file so that its modification time differs only in the fraction of the second."""
         path = self.root / name
         earlier = path.stat().st_mtime_ns
         self.write(name, text, "in_place")
@@ -133,41 +133,40 @@ class Scene:
         os.utime(path, ns=(earlier, earlier - earlier % 1_000_000_000 + fraction))
 
     def delete(self, name: str) -> None:
-        """Remove a file, and folders that are empty then."""
-        self.keep(name)
+        """Delete a file, and folders that become empty."""
+        self.remember(name)
         (self.root / name).unlink()
-        self._forget(name)
+        self._forget_file(name)
 
     def rename(self, name: str, other: str) -> None:
-        """Move a file."""
-        self.keep(name)
-        self.keep(other)
+        self.remember(name)
+        self.remember(other)
         target = self.root / other
         target.parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).rename(target)
         self.files.add(other)
-        self._forget(name)
+        self._forget_file(name)
 
     def restore(self, before: dict[str, bytes | None]) -> None:
-        """Have files be as they were."""
+        """Restore the earlier content of files."""
         for name, data in sorted(before.items()):
             if data is not None and not (self.root / name).is_dir():
                 self.write(name, data)
             elif (self.root / name).is_file():
                 self.delete(name)
 
-    def _forget(self, name: str) -> None:
+    def _forget_file(self, name: str) -> None:
         self.files.discard(name)
         for folder in (self.root / name).parents:
             if folder == self.root or any(folder.iterdir()):
                 break
             folder.rmdir()
 
-    def keep(self, name: str) -> None:
-        """Take note of how a file is, before it is changed."""
+    def remember(self, name: str) -> None:
+        """Remember the content of a file before it changes."""
         assert self._before is not None, "edits are made while they are recorded"
         path = self.root / name
         if name not in self._before:
             self._before[name] = path.read_bytes() if path.is_file() else None
-        if name.endswith(".py") and path.is_file() and self.tree(name) is not None:
-            self.good[name] = path.read_bytes()
+        if name.endswith(".py") and path.is_file() and self.parse(name) is not None:
+            self.valid_contents[name] = path.read_bytes()

@@ -10,7 +10,7 @@ from .packages import CRITERIA, EVAL_SET
 from .scene import Scene
 
 Case = dict[str, Any]
-_FEWEST = 4
+_MIN_CASES = 4
 _MORE_CRITERIA: tuple[tuple[str, Any], ...] = (
     ("trajectory_recall", 0.5),
     ("trajectory_precision", {"threshold": 0.6}),
@@ -21,7 +21,7 @@ _MORE_CRITERIA: tuple[tuple[str, Any], ...] = (
 )
 
 
-def _cases(scene: Scene) -> tuple[dict[str, Any], list[Case]]:
+def _read_cases(scene: Scene) -> tuple[dict[str, Any], list[Case]]:
     data: dict[str, Any] = json.loads(scene.read(EVAL_SET))
     return data, data["eval_cases"]
 
@@ -30,13 +30,13 @@ def _save(scene: Scene, data: Any, name: str = EVAL_SET) -> None:
     scene.write(name, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 
-def _turn(scene: Scene, case: Case) -> dict[str, Any]:
+def _pick_turn(scene: Scene, case: Case) -> dict[str, Any]:
     turn: dict[str, Any] = scene.rng.choice(case["conversation"])
     return turn
 
 
-def _reworded(scene: Scene, prompt: str) -> str:
-    """Another prompt that still means something."""
+def _reword(scene: Scene, prompt: str) -> str:
+    """Return a similar prompt that the agent understands."""
     if scene.rng.random() < 0.3:
         return prompt.removeprefix("carefully: ") if prompt.startswith("carefully: ") else f"carefully: {prompt}"
     steps = prompt.split("; ")
@@ -48,48 +48,48 @@ def _reworded(scene: Scene, prompt: str) -> str:
 
 
 def prompt_edited(scene: Scene) -> str | None:
-    """Something else said to the agent."""
-    data, cases = _cases(scene)
+    """Change a prompt."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
-    part = _turn(scene, case)["user_content"]["parts"][0]
-    part["text"] = _reworded(scene, part["text"])
+    part = _pick_turn(scene, case)["user_content"]["parts"][0]
+    part["text"] = _reword(scene, part["text"])
     _save(scene, data)
     return f"{case['eval_id']}: {part['text']}"
 
 
 def response_edited(scene: Scene) -> str | None:
-    """Another response expected."""
-    data, cases = _cases(scene)
+    """Change an expected response."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
-    part = _turn(scene, case)["final_response"]["parts"][0]
+    part = _pick_turn(scene, case)["final_response"]["parts"][0]
     part["text"] = part["text"].removesuffix(" and more") if part["text"].endswith(" and more") else part["text"] + "!"
     _save(scene, data)
     return str(case["eval_id"])
 
 
 def call_edited(scene: Scene) -> str | None:
-    """Other tool calls expected."""
-    data, cases = _cases(scene)
+    """Change the expected tool calls."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
-    calls = _turn(scene, case)["intermediate_data"]["tool_uses"]
+    calls = _pick_turn(scene, case)["intermediate_data"]["tool_uses"]
     way = scene.rng.choice(("argument", "added", "removed")) if calls else "added"
     if way == "argument":
-        scene.rng.choice(calls)["args"] = {"n": scene.number()}
+        scene.rng.choice(calls)["args"] = {"n": scene.pick_number()}
     elif way == "removed":
         calls.pop()
     else:
-        calls.append({"name": "something_else", "args": {"n": scene.number()}})
+        calls.append({"name": "something_else", "args": {"n": scene.pick_number()}})
     _save(scene, data)
     return f"{case['eval_id']}: {way}"
 
 
 def case_added(scene: Scene) -> str | None:
-    """A case more, like one of those that are there."""
-    data, cases = _cases(scene)
+    """Add a case that resembles an existing one."""
+    data, cases = _read_cases(scene)
     case = json.loads(json.dumps(scene.rng.choice(cases)))
-    case["eval_id"] = f"added_{scene.number()}_{len(cases)}"
+    case["eval_id"] = f"added_{scene.pick_number()}_{len(cases)}"
     part = case["conversation"][0]["user_content"]["parts"][0]
-    part["text"] = _reworded(scene, part["text"])
+    part["text"] = _reword(scene, part["text"])
     if any(other["eval_id"] == case["eval_id"] for other in cases):
         return None
     cases.insert(scene.rng.randint(0, len(cases)), case)
@@ -98,9 +98,9 @@ def case_added(scene: Scene) -> str | None:
 
 
 def case_removed(scene: Scene) -> str | None:
-    """A case less."""
-    data, cases = _cases(scene)
-    if len(cases) <= _FEWEST:
+    """Remove a case."""
+    data, cases = _read_cases(scene)
+    if len(cases) <= _MIN_CASES:
         return None
     case = cases.pop(scene.rng.randrange(len(cases)))
     _save(scene, data)
@@ -108,10 +108,10 @@ def case_removed(scene: Scene) -> str | None:
 
 
 def case_renamed(scene: Scene) -> str | None:
-    """Another name for a case."""
-    data, cases = _cases(scene)
+    """Rename a case."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
-    old, case["eval_id"] = case["eval_id"], f"renamed_{scene.number()}"
+    old, case["eval_id"] = case["eval_id"], f"renamed_{scene.pick_number()}"
     if sum(other["eval_id"] == case["eval_id"] for other in cases) > 1:
         return None
     _save(scene, data)
@@ -119,8 +119,8 @@ def case_renamed(scene: Scene) -> str | None:
 
 
 def turn_added(scene: Scene) -> str | None:
-    """A case that goes on, or ends earlier."""
-    data, cases = _cases(scene)
+    """Add a turn to a case, or remove its last one."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
     turns = case["conversation"]
     if len(turns) > 1:
@@ -132,31 +132,31 @@ def turn_added(scene: Scene) -> str | None:
 
 
 def state_edited(scene: Scene) -> str | None:
-    """Another state in which the session begins."""
-    data, cases = _cases(scene)
+    """Change the initial state of the session."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
-    case["session_input"]["state"][scene.rng.choice(("city", "level"))] = scene.number()
+    case["session_input"]["state"][scene.rng.choice(("city", "level"))] = scene.pick_number()
     _save(scene, data)
     return str(case["eval_id"])
 
 
 def final_state_edited(scene: Scene) -> str | None:
-    """Another state expected at the end."""
-    data, cases = _cases(scene)
+    """Change the expected final state."""
+    data, cases = _read_cases(scene)
     case = scene.rng.choice(cases)
-    case["final_session_state"] = {"city": scene.number()}
+    case["final_session_state"] = {"city": scene.pick_number()}
     _save(scene, data)
     return str(case["eval_id"])
 
 
-def _criteria(scene: Scene) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_criteria(scene: Scene) -> tuple[dict[str, Any], dict[str, Any]]:
     data: dict[str, Any] = json.loads(scene.read(CRITERIA))
     return data, data["criteria"]
 
 
 def threshold_changed(scene: Scene) -> str | None:
-    """Another threshold."""
-    data, criteria = _criteria(scene)
+    """Change a threshold."""
+    data, criteria = _read_criteria(scene)
     name = scene.rng.choice(sorted(criteria))
     new = scene.rng.choice((0.0, 0.25, 0.5, 0.75, 1.0, None))
     if isinstance(criteria[name], dict):
@@ -168,8 +168,8 @@ def threshold_changed(scene: Scene) -> str | None:
 
 
 def criterion_added(scene: Scene) -> str | None:
-    """A criterion more, or an option of one."""
-    data, criteria = _criteria(scene)
+    """Add a criterion, or an option of one."""
+    data, criteria = _read_criteria(scene)
     name, value = scene.rng.choice(_MORE_CRITERIA)
     if criteria.get(name) == value:
         return None
@@ -179,8 +179,8 @@ def criterion_added(scene: Scene) -> str | None:
 
 
 def criterion_removed(scene: Scene) -> str | None:
-    """A criterion less."""
-    data, criteria = _criteria(scene)
+    """Remove a criterion."""
+    data, criteria = _read_criteria(scene)
     if len(criteria) < 2:
         return None
     name = scene.rng.choice(sorted(criteria))
@@ -190,24 +190,24 @@ def criterion_removed(scene: Scene) -> str | None:
 
 
 def cases_reordered(scene: Scene) -> str | None:
-    """The same cases in another order."""
-    data, cases = _cases(scene)
+    """Shuffle the cases."""
+    data, cases = _read_cases(scene)
     scene.rng.shuffle(cases)
     _save(scene, data)
     return EVAL_SET
 
 
 def timestamps(scene: Scene) -> str | None:
-    """Newer times in the cases."""
-    data, cases = _cases(scene)
+    """Change the timestamps of the cases."""
+    data, cases = _read_cases(scene)
     for case in cases:
-        case["creation_timestamp"] = float(scene.number())
+        case["creation_timestamp"] = float(scene.pick_number())
     _save(scene, data)
     return EVAL_SET
 
 
 def set_formatted(scene: Scene) -> str | None:
-    """The same set or criteria with other spaces."""
+    """Format the set or the criteria differently."""
     name = scene.rng.choice((EVAL_SET, CRITERIA))
     data = json.loads(scene.read(name))
     scene.write(name, json.dumps(data, indent=scene.rng.choice((1, 3, 4, None))) + "\n" * scene.rng.randint(0, 2))

@@ -1,4 +1,4 @@
-"""Edits of what is around the code: installed libraries, databases, folders that agents made, links and modes."""
+"""Edits around the code: installed libraries, databases, folders made by agents, links and modes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 
-from .packages import LIBRARIES, database
+from .packages import LIBRARIES, make_database
 from .scene import Scene
 
 _LIBRARY = re.compile(r"(\w+)_library")
@@ -15,36 +15,36 @@ _CACHE = re.compile(r"cache/\w+")
 _LINK = re.compile(r"links/\w+")
 _STALL = re.compile(r"flags/\w+\.stall")
 _WAITS = re.compile(r"^(\w+_WAITS = )(False|True)$", re.MULTILINE)
-_ABOVE = re.compile(r"data/\w+_(?:folder|place)")
+_PARENT_FOLDER = re.compile(r"data/\w+_(?:folder|place)")
 _MODES = (0o644, 0o600, 0o755, 0o444)
 
 
-def _library(scene: Scene) -> str | None:
-    """The name of a library that some code imports or asks for."""
-    names = {match[0] for name in scene.sources() for match in _LIBRARY.finditer(scene.read(name))}
+def _pick_library(scene: Scene) -> str | None:
+    """Pick a library that some code imports or looks for."""
+    names = {match[0] for name in scene.list_sources() for match in _LIBRARY.finditer(scene.read(name))}
     return scene.rng.choice(sorted(names)) if names else None
 
 
-def _parts(scene: Scene, library: str) -> list[str]:
-    """The files of a library that is installed."""
+def _list_library_files(scene: Scene, library: str) -> list[str]:
+    """List the files of an installed library."""
     return sorted(name for name in scene.files if name.startswith(f"{LIBRARIES}/{library}"))
 
 
 def _install(scene: Scene, library: str, version: str) -> None:
-    """Put a version of a library in the place of what was there, as pip does: the list of its files comes last."""
-    number = scene.number()
-    for name in _parts(scene, library):
+    """Replace a library by another version, as pip does: the list of its files comes last."""
+    number = scene.pick_number()
+    for name in _list_library_files(scene, library):
         scene.delete(name)
     scene.write(f"{LIBRARIES}/{library}/__init__.py", f"def compute(n):\n    return n + {number}\n")
-    told = f"{LIBRARIES}/{library}-{version}.dist-info"
+    info_folder = f"{LIBRARIES}/{library}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {library.replace('_', '-')}\nVersion: {version}\n"
-    scene.write(f"{told}/METADATA", metadata, "in_place")
-    scene.write(f"{told}/RECORD", f"{library}/__init__.py,{number},9\n", "in_place")
+    scene.write(f"{info_folder}/METADATA", metadata, "in_place")
+    scene.write(f"{info_folder}/RECORD", f"{library}/__init__.py,{number},9\n", "in_place")
 
 
 def library_installed(scene: Scene) -> str | None:
-    """A library that was not there, or another version of it."""
-    library = _library(scene)
+    """Install a library, or another version of it."""
+    library = _pick_library(scene)
     if library is None:
         return None
     version = f"{scene.rng.randint(1, 9)}.{scene.rng.randint(0, 9)}"
@@ -53,9 +53,9 @@ def library_installed(scene: Scene) -> str | None:
 
 
 def library_reinstalled(scene: Scene) -> str | None:
-    """The same version of a library with something else in it."""
-    library = _library(scene)
-    versions = [name for name in _parts(scene, library) if name.endswith("/RECORD")] if library else []
+    """Install the same version of a library with other content."""
+    library = _pick_library(scene)
+    versions = [name for name in _list_library_files(scene, library) if name.endswith("/RECORD")] if library else []
     if library is None or not versions:
         return None
     version = versions[0].split("/")[-2].removeprefix(f"{library}-").removesuffix(".dist-info")
@@ -64,61 +64,61 @@ def library_reinstalled(scene: Scene) -> str | None:
 
 
 def library_removed(scene: Scene) -> str | None:
-    """A library taken away."""
-    library = _library(scene)
-    names = _parts(scene, library) if library else []
+    """Remove a library."""
+    library = _pick_library(scene)
+    names = _list_library_files(scene, library) if library else []
     for name in names:
         scene.delete(name)
     return library if names else None
 
 
-def _databases(scene: Scene) -> list[str]:
+def _list_databases(scene: Scene) -> list[str]:
     return sorted(name for name in scene.files if name.endswith(".db"))
 
 
 def database_edited(scene: Scene) -> str | None:
-    """Another number in a database, written by SQLite itself or by a new file in its place."""
-    names = _databases(scene)
+    """Change a number in a database, by SQLite itself or by a new file."""
+    names = _list_databases(scene)
     if not names:
         return None
-    name, number = scene.rng.choice(names), scene.number()
+    name, number = scene.rng.choice(names), scene.pick_number()
     statement = scene.rng.choice((f"update things set amount = {number}", f"insert into things values ('x', {number})"))
-    with closing(sqlite3.connect(":memory:")) as base:
-        base.deserialize((scene.root / name).read_bytes())
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize((scene.root / name).read_bytes())
         try:
-            base.executescript(statement)
+            connection.executescript(statement)
         except sqlite3.Error:
             return None
-        new = base.serialize()
+        new = connection.serialize()
     scene.write(name, new)
     return f"{name}: {statement}"
 
 
 def database_gone(scene: Scene) -> str | None:
-    """A database taken away, or one without anything in it."""
-    names = _databases(scene)
+    """Delete a database, or replace it by an empty one."""
+    names = _list_databases(scene)
     if not names:
         return None
     name = scene.rng.choice(names)
     if scene.rng.random() < 0.5:
         scene.delete(name)
     else:
-        scene.write(name, database("create table others (name);"))
+        scene.write(name, make_database("create table others (name);"))
     return name
 
 
 def cache_edited(scene: Scene) -> str | None:
-    """Something in a folder that agents made. What they wrote there is never brought back: they may write it anew."""
-    folders = [text for text in scene.constants() if _CACHE.fullmatch(text)]
+    """Change something in a folder made by agents. Never reverted, as agents may write there again."""
+    folders = [text for text in scene.list_constants() if _CACHE.fullmatch(text)]
     if not folders:
         return None
     folder = scene.rng.choice(folders)
     way = scene.rng.choice(("added", "edited", "removed", "emptied"))
     if way == "added":
-        scene.write(f"{folder}/people_{scene.number()}.txt", f"{scene.number()}\n")
+        scene.write(f"{folder}/people_{scene.pick_number()}.txt", f"{scene.pick_number()}\n")
         return f"{folder}: {way}"
     place = scene.root / folder / f"own_{scene.rng.randint(0, 12)}.txt"
-    number = scene.number()
+    number = scene.pick_number()
     if way == "edited":
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"{number}")
@@ -132,9 +132,9 @@ def cache_edited(scene: Scene) -> str | None:
 
 
 def file_for_folder(scene: Scene) -> str | None:
-    """A file where agents want to have a folder."""
-    wanted = {match[0] for text in scene.constants() if (match := _ABOVE.match(text))}
-    names = sorted(name for name in wanted if not scene.has(name))
+    """Add a file at a path where agents need a folder."""
+    folders = {match[0] for text in scene.list_constants() if (match := _PARENT_FOLDER.match(text))}
+    names = sorted(name for name in folders if not scene.has(name))
     if not names:
         return None
     name = scene.rng.choice(names)
@@ -143,12 +143,12 @@ def file_for_folder(scene: Scene) -> str | None:
 
 
 def link_turned(scene: Scene) -> str | None:
-    """A link that leads elsewhere, mostly to nothing, or none any more. Never taken back."""
-    names = [text for text in scene.constants() if _LINK.fullmatch(text)]
+    """Change the target of a link, mostly to a missing file, or delete the link. Never reverted."""
+    names = [text for text in scene.list_constants() if _LINK.fullmatch(text)]
     if not names:
         return None
     path = scene.root / scene.rng.choice(names)
-    target = scene.rng.choice(("", f"{scene.number()}", "../notes.md"))
+    target = scene.rng.choice(("", f"{scene.pick_number()}", "../notes.md"))
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     if target:
@@ -157,7 +157,7 @@ def link_turned(scene: Scene) -> str | None:
 
 
 def mode_changed(scene: Scene) -> str | None:
-    """Another mode for a file that agents ask the mode of. Never taken back."""
+    """Change the mode of a file whose mode agents check. Never reverted."""
     names = sorted(name for name in scene.files if name.startswith("timed/"))
     if not names:
         return None
@@ -167,9 +167,9 @@ def mode_changed(scene: Scene) -> str | None:
 
 
 def stalled(scene: Scene) -> str | None:
-    """Something for which agents wait, for ever."""
-    flags = [text for text in scene.constants() if _STALL.fullmatch(text) and not scene.has(text)]
-    constants = [name for name in scene.sources() if "_WAITS = False" in scene.read(name)]
+    """Make agents wait for ever."""
+    flags = [text for text in scene.list_constants() if _STALL.fullmatch(text) and not scene.has(text)]
+    constants = [name for name in scene.list_sources() if "_WAITS = False" in scene.read(name)]
     if not flags and not constants:
         return None
     name = scene.rng.choice([*flags, *constants])
@@ -182,4 +182,4 @@ EDITS = (
     file_for_folder, link_turned, mode_changed,
 )  # fmt: skip
 RARE_EDITS = (stalled,)
-"""Those after which cases take as long as they may."""
+"""Edits after which cases run into their time limit."""

@@ -1,6 +1,7 @@
-"""The proof notices every way of being broken that there is in `broken`, after few edits.
+"""The proof detects every broken watch of `broken` after a few edits.
 
-What its edits do not reach (they come between runs, and no criterion is code) has a scene of its own below.
+Its edits come between runs, and its criteria are not code. Two separate scenes cover edits during a run and edits
+of the code of a metric.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tests.watch.broken import VARIANTS, Variant
 from tests.watch.generated.harness import prove
 from tests.watch.generated.oracle import Oracle, quick_folder
 from tests.watch.generated.packages import ENVIRONMENT
-from tests.watch.strategy import Affected
+from tests.watch.strategy import DecisionsOnly
 from tests.watch.watched import Folder
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -38,7 +39,7 @@ def oracle() -> Iterator[Oracle]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-async def test_what_is_broken_is_noticed(
+async def test_the_proof_detects_each_broken_variant(
     variant: Variant, tmp_path: Path, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENT.items():
@@ -46,13 +47,13 @@ async def test_what_is_broken_is_noticed(
     variant.break_it(monkeypatch)
 
     report = await prove(
-        Affected(), oracle, tmp_path, range(_PACKAGES), edits=_EDITS_OF_A_PACKAGE,
+        DecisionsOnly(), oracle, tmp_path, range(_PACKAGES), edits=_EDITS_OF_A_PACKAGE,
         tools=(5, 7), cases=(6, 8), recipes=variant.recipes, likely=variant.likely,
     )  # fmt: skip
 
     print(f"\n{variant}: noticed after {report.total.edits} edits")
     assert report.misses
-    assert not report.misses[0].was_run
+    assert not report.misses[0].has_rerun
 
 
 SLOW = """
@@ -69,14 +70,14 @@ def answer(prompt):
 """
 
 
-def _action_after_a_change_while_it_ran(root: Path) -> Action:
-    """A file is another while a case runs, and then as it was."""
+def _decide_after_a_change_during_the_run(root: Path) -> Action:
+    """Change a file during a run, and restore it afterwards."""
     folder = Folder(root)
     folder.write("agent.py", SLOW)
     folder.write("data.txt", "a")
     folder.cases(case="say")
     with Workspace.open(root) as workspace:
-        plan = _plan(workspace)
+        plan = _make_plan(workspace)
         run = workspace.start(plan)
         deadline = time.monotonic() + 30
         while not (root / "begun").exists():
@@ -91,7 +92,7 @@ def _action_after_a_change_while_it_ran(root: Path) -> Action:
         return decision.action
 
 
-def _action_after_an_edit_of_a_metric(root: Path) -> Action:
+def _decide_after_an_edit_of_a_metric(root: Path) -> Action:
     folder = Folder(root)
     folder.write("agent.py", "def answer(prompt):\n    return prompt\n")
     metric = "def judge(instance):\n    return {'score': 1.0}\n"
@@ -100,7 +101,7 @@ def _action_after_an_edit_of_a_metric(root: Path) -> Action:
     folder.write("test_config.json", json.dumps(config))
     folder.cases(case="say")
     with Workspace.open(root) as workspace:
-        plan = _plan(workspace)
+        plan = _make_plan(workspace)
         list(workspace.start(plan).iter_events())
         (before,) = decide_plan(workspace, plan)
         assert before.action is Action.NOTHING
@@ -109,24 +110,24 @@ def _action_after_an_edit_of_a_metric(root: Path) -> Action:
         return decision.action
 
 
-def _plan(workspace: Workspace) -> Plan:
+def _make_plan(workspace: Workspace) -> Plan:
     return workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(adk_results=False, retries=0))
 
 
-def _taint_ignored(patch: pytest.MonkeyPatch) -> None:
-    right = selector._is_verdict
+def _ignore_taint(patch: pytest.MonkeyPatch) -> None:
+    original = selector._is_verdict
 
     def is_verdict(stored: StoredVerdict) -> bool:
-        return right(stored._replace(is_certain=True))
+        return original(stored._replace(is_certain=True))
 
     patch.setattr(selector, "_is_verdict", is_verdict)
 
 
-def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
-    right = Selector.decide
+def _ignore_code_of_metrics(patch: pytest.MonkeyPatch) -> None:
+    original = Selector.decide
 
-    class Blind:
-        """Verdicts that depend on nothing but what the agent did."""
+    class VerdictsWithoutScoringDependencies:
+        """Verdicts without the dependencies of their scoring."""
 
         def __init__(self, verdicts: Any) -> None:
             self._verdicts = verdicts
@@ -134,13 +135,13 @@ def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._verdicts, name)
 
-        def for_job(self, job: Any, asked: Any) -> list[StoredVerdict]:
-            return [each._replace(scoring_dependencies=None) for each in self._verdicts.for_job(job, asked)]
+        def for_job(self, job: Any, key: Any) -> list[StoredVerdict]:
+            return [each._replace(scoring_dependencies=None) for each in self._verdicts.for_job(job, key)]
 
     def decide(self: Selector, *arguments: Any, **options: Any) -> Any:
-        if not isinstance(self._verdicts, Blind):
-            self._verdicts = cast("Any", Blind(self._verdicts))
-        return right(self, *arguments, **options)
+        if not isinstance(self._verdicts, VerdictsWithoutScoringDependencies):
+            self._verdicts = cast("Any", VerdictsWithoutScoringDependencies(self._verdicts))
+        return original(self, *arguments, **options)
 
     patch.setattr(Selector, "decide", decide)
 
@@ -148,12 +149,12 @@ def _code_of_metrics_ignored(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("scene", "break_it", "right"),
     [
-        (_action_after_a_change_while_it_ran, _taint_ignored, Action.RUN),
-        (_action_after_an_edit_of_a_metric, _code_of_metrics_ignored, Action.JUDGE),
+        (_decide_after_a_change_during_the_run, _ignore_taint, Action.RUN),
+        (_decide_after_an_edit_of_a_metric, _ignore_code_of_metrics, Action.JUDGE),
     ],
     ids=["taint ignored", "code of metrics ignored"],
 )
-def test_what_is_broken_is_noticed_in_a_scene_of_its_own(
+def test_a_separate_scene_detects_what_the_proof_does_not_reach(
     scene: Callable[[Path], Action],
     break_it: Callable[[pytest.MonkeyPatch], None],
     right: Action,

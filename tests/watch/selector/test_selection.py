@@ -30,48 +30,52 @@ CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="case")
 JOB = JobKey(case=CASE)
 
 
-class Known:
-    """Verdicts of one case, and the decision."""
+class WatchedCase:
+    """One case with stored verdicts, and the decision about it."""
 
     def __init__(self, root: Path, **target: Any) -> None:
         self.root = root
         self.target = Target(name="t", kind=AgentKind.FUNCTION, location="a:b", path=root, **target)
         self.verdicts = Verdicts()
-        self.state = Snapshot(leftovers=self.verdicts.list_agent_files)
-        self.current = False
-        self.busy = False
+        self.snapshot = Snapshot(leftovers=self.verdicts.list_agent_files)
+        self.is_current = False
+        self.is_busy = False
         self.selector = Selector(
-            self.verdicts, self.state, is_current=lambda _: self.current, is_busy=lambda: self.busy
+            self.verdicts, self.snapshot, is_current=lambda _: self.is_current, is_busy=lambda: self.is_busy
         )
         self._number = 0
 
     def add(
         self,
         *rows: tuple[str, str, str],
-        asked: str = "asked",
-        judged: str = "judged",
+        execution_key: str = "asked",
+        scoring_key: str = "judged",
         failure: FailureKind | None = None,
         scored_with: tuple[tuple[str, str, str], ...] = (),
-        certain: bool = True,
-        known: bool = True,
+        is_certain: bool = True,
+        has_dependencies: bool = True,
         execution: int | None = None,
     ) -> StoredVerdict:
-        """A verdict of a run."""
+        """Add a verdict of a new run."""
         self._number += 1
-        ended = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self._number)
-        told = Dependencies(
-            rows=frozenset(Dependency(*row) for row in rows), complete=certain, recorded_at=ended.timestamp()
+        ended_at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=self._number)
+        dependencies = Dependencies(
+            rows=frozenset(Dependency(*row) for row in rows), complete=is_certain, recorded_at=ended_at.timestamp()
         )
-        by = Dependencies(rows=frozenset(Dependency(*row) for row in scored_with), complete=True)
+        scoring_dependencies = Dependencies(rows=frozenset(Dependency(*row) for row in scored_with), complete=True)
         metric = MetricResult(
-            name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, dependencies=by if scored_with else None
+            name="m",
+            score=1.0,
+            threshold=1.0,
+            status=MetricStatus.PASSED,
+            dependencies=scoring_dependencies if scored_with else None,
         )
         result = CaseResult(
             case=CASE,
             eval_set_id="s",
             status=CaseStatus.ERROR if failure else CaseStatus.PASSED,
             metrics=(metric,),
-            execution=Execution(dependencies=told if known else None),
+            execution=Execution(dependencies=dependencies if has_dependencies else None),
         )
         job = StoredJob(
             run_id=f"run{self._number}",
@@ -80,308 +84,310 @@ class Known:
             duration_seconds=0.1,
             agent_seconds=0.1,
             failure=Failure(kind=failure, message="x") if failure else None,
-            finished_at=ended,
-            execution_key=asked,
-            scoring_key=judged,
+            finished_at=ended_at,
+            execution_key=execution_key,
+            scoring_key=scoring_key,
         )
         stored = StoredVerdict(
             job,
             execution or self._number,
-            1000 + self._number if known else None,
+            1000 + self._number if has_dependencies else None,
             2000 + self._number if scored_with else None,
-            is_certain=certain and known,
-            started_at=ended.timestamp() - job.duration_seconds,
+            is_certain=is_certain and has_dependencies,
+            started_at=ended_at.timestamp() - job.duration_seconds,
         )
         self.verdicts.add(stored, result)
         return stored
 
-    def decide(self, *, asked: str = "asked", judged: str = "judged", **planned: Any) -> Decision:
-        """Return the present decision."""
+    def decide(self, *, execution_key: str = "asked", scoring_key: str = "judged", **planned: Any) -> Decision:
+        """Return the current decision."""
         self.selector.forget()
         case = PlannedCase(
             key=CASE,
             eval_set_id="s",
             target=self.target,
             criteria=prepare(EvalConfig(criteria=())),
-            execution_hash=asked,
-            scoring_hash=judged,
+            execution_hash=execution_key,
+            scoring_hash=scoring_key,
             **planned,
         )
         return self.selector.decide(JOB, case)
 
-    def file(self, name: str, text: str) -> tuple[str, str, str]:
-        """A file, and the row of a case that has read it."""
+    def write_file(self, name: str, text: str) -> tuple[str, str, str]:
+        """Write a file, and return the dependency row of a case that read it."""
         path = self.root / name
         path.write_text(text)
         return "file", str(path), fingerprints.of_file(str(path))
 
-    def words(self, decision: Decision) -> list[str]:
-        """The reasons as people read them."""
-        return [describe_reason(reason, root=self.root, state=self.state) for reason in decision.reasons]
+    def describe_reasons(self, decision: Decision) -> list[str]:
+        """Return the reasons as the user reads them."""
+        return [describe_reason(reason, root=self.root, state=self.snapshot) for reason in decision.reasons]
 
 
 @pytest.fixture
-def known(tmp_path: Path) -> Known:
-    return Known(tmp_path)
+def case(tmp_path: Path) -> WatchedCase:
+    return WatchedCase(tmp_path)
 
 
-def test_a_case_that_never_ran_runs(known: Known) -> None:
-    decision = known.decide()
+def test_a_case_that_never_ran_runs(case: WatchedCase) -> None:
+    decision = case.decide()
 
     assert decision.action is Action.RUN
-    assert known.words(decision) == ["never ran"]
+    assert case.describe_reasons(decision) == ["never ran"]
 
 
-def test_a_case_that_is_asked_something_else_runs(known: Known) -> None:
-    known.add(known.file("a.txt", "a"))
+def test_a_case_with_changed_prompts_runs(case: WatchedCase) -> None:
+    case.add(case.write_file("a.txt", "a"))
 
-    decision = known.decide(asked="another")
+    decision = case.decide(execution_key="another")
 
     assert (decision.action, decision.reasons[0].why) == (Action.RUN, Why.CASE_CHANGED)
 
 
-def test_a_verdict_holds_while_everything_is_as_it_was(known: Known) -> None:
-    verdict = known.add(known.file("a.txt", "a"))
+def test_a_verdict_holds_while_its_dependencies_are_unchanged(case: WatchedCase) -> None:
+    verdict = case.add(case.write_file("a.txt", "a"))
 
-    assert known.decide().verdict is verdict
-    known.file("a.txt", "b")
-    changed = known.decide()
-    assert (changed.action, known.words(changed)) == (Action.RUN, ["a.txt changed"])
-    known.file("a.txt", "a")
-    assert known.decide().action is Action.NOTHING
+    assert case.decide().verdict is verdict
+    case.write_file("a.txt", "b")
+    changed = case.decide()
+    assert (changed.action, case.describe_reasons(changed)) == (Action.RUN, ["a.txt changed"])
+    case.write_file("a.txt", "a")
+    assert case.decide().action is Action.NOTHING
 
 
-def test_any_verdict_that_holds_will_do_and_the_one_that_is_shown_is_preferred(known: Known) -> None:
-    first = known.add(known.file("a.txt", "a"), execution=7)
-    second = known.add(known.file("a.txt", "b"))
-    third = known.add(known.file("a.txt", "a"))
+def test_any_current_verdict_is_reused_and_the_shown_one_is_preferred(case: WatchedCase) -> None:
+    first = case.add(case.write_file("a.txt", "a"), execution=7)
+    second = case.add(case.write_file("a.txt", "b"))
+    third = case.add(case.write_file("a.txt", "a"))
 
-    decision = known.decide()
+    decision = case.decide()
     assert decision.verdict is third
-    known.selector.forget()
-    place = (first.job.run_id, first.job.key)
-    shown = known.selector.decide(JOB, decision.planned, shown=place)  # type: ignore[arg-type]
+    case.selector.forget()
+    shown_job = (first.job.run_id, first.job.key)
+    shown = case.selector.decide(JOB, decision.planned, shown=shown_job)  # type: ignore[arg-type]
     assert shown.verdict is first
-    known.file("a.txt", "b")
-    assert known.decide().verdict is second
+    case.write_file("a.txt", "b")
+    assert case.decide().verdict is second
 
 
-def test_other_criteria_only_judge_again(known: Known) -> None:
-    verdict = known.add(known.file("a.txt", "a"))
+def test_changed_criteria_only_rescore(case: WatchedCase) -> None:
+    verdict = case.add(case.write_file("a.txt", "a"))
 
-    decision = known.decide(judged="otherwise")
+    decision = case.decide(scoring_key="otherwise")
 
     assert (decision.action, decision.verdict) == (Action.JUDGE, verdict)
 
 
-def test_code_of_a_metric_only_judges_again(known: Known) -> None:
-    known.add(known.file("a.txt", "a"), scored_with=(known.file("metric.py", "x"),))
-    assert known.decide().action is Action.NOTHING
+def test_changed_code_of_a_metric_only_rescores(case: WatchedCase) -> None:
+    case.add(case.write_file("a.txt", "a"), scored_with=(case.write_file("metric.py", "x"),))
+    assert case.decide().action is Action.NOTHING
 
-    known.file("metric.py", "y")
+    case.write_file("metric.py", "y")
 
-    decision = known.decide()
-    assert (decision.action, known.words(decision)) == (Action.JUDGE, ["metric.py changed"])
+    decision = case.decide()
+    assert (decision.action, case.describe_reasons(decision)) == (Action.JUDGE, ["metric.py changed"])
 
 
 @pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE])
-def test_no_answer_is_no_verdict_and_waits_for_a_change_that_concerns_it(known: Known, kind: FailureKind) -> None:
-    known.add(known.file("a.txt", "a"), failure=kind, certain=False)
+def test_a_case_without_an_answer_runs_only_after_a_relevant_change(case: WatchedCase, kind: FailureKind) -> None:
+    case.add(case.write_file("a.txt", "a"), failure=kind, is_certain=False)
 
-    assert known.decide().action is Action.LEAVE
-    known.file("a.txt", "b")
-    assert known.decide().action is Action.RUN
-
-
-def test_what_took_too_long_is_not_tried_again_because_an_earlier_run_was_on_other_code(known: Known) -> None:
-    good = known.add(known.file("a.txt", "a"))
-    known.add(known.file("a.txt", "b"), failure=FailureKind.TIMEOUT)
-    shown = (good.job.run_id, good.job.key)
-
-    left = known.decide()
-    assert (left.action, left.reasons[0].why) == (Action.LEAVE, Why.NO_ANSWER)
-    assert known.selector.decide(JOB, left.planned, shown=shown).action is Action.LEAVE  # type: ignore[arg-type]
-
-    known.file("a.txt", "c")
-    assert known.decide().action is Action.RUN
+    assert case.decide().action is Action.LEAVE
+    case.write_file("a.txt", "b")
+    assert case.decide().action is Action.RUN
 
 
-def test_what_a_metric_does_that_cannot_be_followed_holds_only_until_the_next_change(known: Known) -> None:
-    known.add(known.file("a.txt", "a"), scored_with=(("opaque", "subprocess git", "-"),))
-    assert known.decide().action is Action.JUDGE
+def test_a_case_that_timed_out_on_the_current_code_is_left_alone(case: WatchedCase) -> None:
+    good = case.add(case.write_file("a.txt", "a"))
+    case.add(case.write_file("a.txt", "b"), failure=FailureKind.TIMEOUT)
+    shown_job = (good.job.run_id, good.job.key)
 
-    known.current = True
+    decision = case.decide()
+    assert (decision.action, decision.reasons[0].why) == (Action.LEAVE, Why.NO_ANSWER)
+    assert case.selector.decide(JOB, decision.planned, shown=shown_job).action is Action.LEAVE  # type: ignore[arg-type]
 
-    assert known.decide().action is Action.NOTHING
-
-
-def test_an_exception_of_the_agent_is_a_verdict(known: Known) -> None:
-    known.add(known.file("a.txt", "a"), failure=FailureKind.AGENT)
-
-    assert known.decide().action is Action.NOTHING
+    case.write_file("a.txt", "c")
+    assert case.decide().action is Action.RUN
 
 
-def test_a_case_runs_again_if_its_files_changed_during_the_run(known: Known) -> None:
-    known.add(known.file("a.txt", "a"), certain=False)
+def test_opaque_dependencies_of_a_metric_are_current_only_until_the_next_change(case: WatchedCase) -> None:
+    case.add(case.write_file("a.txt", "a"), scored_with=(("opaque", "subprocess git", "-"),))
+    assert case.decide().action is Action.JUDGE
 
-    decision = known.decide()
+    case.is_current = True
+
+    assert case.decide().action is Action.NOTHING
+
+
+def test_an_exception_of_the_agent_is_a_verdict(case: WatchedCase) -> None:
+    case.add(case.write_file("a.txt", "a"), failure=FailureKind.AGENT)
+
+    assert case.decide().action is Action.NOTHING
+
+
+def test_a_case_runs_again_if_its_files_changed_during_the_run(case: WatchedCase) -> None:
+    case.add(case.write_file("a.txt", "a"), is_certain=False)
+
+    decision = case.decide()
 
     assert (decision.action, decision.reasons[0].why) == (Action.RUN, Why.TAINTED)
 
 
-def test_unknown_dependencies_are_current_only_until_the_next_change(known: Known) -> None:
-    known.add(known=False)
-    assert known.decide().reasons[0].why is Why.UNKNOWN
+def test_unknown_dependencies_are_current_only_until_the_next_change(case: WatchedCase) -> None:
+    case.add(has_dependencies=False)
+    assert case.decide().reasons[0].why is Why.UNKNOWN
 
-    known.current = True
+    case.is_current = True
 
-    assert known.decide().action is Action.NOTHING
+    assert case.decide().action is Action.NOTHING
 
 
-def test_opaque_dependencies_are_current_only_until_the_next_change(known: Known) -> None:
-    known.add(known.file("a.txt", "a"), ("opaque", "subprocess git", "-"))
-    stale = known.decide()
+def test_opaque_dependencies_are_current_only_until_the_next_change(case: WatchedCase) -> None:
+    case.add(case.write_file("a.txt", "a"), ("opaque", "subprocess git", "-"))
+    stale = case.decide()
     assert stale.action is Action.RUN
-    assert known.words(stale) == ["it uses subprocess git, which cannot be followed: any change counts"]
+    assert case.describe_reasons(stale) == ["it uses subprocess git, which cannot be followed: any change counts"]
 
-    known.current = True
+    case.is_current = True
 
-    assert known.decide().action is Action.NOTHING
-
-
-def test_a_target_that_always_runs_again(tmp_path: Path) -> None:
-    known = Known(tmp_path, rerun="always")
-    known.add(known.file("a.txt", "a"))
-
-    assert known.decide().reasons[0].why is Why.ALWAYS
-    known.current = True
-    assert known.decide().action is Action.NOTHING
+    assert case.decide().action is Action.NOTHING
 
 
-def test_files_that_agents_write_are_theirs(known: Known) -> None:
-    _, path, left = known.file("log.txt", "left by one")
-    known.add(("state", path, left))
-    _, _, later = known.file("log.txt", "left by another")
-    known.add(("state", path, later), asked="another case")
+def test_a_target_with_rerun_always_runs_after_any_change(tmp_path: Path) -> None:
+    case = WatchedCase(tmp_path, rerun="always")
+    case.add(case.write_file("a.txt", "a"))
 
-    assert known.decide().action is Action.NOTHING
-    known.file("log.txt", "by hand")
-    assert known.decide().action is Action.RUN
-    known.busy = True
-    assert known.decide().action is Action.NOTHING
+    assert case.decide().reasons[0].why is Why.ALWAYS
+    case.is_current = True
+    assert case.decide().action is Action.NOTHING
 
 
-def test_what_agents_left_in_a_file_before_a_case_ran_is_no_longer_theirs(known: Known) -> None:
-    """Somebody has brought it back: only a verdict from before holds."""
-    _, path, first = known.file("log.txt", "left by one")
-    earlier = known.add(("state", path, first))
-    _, _, other = known.file("log.txt", "edited by hand, then left by the case")
-    later = known.add(("state", path, other))
-    assert known.decide().verdict == later
+def test_files_written_by_agents_stay_current_until_edited_by_hand(case: WatchedCase) -> None:
+    _, path, agent_state = case.write_file("log.txt", "left by one")
+    case.add(("state", path, agent_state))
+    _, _, later = case.write_file("log.txt", "left by another")
+    case.add(("state", path, later), execution_key="another case")
 
-    known.file("log.txt", "left by one")
-
-    assert known.decide().verdict == earlier
-
-
-def test_a_listing_ignores_files_written_by_agents(known: Known) -> None:
-    (known.root / "data").mkdir()
-    known.file("data/a.txt", "a")
-    folder = str(known.root / "data")
-    known.add(("folder", folder, fingerprints.of_folder(folder)), ("written", f"{folder}/out.txt", "x"))
-    known.file("data/out.txt", "out")
-
-    assert known.decide().action is Action.NOTHING
-    known.file("data/b.txt", "b")
-    assert known.decide().action is Action.RUN
+    assert case.decide().action is Action.NOTHING
+    case.write_file("log.txt", "by hand")
+    assert case.decide().action is Action.RUN
+    case.is_busy = True
+    assert case.decide().action is Action.NOTHING
 
 
-def test_what_somebody_else_deletes_of_what_agents_wrote_counts_in_a_listing(known: Known) -> None:
-    (known.root / "data").mkdir()
-    folder = str(known.root / "data")
+def test_restoring_an_older_state_of_an_agents_file_is_an_edit(case: WatchedCase) -> None:
+    """Only the verdict from before the restored state holds."""
+    _, path, first = case.write_file("log.txt", "left by one")
+    earlier = case.add(("state", path, first))
+    _, _, other = case.write_file("log.txt", "edited by hand, then left by the case")
+    later = case.add(("state", path, other))
+    assert case.decide().verdict == later
+
+    case.write_file("log.txt", "left by one")
+
+    assert case.decide().verdict == earlier
+
+
+def test_a_listing_ignores_files_written_by_agents(case: WatchedCase) -> None:
+    (case.root / "data").mkdir()
+    case.write_file("data/a.txt", "a")
+    folder = str(case.root / "data")
+    case.add(("folder", folder, fingerprints.of_folder(folder)), ("written", f"{folder}/out.txt", "x"))
+    case.write_file("data/out.txt", "out")
+
+    assert case.decide().action is Action.NOTHING
+    case.write_file("data/b.txt", "b")
+    assert case.decide().action is Action.RUN
+
+
+def test_deleting_a_file_written_by_agents_changes_a_listing(case: WatchedCase) -> None:
+    (case.root / "data").mkdir()
+    folder = str(case.root / "data")
     names = fingerprints.of_folder(folder)
-    known.add(("folder", folder, names), ("written", f"{folder}/out.txt", "x"))
-    known.file("data/out.txt", "out")
+    case.add(("folder", folder, names), ("written", f"{folder}/out.txt", "x"))
+    case.write_file("data/out.txt", "out")
 
-    (known.root / "data/out.txt").unlink()
+    (case.root / "data/out.txt").unlink()
 
-    assert known.decide().action is Action.RUN
-    known.busy = True  # it may be an agent that deletes it
-    assert known.decide().action is Action.NOTHING
-    known.busy = False
-    known.add(("folder", folder, fingerprints.of_names([], gone={"out.txt"})))
-    assert known.decide().action is Action.NOTHING
-    known.add(("written", f"{folder}/out.txt", fingerprints.ABSENT), asked="another case")
-    assert known.decide().action is Action.NOTHING
-    known.file("data/out.txt", "by hand")
-    assert known.decide().action is Action.RUN
+    assert case.decide().action is Action.RUN
+    case.is_busy = True  # an agent may be deleting the file
+    assert case.decide().action is Action.NOTHING
+    case.is_busy = False
+    case.add(("folder", folder, fingerprints.of_names([], gone={"out.txt"})))
+    assert case.decide().action is Action.NOTHING
+    case.add(("written", f"{folder}/out.txt", fingerprints.ABSENT), execution_key="another case")
+    assert case.decide().action is Action.NOTHING
+    case.write_file("data/out.txt", "by hand")
+    assert case.decide().action is Action.RUN
 
 
-def test_source_that_cannot_be_compiled_waits_with_its_place(known: Known) -> None:
+def test_a_case_waits_for_source_that_does_not_compile_and_names_the_line(case: WatchedCase) -> None:
     source = "def f():\n    return 1\n"
-    _, path, _ = known.file("tools.py", source)
+    _, path, _ = case.write_file("tools.py", source)
     blocks = read_blocks(source.encode(), path)
-    known.add(("module", path, blocks.module), ("block", f"{path}::f", blocks.bodies["f"]))
-    assert known.decide().action is Action.NOTHING
+    case.add(("module", path, blocks.module), ("block", f"{path}::f", blocks.bodies["f"]))
+    assert case.decide().action is Action.NOTHING
 
-    known.file("tools.py", source + "def (:\n")
-    broken = known.decide()
+    case.write_file("tools.py", source + "def (:\n")
+    broken = case.decide()
     assert broken.action is Action.WAIT
-    assert known.words(broken)[0] == "tools.py:3 cannot be compiled: invalid syntax"
+    assert case.describe_reasons(broken)[0] == "tools.py:3 cannot be compiled: invalid syntax"
 
-    known.file("tools.py", source.replace("1", "2"))
-    assert known.words(known.decide()) == ["tools.py: f() changed"]
-    (known.root / "tools.py").unlink()
-    assert known.words(known.decide())[0] == "tools.py is gone"
-
-
-def test_rows_of_an_unknown_kind_are_never_current(known: Known) -> None:
-    known.add(("moon", "phase", "full"))
-
-    assert known.decide().action is Action.RUN
+    case.write_file("tools.py", source.replace("1", "2"))
+    assert case.describe_reasons(case.decide()) == ["tools.py: f() changed"]
+    (case.root / "tools.py").unlink()
+    assert case.describe_reasons(case.decide())[0] == "tools.py is gone"
 
 
-def test_variables_count_as_the_env_files_leave_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_an_unknown_kind_are_never_current(case: WatchedCase) -> None:
+    case.add(("moon", "phase", "full"))
+
+    assert case.decide().action is Action.RUN
+
+
+def test_env_files_change_only_variables_that_the_environment_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OUTER", "outer")
-    known = Known(tmp_path)
+    case = WatchedCase(tmp_path)
     env = tmp_path / ".env"
     env.write_text("INNER=1\nOUTER=hidden\n")
     secret = fingerprints.derive_secret(str(tmp_path))
-    known.add(
+    case.add(
         ("env_files", str(env), "-"),
         ("variable", "INNER", fingerprints.of_variable(secret, "1")),
         ("variable", "OUTER", fingerprints.of_variable(secret, "outer")),
         ("variable", "NONE", fingerprints.of_variable(secret, None)),
     )
-    assert known.decide().action is Action.NOTHING
+    assert case.decide().action is Action.NOTHING
 
     env.write_text("INNER=1\nOUTER=else\n")
-    assert known.decide().action is Action.NOTHING
+    assert case.decide().action is Action.NOTHING
     env.write_text("INNER=2\n")
-    assert known.words(known.decide()) == ["$INNER changed"]
+    assert case.describe_reasons(case.decide()) == ["$INNER changed"]
 
 
-def test_only_verdicts_whose_execution_is_kept_are_known(known: Known) -> None:
-    row = known.file("a.txt", "a")
+def test_only_verdicts_with_a_stored_execution_are_known(case: WatchedCase) -> None:
+    row = case.write_file("a.txt", "a")
     for number in range(7):
-        known.add(row, judged=f"judged {number}")
+        case.add(row, scoring_key=f"judged {number}")
 
-    kept = known.verdicts.find(Asked("t", "asked", 0))
+    verdicts = case.verdicts.find(Asked("t", "asked", 0))
 
-    assert [verdict.job.scoring_key for verdict in kept] == [f"judged {number}" for number in (6, 5, 4, 3, 2)]
+    assert [verdict.job.scoring_key for verdict in verdicts] == [f"judged {number}" for number in (6, 5, 4, 3, 2)]
 
 
-def test_equal_length_within_a_moment_is_seen(tmp_path: Path) -> None:
+def test_changes_of_equal_length_and_time_are_seen(tmp_path: Path) -> None:
     state = Snapshot()
     path = tmp_path / "a.txt"
-    seen = set()
+    fingerprints_seen = set()
     for number in range(50):
         path.write_text(f"{number:03}")
         os.utime(path, (1, 1))
         state.forget()
-        seen.add(state.answer(_question(path)))
+        fingerprints_seen.add(state.answer(_make_question(path)))
 
-    assert len(seen) == 50
+    assert len(fingerprints_seen) == 50
 
 
 @given(
@@ -391,37 +397,43 @@ def test_equal_length_within_a_moment_is_seen(tmp_path: Path) -> None:
     ),
     st.dictionaries(st.sampled_from("xyz"), st.integers(0, 2)),
 )
-def test_a_case_is_left_alone_exactly_where_some_verdict_fits(
+def test_the_decision_agrees_with_a_simple_model(
     tmp_path_factory: pytest.TempPathFactory, earlier: list[tuple[str, dict[str, int]]], now: dict[str, int]
 ) -> None:
-    """Against a plain model: verdicts were given by criteria and files; files are so now."""
-    known = Known(tmp_path_factory.mktemp("model"))
+    """The model: `earlier` verdicts by scoring key and files; `now` is the content of the files."""
+    case = WatchedCase(tmp_path_factory.mktemp("model"))
     digest: Callable[[int], str] = lambda value: fingerprints.digest(str(value).encode())  # noqa: E731
-    for judged, files in earlier:
-        known.add(*[("file", str(known.root / name), digest(value)) for name, value in files.items()], judged=judged)
+    for scoring_key, files in earlier:
+        case.add(
+            *[("file", str(case.root / name), digest(value)) for name, value in files.items()], scoring_key=scoring_key
+        )
     for name, value in now.items():
-        known.file(name, str(value))
+        case.write_file(name, str(value))
 
-    action = known.decide(judged="a").action
+    action = case.decide(scoring_key="a").action
 
-    fitting = [judged for judged, files in earlier[-5:] if all(now.get(name) == value for name, value in files.items())]
-    expected = Action.NOTHING if "a" in fitting else Action.JUDGE if fitting else Action.RUN
+    fitting_keys = [
+        scoring_key
+        for scoring_key, files in earlier[-5:]
+        if all(now.get(name) == value for name, value in files.items())
+    ]
+    expected = Action.NOTHING if "a" in fitting_keys else Action.JUDGE if fitting_keys else Action.RUN
     assert action is expected
 
 
-def _question(path: Path) -> Any:
+def _make_question(path: Path) -> Any:
     from workbench.watch.snapshot import Question
 
     return Question("file", str(path), None)
 
 
-def test_caches_are_dropped_with_their_sets(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caches_are_dropped_with_their_dependency_sets(case: WatchedCase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.engine.verdict_index._LATELY_USED", 3)
 
     for number in range(20):
-        known.add(known.file("a.txt", str(number)))
-        assert known.decide().action is Action.NOTHING
-    known.selector.forget()
+        case.add(case.write_file("a.txt", str(number)))
+        assert case.decide().action is Action.NOTHING
+    case.selector.forget()
 
-    assert len(known.selector._specials) < 12
-    assert len(known.selector._surroundings_cache) < 12
+    assert len(case.selector._specials) < 12
+    assert len(case.selector._surroundings_cache) < 12

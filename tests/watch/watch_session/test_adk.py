@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.watch.watched import Folder, turn, watching
+from tests.watch.watched import Folder, turn, watch_project
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.watch.watch_events import AllKnown, SourceBroken
@@ -173,67 +173,67 @@ EDITS: list[tuple[str, str, str, str, set[str]]] = [
 ]
 
 
-async def test_after_each_edit_that_runs_which_a_full_run_finds_changed(tmp_path: Path) -> None:
-    watched_project, other = Project(tmp_path / "watched"), Project(tmp_path / "other")
-    with Workspace.open(other.root) as workspace:
-        async with watching(watched_project.root) as watched:
-            start = await watched.until_quiet()
+async def test_each_edit_runs_exactly_the_cases_that_a_full_run_finds_changed(tmp_path: Path) -> None:
+    first_project, second_project = Project(tmp_path / "watched"), Project(tmp_path / "other")
+    with Workspace.open(second_project.root) as workspace:
+        async with watch_project(first_project.root) as watch:
+            start = await watch.wait_until_quiet()
             assert start.verdicts.keys() == PROMPTS.keys()
-            before = await _responses(workspace)
-            for what, name, old, new, expected in EDITS:
-                for project in (watched_project, other):
+            before = await _run_all(workspace)
+            for description, name, old, new, expected in EDITS:
+                for project in (first_project, second_project):
                     path = project.root / "shop" / name
                     text = path.read_text() if path.exists() else ""
-                    assert old in text, what
+                    assert old in text, description
                     edited = text.replace(old, new, 1) if old else new
-                    save = _saving(project, f"shop/{name}", edited)
-                    if project is watched_project:
-                        saved = await watched.after(save)
+                    save = _make_save(project, f"shop/{name}", edited)
+                    if project is first_project:
+                        saved = await watch.apply(save)
                     else:
                         save()
-                after = await _responses(workspace)
+                after = await _run_all(workspace)
                 changed = {eval_id for eval_id in PROMPTS if before[eval_id] != after[eval_id]}
-                assert changed == expected, what
-                assert saved.verdicts.keys() == changed, (what, saved.change.reason)
-                assert saved.first(AllKnown).stale == 0, what
+                assert changed == expected, description
+                assert saved.verdicts.keys() == changed, (description, saved.change.reason)
+                assert saved.first(AllKnown).stale == 0, description
                 before = after
 
-            undone = await watched.after(_saving(watched_project, "shop/tools.py", text))
+            undone = await watch.apply(_make_save(first_project, "shop/tools.py", text))
             assert undone.verdicts == {}
-            assert undone.stored.keys() == ALL
+            assert undone.stored_verdicts.keys() == ALL
 
-            helper = watched_project.root / "shop" / "helper.py"
-            whole = helper.read_text()
-            broken = await watched.after(lambda: watched_project.write("shop/helper.py", "def half(\n"))
+            helper = first_project.root / "shop" / "helper.py"
+            original_text = helper.read_text()
+            broken = await watch.apply(lambda: first_project.write("shop/helper.py", "def half(\n"))
             assert broken.verdicts == {}
             assert broken.first(SourceBroken).cases == len(PROMPTS)
-            mended = await watched.after(lambda: watched_project.write("shop/helper.py", whole))
+            mended = await watch.apply(lambda: first_project.write("shop/helper.py", original_text))
             assert mended.verdicts == {}
             assert mended.first(AllKnown).stale == 0
 
 
-async def test_a_nearer_env_file_counts_from_when_it_is_there(tmp_path: Path) -> None:
+async def test_a_nearer_env_file_overrides_once_it_exists(tmp_path: Path) -> None:
     project = Project(tmp_path)
     (tmp_path / "shop/.env").rename(tmp_path / ".env")
-    async with watching(tmp_path) as watched:
-        await watched.until_quiet()
+    async with watch_project(tmp_path) as watch:
+        await watch.wait_until_quiet()
 
-        nearer = await watched.after(_saving(project, "shop/.env", "SAMPLE_CITY=Bonn\n"))
+        nearer = await watch.apply(_make_save(project, "shop/.env", "SAMPLE_CITY=Bonn\n"))
         assert "city" in nearer.verdicts
-        farther = await watched.after(_saving(project, ".env", "SAMPLE_CITY=Rome\n"))
+        farther = await watch.apply(_make_save(project, ".env", "SAMPLE_CITY=Rome\n"))
         assert farther.verdicts == {}
-        edited = await watched.after(_saving(project, "shop/.env", "SAMPLE_CITY=Oslo\n"))
+        edited = await watch.apply(_make_save(project, "shop/.env", "SAMPLE_CITY=Oslo\n"))
         assert edited.verdicts.keys() == {"city"}
-        gone = await watched.after((tmp_path / "shop/.env").unlink)
-        assert "city" in gone.verdicts
+        deletion = await watch.apply((tmp_path / "shop/.env").unlink)
+        assert "city" in deletion.verdicts
 
 
-def _saving(project: Project, name: str, text: str) -> Callable[[], object]:
+def _make_save(project: Project, name: str, text: str) -> Callable[[], object]:
     return lambda: project.write(name, text)
 
 
-async def _responses(workspace: Workspace) -> dict[str, str]:
-    """What a run of all cases gives."""
+async def _run_all(workspace: Workspace) -> dict[str, str]:
+    """Run all cases, and return their responses."""
 
     def run() -> dict[str, str]:
         workspace.refresh()
@@ -242,12 +242,12 @@ async def _responses(workspace: Workspace) -> dict[str, str]:
         for _ in run.iter_events():
             pass
         results = run.results()
-        return {result.case.eval_id: _response(result.execution.turns, result.failure) for result in results}
+        return {result.case.eval_id: _get_response(result.execution.turns, result.failure) for result in results}
 
     return await asyncio.to_thread(run)
 
 
-def _response(turns: object, failure: object) -> str:
+def _get_response(turns: object, failure: object) -> str:
     assert failure is None, failure
     text: str = turns[-1].invocation.final_response.text()
     return text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.watch.watched import Folder, Watched, watching
+from tests.watch.watched import Folder, WatchListener, watch_project
 from workbench.agents.worker.recording.fingerprints import is_being_installed
 from workbench.watch.watch_events import ChangeSeen
 
@@ -31,7 +31,7 @@ class Libraries:
         path.mkdir()
 
     def install(self, version: str, *, content: str = "", complete: bool = True) -> None:
-        """Put a version of `library` in the place of what was there, as pip does."""
+        """Replace `library` by another version, as pip does."""
         for old in self.path.glob("library*"):
             shutil.rmtree(old)
         package = self.path / "library" / "__init__.py"
@@ -48,18 +48,18 @@ class Libraries:
 
 @pytest.fixture
 def libraries(folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Libraries:
-    made = Libraries(tmp_path_factory.mktemp("environment") / "site-packages")
-    monkeypatch.setenv("PYTHONPATH", str(made.path))
-    made.install("1.0")
+    libraries = Libraries(tmp_path_factory.mktemp("environment") / "site-packages")
+    monkeypatch.setenv("PYTHONPATH", str(libraries.path))
+    libraries.install("1.0")
     folder.write("agent.py", AGENT.format(good="1.0"))
-    return made
+    return libraries
 
 
 @asynccontextmanager
-async def _at_rest(folder: Folder, **options: Any) -> AsyncIterator[Watched]:
-    async with watching(folder.root, **options) as watched:
-        assert set((await watched.until_quiet()).verdicts.values()) == {"PASSED"}
-        yield watched
+async def _watch_passing_cases(folder: Folder, **options: Any) -> AsyncIterator[WatchListener]:
+    async with watch_project(folder.root, **options) as watch:
+        assert set((await watch.wait_until_quiet()).verdicts.values()) == {"PASSED"}
+        yield watch
 
 
 @pytest.mark.parametrize(("isolation", "mode"), [("case", "fork"), ("worker", "fork"), ("case", "once")])
@@ -67,74 +67,72 @@ async def test_another_version_of_a_library_runs_every_case_once(
     folder: Folder, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, isolation: str, mode: str
 ) -> None:
     monkeypatch.setattr("workbench.agents.worker_host._choose_mode", lambda: mode)
-    async with _at_rest(folder, isolation=isolation) as watched:
-        changed = await watched.after(lambda: libraries.install("2.0"))
+    async with _watch_passing_cases(folder, isolation=isolation) as watch:
+        changed = await watch.apply(lambda: libraries.install("2.0"))
 
         assert changed.verdicts == dict.fromkeys(["up_1", "up_2", "down"], "FAILED")
         assert (changed.change.run, changed.change.reason.split(" in ")[0]) == (3, "installed packages changed")
-        unconcerned = await watched.after(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "# a comment\n"))
-        assert unconcerned.verdicts == {}  # what was found holds
+        unconcerned = await watch.apply(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "# a comment\n"))
+        assert unconcerned.verdicts == {}  # the verdicts hold
 
-        back = await watched.after(lambda: libraries.install("1.0"))
-        assert (back.verdicts, set(back.stored.values())) == ({}, {"PASSED"})
+        restored = await watch.apply(lambda: libraries.install("1.0"))
+        assert (restored.verdicts, set(restored.stored_verdicts.values())) == ({}, {"PASSED"})
 
 
-async def test_the_same_version_with_other_content_is_another_library(folder: Folder, libraries: Libraries) -> None:
-    async with _at_rest(folder) as watched:
-        other = await watched.after(lambda: libraries.install("1.0", content="'patched'"))
+async def test_changed_content_of_the_same_library_version_runs_the_cases(folder: Folder, libraries: Libraries) -> None:
+    async with _watch_passing_cases(folder) as watch:
+        other = await watch.apply(lambda: libraries.install("1.0", content="'patched'"))
 
         assert set(other.verdicts.values()) == {"FAILED"}
 
 
-async def test_a_path_that_is_added_to_those_of_the_interpreter_counts(folder: Folder, libraries: Libraries) -> None:
-    async with _at_rest(folder) as watched:
-        added = await watched.after(lambda: (libraries.path / "more.pth").write_text("/nowhere\n"))
+async def test_a_path_file_of_the_interpreter_is_a_dependency(folder: Folder, libraries: Libraries) -> None:
+    async with _watch_passing_cases(folder) as watch:
+        added = await watch.apply(lambda: (libraries.path / "more.pth").write_text("/nowhere\n"))
         assert len(added.verdicts) == 3
 
-        edited = await watched.after(lambda: (libraries.path / "more.pth").write_text("/elsewhere\n"))
+        edited = await watch.apply(lambda: (libraries.path / "more.pth").write_text("/elsewhere\n"))
         assert len(edited.verdicts) == 3
 
 
-async def test_a_library_that_is_half_installed_is_waited_for(folder: Folder, libraries: Libraries) -> None:
-    async with _at_rest(folder) as watched:
-        watched.events.clear()
+async def test_the_watch_waits_for_a_half_installed_library(folder: Folder, libraries: Libraries) -> None:
+    async with _watch_passing_cases(folder) as watch:
+        watch.events.clear()
 
         libraries.install("2.0", complete=False)
         folder.write("agent.py", AGENT.format(good="2.0"))
         assert is_being_installed(str(libraries.path))
         await asyncio.sleep(1.5)
-        assert [event for event in watched.events if isinstance(event, ChangeSeen)] == []
+        assert [event for event in watch.events if isinstance(event, ChangeSeen)] == []
 
         libraries.finish("2.0", "2.0")
-        changed = await watched.until_quiet()
+        changed = await watch.wait_until_quiet()
         assert changed.verdicts == dict.fromkeys(["up_1", "up_2", "down"], "PASSED")
 
 
-async def test_a_case_that_ends_while_a_library_is_installed_runs_again_after_that(
+async def test_a_case_that_ends_during_an_installation_runs_again_afterwards(
     folder: Folder, libraries: Libraries
 ) -> None:
     folder.cases(up="up")
     slow = "import time\n" + AGENT.format(good="1.0").replace("return", "time.sleep(1.0)\n    return")
     folder.write("agent.py", slow)
-    async with _at_rest(folder) as watched:
+    async with _watch_passing_cases(folder) as watch:
         folder.write("agent.py", slow + "len('')\n")
-        await watched.until(ChangeSeen)
-        watched.events.clear()
+        await watch.wait_for(ChangeSeen)
+        watch.events.clear()
 
         await asyncio.sleep(0.5)
         libraries.install("2.0", complete=False)
         await asyncio.sleep(1.5)
         libraries.finish("2.0", "2.0")
 
-        assert (await watched.until_quiet()).verdicts == {"up": "FAILED"}
+        assert (await watch.wait_until_quiet()).verdicts == {"up": "FAILED"}
 
 
-async def test_a_library_that_is_edited_in_its_place_is_new_for_the_next_case(
-    folder: Folder, libraries: Libraries
-) -> None:
-    async with _at_rest(folder) as watched:
+async def test_the_next_case_uses_a_library_that_was_edited_in_place(folder: Folder, libraries: Libraries) -> None:
+    async with _watch_passing_cases(folder) as watch:
         (libraries.path / "library" / "__init__.py").write_text("VERSION = 'edited'\n")
 
-        changed = await watched.after(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "len('')\n"))
+        changed = await watch.apply(lambda: folder.write("agent.py", AGENT.format(good="1.0") + "len('')\n"))
 
         assert set(changed.verdicts.values()) == {"FAILED"}

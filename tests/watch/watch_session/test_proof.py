@@ -1,9 +1,8 @@
-"""The proof of watching: edits made at random, and after each one every claim held against a fresh run of all cases.
+"""The proof of watching: random edits, and after each one every claim is compared with a fresh run of all cases.
 
-In a normal run some 680 edits, most of them with the decisions alone and a process for each case. Before anything
-lands: `WORKBENCH_PROOF_EDITS=10000 pytest -n 2 tests/watch/watch_session/test_proof.py` spreads that many over all
-ways to watch and to run, and tells at the end what came of it. `WORKBENCH_PROOF_SEED` asks for other packages than
-those of every day.
+A normal run makes about 680 edits, most of them with the decisions alone and one process per case. Before a merge,
+`WORKBENCH_PROOF_EDITS=10000 pytest -n 2 tests/watch/watch_session/test_proof.py` spreads that many over all ways to
+watch and to run, and prints a summary. `WORKBENCH_PROOF_SEED` selects other packages.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ import pytest
 from tests.watch.generated.harness import Strategy, prove
 from tests.watch.generated.oracle import Oracle, quick_folder
 from tests.watch.generated.packages import ENVIRONMENT
-from tests.watch.strategy import Affected, Live, RunAffected
+from tests.watch.strategy import DecisionsOnly, LiveWatch, RunAffected
 from workbench.agents import agent_host, worker_host
 
 pytestmark = pytest.mark.needs_fork
 
-_WANTED = int(os.environ.get("WORKBENCH_PROOF_EDITS", "0"))
+_TOTAL_EDITS = int(os.environ.get("WORKBENCH_PROOF_EDITS", "0"))
 _FIRST_SEED = int(os.environ.get("WORKBENCH_PROOF_SEED", "1"))
 _EDITS_OF_A_PACKAGE = 30
 _PARTS = 4
-"""Of each way, where so many edits are wanted; they may run in several processes."""
+"""Parts of each way if `WORKBENCH_PROOF_EDITS` is set. They may run in several processes."""
 _WORKER = 'isolation = "worker"\nconcurrency = 1\n'
-_OF_OTHERS = ("patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names", "path_file")
-"""Tools that show what other cases did in the process: nobody can say what such a case gives."""
+_SHARED_STATE = ("patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names", "path_file")
+"""Recipes whose results depend on other cases in the same process, and are not predictable."""
 
 
 class Way(NamedTuple):
-    """A way to watch and to run, and how many edits it gets every day, as parts and edits of each."""
+    """A way to watch and to run, with its number of parts in a normal run and the edits of each."""
 
     strategy: Callable[[], Strategy]
     mode: agent_host.Mode
@@ -44,29 +43,29 @@ class Way(NamedTuple):
     parts: int
     edits: int
 
-    def sizes(self) -> dict[str, Any]:
-        """What packages are like. Where cases share processes each depends on all that its process did."""
+    def make_options(self) -> dict[str, Any]:
+        """Return the options of packages. If cases share processes, each depends on all that its process did."""
         if self.settings or self.mode == "once":
-            return {"tools": (6, 9), "cases": (6, 10), "without": _OF_OTHERS, "settings": self.settings}
-        return {"cases": (8, 24) if _WANTED else (6, 14)}
+            return {"tools": (6, 9), "cases": (6, 10), "without": _SHARED_STATE, "settings": self.settings}
+        return {"cases": (8, 24) if _TOTAL_EDITS else (6, 14)}
 
 
 WAYS = {
-    "decisions-fork": Way(Affected, "fork", "", 8, 60),
-    "decisions-worker": Way(Affected, "fork", _WORKER, 1, 50),
-    "decisions-once-worker": Way(Affected, "once", _WORKER, 1, 50),
-    "decisions-once": Way(Affected, "once", "", 1, 50),
-    "live-fork": Way(Live, "fork", "", 1, 10),
-    "live-worker": Way(partial(Live, pause=1.0), "fork", _WORKER, 1, 10),
+    "decisions-fork": Way(DecisionsOnly, "fork", "", 8, 60),
+    "decisions-worker": Way(DecisionsOnly, "fork", _WORKER, 1, 50),
+    "decisions-once-worker": Way(DecisionsOnly, "once", _WORKER, 1, 50),
+    "decisions-once": Way(DecisionsOnly, "once", "", 1, 50),
+    "live-fork": Way(LiveWatch, "fork", "", 1, 10),
+    "live-worker": Way(partial(LiveWatch, pause=1.0), "fork", _WORKER, 1, 10),
     "affected-fork": Way(RunAffected, "fork", "", 1, 10),
     "affected-worker": Way(RunAffected, "fork", _WORKER, 1, 10),
 }
 
 
-def _parts() -> Iterator[Any]:
+def _list_parts() -> Iterator[Any]:
     for name, way in WAYS.items():
-        parts = _PARTS if _WANTED else way.parts
-        edits = -(-_WANTED // (len(WAYS) * parts)) if _WANTED else way.edits
+        parts = _PARTS if _TOTAL_EDITS else way.parts
+        edits = -(-_TOTAL_EDITS // (len(WAYS) * parts)) if _TOTAL_EDITS else way.edits
         for part in range(parts):
             yield pytest.param(name, part, edits, id=f"{name}-{part}")
 
@@ -77,8 +76,8 @@ def oracle() -> Iterator[Oracle]:
         yield oracle
 
 
-@pytest.mark.parametrize(("name", "part", "edits"), _parts())
-async def test_no_case_is_missed(
+@pytest.mark.parametrize(("name", "part", "edits"), _list_parts())
+async def test_the_watch_misses_no_case(
     name: str,
     part: int,
     edits: int,
@@ -92,18 +91,18 @@ async def test_no_case_is_missed(
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr(worker_host, "_choose_mode", lambda: way.mode)
     packages = -(-edits // _EDITS_OF_A_PACKAGE)
-    others = list(WAYS).index(name) * _PARTS if _WANTED else 0  # parts of other ways, which have packages of their own
-    first = _FIRST_SEED + (others + part) * packages
+    offset = list(WAYS).index(name) * _PARTS if _TOTAL_EDITS else 0  # parts of earlier ways, which use other packages
+    first = _FIRST_SEED + (offset + part) * packages
 
     report = await prove(
         way.strategy(), oracle, tmp_path, range(first, first + packages), edits=-(-edits // packages),
-        misses_at_most=100, **way.sizes(),
+        max_misses=100, **way.make_options(),
     )  # fmt: skip
 
     record_property("proof", [name, asdict(report.total), len(report.misses)])
     print(f"\n{name}, seeds {first} to {first + packages - 1}: {report}")
     assert not report.misses, "\n".join(map(str, report.misses))
-    if way.strategy is Affected and not way.settings and way.mode == "fork":
-        assert not report.wrongly_neutral
-        assert not report.in_vain, "\n".join(report.in_vain)
-        assert edits < _EDITS_OF_A_PACKAGE or report.total.rerun_share - report.total.unfollowed_share <= 0.35
+    if way.strategy is DecisionsOnly and not way.settings and way.mode == "fork":
+        assert not report.false_neutral_edits
+        assert not report.useless_reruns, "\n".join(report.useless_reruns)
+        assert edits < _EDITS_OF_A_PACKAGE or report.total.rerun_share - report.total.opaque_share <= 0.35

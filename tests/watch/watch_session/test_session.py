@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.watch.watched import TOOLS, Folder, watching
+from tests.watch.watched import TOOLS, Folder, watch_project
 from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
@@ -16,13 +16,13 @@ from workbench.watch import file_watcher
 from workbench.watch.watch_events import AllKnown, ChangeSeen, VerdictKnown, WatchRunStarted, WatchStarted
 
 
-async def test_a_save_runs_the_cases_that_ran_the_code_and_no_others(folder: Folder) -> None:
-    async with watching(folder.root) as watched:
-        start = await watched.until_quiet()
+async def test_a_save_runs_only_the_cases_that_use_the_changed_code(folder: Folder) -> None:
+    async with watch_project(folder.root) as watch:
+        start = await watch.wait_until_quiet()
         assert start.verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
         assert start.first(WatchStarted).total == 3
 
-        broken = await watched.after(
+        broken = await watch.apply(
             lambda: folder.write("tools.py", TOOLS.replace("return PREFIX + text", 'return "no"', 1))
         )
 
@@ -38,72 +38,72 @@ async def test_the_loss_of_file_events_is_reported_once(folder: Folder, monkeypa
     def listen(_: object) -> file_watcher.Listener:
         raise file_watcher.EventsUnavailable(file_watcher._explain_failure(OSError(28, "OS file watch limit reached.")))
 
-    async with watching(folder.root) as watched:
-        assert (await watched.until_quiet()).first(WatchStarted).mode == "events"
+    async with watch_project(folder.root) as watch:
+        assert (await watch.wait_until_quiet()).first(WatchStarted).mode == "events"
         monkeypatch.setattr(file_watcher, "Listener", listen)
 
         folder.write("new/more.py", "")
-        assert "max_user_watches" in (await watched.until(Notice)).message
-        await watched.until(ChangeSeen)
-        watched.events.clear()
+        assert "max_user_watches" in (await watch.wait_for(Notice)).message
+        await watch.wait_for(ChangeSeen)
+        watch.events.clear()
 
         folder.write("tools.py", TOOLS.replace("PREFIX + text", "'no'"))
-        await watched.until(VerdictKnown)
-        while not (changed := await watched.until_quiet()).verdicts:
-            pass  # the new folder was told of once more before
+        await watch.wait_for(VerdictKnown)
+        while not (changed := await watch.wait_until_quiet()).verdicts:
+            pass  # the new folder may be reported again first
         assert set(changed.verdicts.values()) == {"FAILED"}
         assert not changed.has(Notice)
 
 
 async def test_an_undo_runs_nothing(folder: Folder) -> None:
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
-        await watched.after(lambda: folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "x"')))
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+        await watch.apply(lambda: folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "x"')))
 
-        undone = await watched.after(lambda: folder.write("tools.py", TOOLS))
+        undone = await watch.apply(lambda: folder.write("tools.py", TOOLS))
 
         assert undone.verdicts == {}
-        assert undone.stored == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+        assert undone.stored_verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
         assert not undone.has(WatchRunStarted)
 
 
 async def test_current_verdicts_are_reported_without_reading_executions(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with watching(folder.root) as watched:
-        first = (await watched.until_quiet()).first(AllKnown).summary
+    async with watch_project(folder.root) as watch:
+        first = (await watch.wait_until_quiet()).first(AllKnown).summary
     monkeypatch.setattr(History, "result", lambda *_: pytest.fail("what an agent did was read"))
 
-    async with watching(folder.root) as watched:
-        again = await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        second_round = await watch.wait_until_quiet()
 
-    assert again.stored == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
-    assert again.first(AllKnown).summary.metrics["exact_match"] == first.metrics["exact_match"]
+    assert second_round.stored_verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
+    assert second_round.first(AllKnown).summary.metrics["exact_match"] == first.metrics["exact_match"]
 
 
 async def test_comments_and_layout_affect_no_case(folder: Folder) -> None:
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
 
-        same = await watched.after(lambda: folder.write("tools.py", f"# a comment\n\n{TOOLS}\n\n# and another"))
+        layout_round = await watch.apply(lambda: folder.write("tools.py", f"# a comment\n\n{TOOLS}\n\n# and another"))
 
-        assert same.verdicts == same.stored == {}
-        assert same.change.run == 0
+        assert layout_round.verdicts == layout_round.stored_verdicts == {}
+        assert layout_round.change.run == 0
 
 
-async def test_verdicts_of_earlier_sessions_are_shown_as_such(folder: Folder) -> None:
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+async def test_verdicts_of_earlier_sessions_are_reused_and_stale_cases_run(folder: Folder) -> None:
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
     folder.write("tools.py", TOOLS.replace("def lower(text):", "def lower(text):\n    text = text"))
 
-    async with watching(folder.root) as watched:
-        start = await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        start = await watch.wait_until_quiet()
 
-    assert start.stored == {"up_1": "PASSED", "up_2": "PASSED"}
+    assert start.stored_verdicts == {"up_1": "PASSED", "up_2": "PASSED"}
     assert start.verdicts == {"down": "PASSED"}
 
 
-async def test_a_case_that_runs_on_old_code_is_stopped_and_the_others_go_on(folder: Folder) -> None:
+async def test_a_save_restarts_only_the_running_cases_that_it_affects(folder: Folder) -> None:
     slow = """
     import time
     from pathlib import Path
@@ -126,87 +126,87 @@ async def test_a_case_that_runs_on_old_code_is_stopped_and_the_others_go_on(fold
     """
     folder.write("agent.py", slow)
     folder.cases(up="up one", down="down two")
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
         (folder.root / "slow").touch()
         folder.write("agent.py", slow.replace("return text", "return text + '!'"))
-        await _exists(folder.root / "begun up")
-        await _exists(folder.root / "begun down")
+        await _wait_for_file(folder.root / "begun up")
+        await _wait_for_file(folder.root / "begun down")
 
         # Both run; the next save concerns only one of them.
-        watched.events.clear()
+        watch.events.clear()
         (folder.root / "begun up").unlink()
         folder.write("agent.py", slow.replace("return text", "return text + '?'", 1).replace(
             "return text\n\n    def answer", "return text + '!'\n\n    def answer"))  # fmt: skip
-        await _exists(folder.root / "begun up")
+        await _wait_for_file(folder.root / "begun up")
         (folder.root / "go up").touch()
         (folder.root / "go down").touch()
-        await watched.until(AllKnown)
-        said = {e.result.case.eval_id: e.result for e in watched.events if isinstance(e, VerdictKnown)}
+        await watch.wait_for(AllKnown)
+        results = {e.result.case.eval_id: e.result for e in watch.events if isinstance(e, VerdictKnown)}
 
-        assert _response(said["up"]) == "up one?"
-        assert _response(said["down"]) == "down two!"
-        assert len([e for e in watched.events if isinstance(e, VerdictKnown)]) == 2
+        assert _get_response(results["up"]) == "up one?"
+        assert _get_response(results["down"]) == "down two!"
+        assert len([e for e in watch.events if isinstance(e, VerdictKnown)]) == 2
 
 
-async def test_nothing_runs_at_the_start_without_catching_up(folder: Folder) -> None:
-    async with watching(folder.root, catches_up=False) as watched:
-        start = await watched.until_quiet()
+async def test_a_watch_that_does_not_catch_up_runs_nothing_at_the_start(folder: Folder) -> None:
+    async with watch_project(folder.root, catches_up=False) as watch:
+        start = await watch.wait_until_quiet()
         assert start.verdicts == {}
         assert start.first(AllKnown).stale == 3
 
-        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        unrelated = await watch.apply(lambda: folder.write("notes.txt", "x"))
         assert unrelated.verdicts == {}
 
 
 async def test_changes_while_paused_run_after_resume(folder: Folder) -> None:
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
-        watched.session.pause()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+        watch.session.pause()
         folder.write("tools.py", TOOLS.replace("PREFIX + text", "text", 1))
         await asyncio.sleep(0.5)
-        assert not any(isinstance(event, ChangeSeen) for event in watched.events)
+        assert not any(isinstance(event, ChangeSeen) for event in watch.events)
 
-        resumed = await watched.after(watched.session.resume)
+        resumed = await watch.apply(watch.session.resume)
 
         assert resumed.verdicts.keys() == {"up_1", "up_2"}
 
 
-def _response(result: object) -> str:
+def _get_response(result: object) -> str:
     execution = result.execution  # type: ignore[attr-defined]
     text: str = execution.turns[-1].invocation.final_response.text()
     return text
 
 
-async def _exists(path: Path) -> None:
-    end = time.monotonic() + 20
+async def _wait_for_file(path: Path) -> None:
+    deadline = time.monotonic() + 20
     while not path.exists():
-        assert time.monotonic() < end, f"{path} does not come"
+        assert time.monotonic() < deadline, f"{path} does not come"
         await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("method", ["begin_run", "finish_jobs"])
-async def test_a_full_disk_is_reported_once_and_results_not_stored_run_at_the_next_change(
+async def test_a_full_disk_is_reported_once_and_unstored_cases_run_at_the_next_change(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def fail(*_: object) -> None:
         raise StoreError(folder.root / "history.db", "cannot be used: the disk is full")
 
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
-        with monkeypatch.context() as full:
-            full.setattr(History, method, fail)
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+        with monkeypatch.context() as patch:
+            patch.setattr(History, method, fail)
 
-            edited = await watched.after(lambda: folder.write("tools.py", TOOLS + "\nlen('')\n"))
-            again = await watched.after(lambda: folder.write("notes.txt", "x"))
+            edited = await watch.apply(lambda: folder.write("tools.py", TOOLS + "\nlen('')\n"))
+            second_round = await watch.apply(lambda: folder.write("notes.txt", "x"))
 
-        said = [event.message for event in (*edited.events, *again.events) if isinstance(event, Notice)]
-        assert len(said) == 1 and said[0].endswith("the disk is full")
-        for told in (edited, again):
-            assert told.first(AllKnown).stale == 3
-            assert sum(isinstance(event, WatchRunStarted) for event in told.events) <= 1
-            assert not any(event.holds for event in told.events if isinstance(event, VerdictKnown))
+        messages = [event.message for event in (*edited.events, *second_round.events) if isinstance(event, Notice)]
+        assert len(messages) == 1 and messages[0].endswith("the disk is full")
+        for each_round in (edited, second_round):
+            assert each_round.first(AllKnown).stale == 3
+            assert sum(isinstance(event, WatchRunStarted) for event in each_round.events) <= 1
+            assert not any(event.holds for event in each_round.events if isinstance(event, VerdictKnown))
 
-        room = await watched.after(lambda: folder.write("notes.txt", "y"))
-        assert len(room.verdicts) == 3
-        assert room.first(AllKnown).stale == 0
+        next_round = await watch.apply(lambda: folder.write("notes.txt", "y"))
+        assert len(next_round.verdicts) == 3
+        assert next_round.first(AllKnown).stale == 0

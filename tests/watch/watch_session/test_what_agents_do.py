@@ -1,4 +1,4 @@
-"""What agents do besides answering: they write files, start programs, fail and meet outages."""
+"""Side effects and failures of agents: they write files, start programs, raise, and have outages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import os
 
 from tests.interpreters import interpreter_of
-from tests.watch.watched import Folder, watching
+from tests.watch.watched import Folder, watch_project
 from workbench.model.run_events import Notice
 from workbench.watch.watch_events import AllKnown, SourceBroken, VerdictKnown, WatchRunStarted
 
 
-async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(folder: Folder) -> None:
+async def test_files_that_an_agent_writes_into_its_folder_cause_no_endless_runs(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -25,19 +25,19 @@ async def test_an_agent_that_writes_into_its_own_folder_does_not_run_for_ever(fo
         return prompt
     """,
     )
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
         await asyncio.sleep(1.0)
-        later = [event for event in watched.events if isinstance(event, WatchRunStarted)]
+        started_runs = [event for event in watch.events if isinstance(event, WatchRunStarted)]
 
-        assert later == []
-        assert not any(isinstance(event, Notice) for event in watched.events)
+        assert started_runs == []
+        assert not any(isinstance(event, Notice) for event in watch.events)
 
-        edited = await watched.after(lambda: folder.write("log.txt", "by hand"))
-        assert edited.verdicts or edited.stored  # until one of them has written it again
+        edited = await watch.apply(lambda: folder.write("log.txt", "by hand"))
+        assert edited.verdicts or edited.stored_verdicts  # until an agent has written it again
 
 
-async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder: Folder) -> None:
+async def test_files_written_by_agents_are_current_until_changed_by_hand(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -57,26 +57,26 @@ async def test_what_agents_left_is_theirs_until_somebody_else_touches_it(folder:
     folder.write("out/here", "")
     folder.write("log.txt", "one\n")
     folder.cases(lists="list", one="one")
-    async with watching(folder.root) as watched:
-        await watched.until_shown(one="PASSED")
-        await asyncio.sleep(1.0)  # by then no agent runs that would write over what is saved, and all has been seen
-        left = (folder.root / "log.txt").read_text()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_for_statuses(one="PASSED")
+        await asyncio.sleep(1.0)  # by then no agent runs that could overwrite a save, and all changes are seen
+        agent_text = (folder.root / "log.txt").read_text()
 
         folder.write("log.txt", "two\n")
-        await watched.until_shown(one="FAILED")
+        await watch.wait_for_statuses(one="FAILED")
         await asyncio.sleep(1.0)
-        folder.write("log.txt", left)
-        await watched.until_shown(one="PASSED")
+        folder.write("log.txt", agent_text)
+        await watch.wait_for_statuses(one="PASSED")
 
         await asyncio.sleep(1.0)
-        deleted = await watched.after((folder.root / "out/one").unlink)
+        deleted = await watch.apply((folder.root / "out/one").unlink)
         assert deleted.verdicts == {"lists": "FAILED"}
         assert deleted.change.reason == "out: its list of files changed"
-        unrelated = await watched.after(lambda: folder.write("unrelated.txt", ""))
+        unrelated = await watch.apply(lambda: folder.write("unrelated.txt", ""))
         assert unrelated.verdicts == {}
 
 
-async def test_what_a_first_run_made_or_failed_to_write_counts_when_somebody_edits_it(folder: Folder) -> None:
+async def test_paths_that_a_first_run_created_or_looked_for_are_dependencies(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -111,14 +111,14 @@ async def test_what_a_first_run_made_or_failed_to_write_counts_when_somebody_edi
     """,
     )
     folder.cases(cache="cache", models="models", log="log", rename="rename")
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
         await asyncio.sleep(1.0)
-        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watch.events)
 
         edits = {"cache": "cache/value", "models": "models/new", "log": "log.txt", "rename": "target"}
         for case, name in edits.items():
-            edited = await watched.after(lambda name=name: (folder.root / name).write_text("edited"))
+            edited = await watch.apply(lambda name=name: (folder.root / name).write_text("edited"))
             assert edited.verdicts == {case: "FAILED"}
 
 
@@ -134,16 +134,16 @@ async def test_a_case_with_opaque_dependencies_runs_after_any_change(folder: Fol
         return prompt
     """,
     )
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
 
-        changed = await watched.after(lambda: folder.write("notes.txt", "x"))
+        changed = await watch.apply(lambda: folder.write("notes.txt", "x"))
 
         assert changed.verdicts == {"down": "PASSED"}
         assert "cannot be followed" in changed.change.reason
 
 
-async def test_a_program_that_writes_files_does_not_keep_its_case_running(folder: Folder) -> None:
+async def test_a_program_that_writes_files_causes_no_endless_runs_of_its_case(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -155,20 +155,20 @@ async def test_a_program_that_writes_files_does_not_keep_its_case_running(folder
     """,
     )
     folder.cases(one="one")
-    async with watching(folder.root) as watched:
-        await watched.until(Notice)
+    async with watch_project(folder.root) as watch:
+        await watch.wait_for(Notice)
         await asyncio.sleep(1.5)
-        runs = [event for event in watched.events if isinstance(event, WatchRunStarted)]
-        notices = [event.message for event in watched.events if isinstance(event, Notice)]
+        runs = [event for event in watch.events if isinstance(event, WatchRunStarted)]
+        notices = [event.message for event in watch.events if isinstance(event, Notice)]
 
         assert len(runs) <= 4
         assert [message.partition(":")[2].partition(":")[0] for message in notices] == ["one is never up to date"]
 
-        edited = await watched.after(lambda: folder.write("notes.txt", "x"))
+        edited = await watch.apply(lambda: folder.write("notes.txt", "x"))
         assert edited.verdicts == {"one": "PASSED"}
 
 
-async def test_what_is_saved_time_and_again_right_after_a_run_is_not_its_own_work(folder: Folder) -> None:
+async def test_repeated_saves_right_after_a_run_are_not_mistaken_for_its_own_work(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -180,55 +180,55 @@ async def test_what_is_saved_time_and_again_right_after_a_run_is_not_its_own_wor
     )
     folder.write("data.txt", "start")
     folder.cases(one="end")
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
         for number in range(8):
             await asyncio.sleep(0.2)
-            saved = await watched.after(lambda number=number: folder.write("data.txt", "end" if number == 7 else "on"))
+            saved = await watch.apply(lambda number=number: folder.write("data.txt", "end" if number == 7 else "on"))
             assert saved.verdicts.keys() == {"one"}
 
-        assert watched.shown() == {"one": "PASSED"}
-        assert not any(isinstance(event, Notice) for event in watched.events)
+        assert watch.get_statuses() == {"one": "PASSED"}
+        assert not any(isinstance(event, Notice) for event in watch.events)
 
 
-async def test_a_case_that_hangs_runs_again_when_the_function_is_edited_that_hung(folder: Folder) -> None:
-    whole = (folder.root / "tools.py").read_text()
-    async with watching(folder.root, timeout_seconds=1.0) as watched:
-        await watched.until_quiet()
+async def test_a_hanging_case_runs_again_when_the_hanging_function_is_edited(folder: Folder) -> None:
+    original_text = (folder.root / "tools.py").read_text()
+    async with watch_project(folder.root, timeout_seconds=1.0) as watch:
+        await watch.wait_until_quiet()
 
-        slow = whole.replace("def lower(text):", "def lower(text):\n    while True: pass")
-        broken = await watched.after(lambda: folder.write("tools.py", slow))
+        slow = original_text.replace("def lower(text):", "def lower(text):\n    while True: pass")
+        broken = await watch.apply(lambda: folder.write("tools.py", slow))
         assert broken.verdicts == {"down": "ERROR"}
         assert not broken.has(Notice)
         assert len([event for event in broken.events if isinstance(event, WatchRunStarted)]) == 1
 
-        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        unrelated = await watch.apply(lambda: folder.write("notes.txt", "x"))
         assert unrelated.verdicts == {}
-        other = await watched.after(lambda: folder.write("tools.py", slow.replace("PREFIX + text", "text + PREFIX", 1)))
+        other = await watch.apply(lambda: folder.write("tools.py", slow.replace("PREFIX + text", "text + PREFIX", 1)))
         assert other.verdicts == {"up_1": "PASSED", "up_2": "PASSED"}
 
-        quick = slow.replace("while True: pass", "text = str(text)")
-        mended = await watched.after(lambda: folder.write("tools.py", quick))
+        quick_source = slow.replace("while True: pass", "text = str(text)")
+        mended = await watch.apply(lambda: folder.write("tools.py", quick_source))
         assert mended.verdicts["down"] == "PASSED"
 
 
-async def test_a_case_whose_process_died_runs_after_any_change_and_not_by_itself(folder: Folder) -> None:
-    whole = (folder.root / "tools.py").read_text()
-    async with watching(folder.root) as watched:
-        await watched.until_quiet()
+async def test_a_case_whose_process_died_runs_again_only_after_a_change(folder: Folder) -> None:
+    original_text = (folder.root / "tools.py").read_text()
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
 
-        deadly = whole.replace("def lower(text):", "def lower(text):\n    __import__('os')._exit(3)")
-        broken = await watched.after(lambda: folder.write("tools.py", deadly))
+        deadly = original_text.replace("def lower(text):", "def lower(text):\n    __import__('os')._exit(3)")
+        broken = await watch.apply(lambda: folder.write("tools.py", deadly))
         assert broken.verdicts == {"down": "ERROR"}
         assert len([event for event in broken.events if isinstance(event, WatchRunStarted)]) == 1
         await asyncio.sleep(0.5)
-        assert not any(isinstance(event, WatchRunStarted) for event in watched.events)
+        assert not any(isinstance(event, WatchRunStarted) for event in watch.events)
 
-        mended = await watched.after(lambda: folder.write("tools.py", deadly.replace("_exit(3)", "getpid()")))
+        mended = await watch.apply(lambda: folder.write("tools.py", deadly.replace("_exit(3)", "getpid()")))
         assert mended.verdicts["down"] == "PASSED"
 
 
-async def test_who_looks_at_times_modes_or_links_runs_again_once_they_are_others(folder: Folder) -> None:
+async def test_changed_times_modes_and_links_run_the_cases_that_read_them(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -255,23 +255,23 @@ async def test_who_looks_at_times_modes_or_links_runs_again_once_they_are_others
     link = folder.root / "link"
     link.symlink_to("two")
     folder.cases(newest="one", mode="x", link="two", size="3")
-    async with watching(folder.root) as watched:
-        start = await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        start = await watch.wait_until_quiet()
         assert start.verdicts == {"newest": "PASSED", "mode": "FAILED", "link": "PASSED", "size": "PASSED"}
 
-        touched = await watched.after((folder.root / "notes/two").touch)
+        touched = await watch.apply((folder.root / "notes/two").touch)
         assert touched.verdicts == {"newest": "FAILED"}
         assert touched.change.reason == "notes/two: its modification time changed"
 
-        allowed = await watched.after(lambda: (folder.root / "notes/one").chmod(0o755))
+        allowed = await watch.apply(lambda: (folder.root / "notes/one").chmod(0o755))
         assert allowed.verdicts == {"mode": "PASSED"}
         assert allowed.change.reason == "notes/one: its mode or owner changed"
 
-        led = await watched.after(lambda: (link.unlink(), link.symlink_to("notes/one")))
-        assert led.verdicts == {"link": "FAILED"}
+        link_round = await watch.apply(lambda: (link.unlink(), link.symlink_to("notes/one")))
+        assert link_round.verdicts == {"link": "FAILED"}
 
 
-async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(folder: Folder) -> None:
+async def test_an_outage_is_not_a_verdict_and_runs_again_only_after_a_relevant_change(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -281,33 +281,33 @@ async def test_an_outage_is_no_verdict_and_no_unrelated_save_tries_it_again(fold
         return prompt
     """,
     )
-    async with watching(folder.root, retries=0) as watched:
-        start = await watched.until_quiet()
+    async with watch_project(folder.root, retries=0) as watch:
+        start = await watch.wait_until_quiet()
         assert start.verdicts["down"] == "ERROR"
         assert [e.result.case.eval_id for e in start.events if isinstance(e, VerdictKnown) and not e.holds] == ["down"]
         assert start.first(AllKnown).stale == 1
 
-        unrelated = await watched.after(lambda: folder.write("notes.txt", "x"))
+        unrelated = await watch.apply(lambda: folder.write("notes.txt", "x"))
         assert unrelated.verdicts == {}
 
-        mended = await watched.after(lambda: folder.write("agent.py", "def answer(prompt):\n    return prompt\n"))
+        mended = await watch.apply(lambda: folder.write("agent.py", "def answer(prompt):\n    return prompt\n"))
         assert mended.verdicts["down"] == "PASSED"
 
 
 async def test_an_exception_of_the_agent_is_a_verdict(folder: Folder) -> None:
     folder.write("agent.py", "def answer(prompt):\n    raise ValueError(prompt)\n")
-    async with watching(folder.root) as watched:
-        start = await watched.until_quiet()
+    async with watch_project(folder.root) as watch:
+        start = await watch.wait_until_quiet()
         assert set(start.verdicts.values()) == {"ERROR"}
         assert start.first(AllKnown).stale == 0
 
-    async with watching(folder.root) as watched:
-        again = await watched.until_quiet()
-        assert again.verdicts == {}
-        assert set(again.stored.values()) == {"ERROR"}
+    async with watch_project(folder.root) as watch:
+        second_round = await watch.wait_until_quiet()
+        assert second_round.verdicts == {}
+        assert set(second_round.stored_verdicts.values()) == {"ERROR"}
 
 
-async def test_source_that_only_the_agents_newer_interpreter_understands(folder: Folder) -> None:
+async def test_source_for_a_newer_interpreter_of_the_agent_is_tracked(folder: Folder) -> None:
     folder.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
@@ -326,18 +326,18 @@ async def test_source_that_only_the_agents_newer_interpreter_understands(folder:
     folder.write("agent.py", source)
     folder.cases(one="hello")
 
-    async with watching(folder.root) as watched:
-        assert (await watched.until_quiet()).verdicts == {"one": "PASSED"}
+    async with watch_project(folder.root) as watch:
+        assert (await watch.wait_until_quiet()).verdicts == {"one": "PASSED"}
 
         other = source.replace("return value", "return (value, 1)")
-        assert not (await watched.after(lambda: folder.write("agent.py", other))).verdicts
+        assert not (await watch.apply(lambda: folder.write("agent.py", other))).verdicts
 
         wrong = source.replace('"it": prompt', '"it": prompt + "!"')
-        assert (await watched.after(lambda: folder.write("agent.py", wrong))).verdicts == {"one": "FAILED"}
+        assert (await watch.apply(lambda: folder.write("agent.py", wrong))).verdicts == {"one": "FAILED"}
 
         broken = source.replace("type Text = str", "type Text = = str")
         folder.write("agent.py", broken)
-        said = await watched.until(SourceBroken)
-        assert (said.path, said.line) == ("agent.py", 2)
+        source_broken = await watch.wait_for(SourceBroken)
+        assert (source_broken.path, source_broken.line) == ("agent.py", 2)
 
-        assert (await watched.after(lambda: folder.write("agent.py", source))).stored == {"one": "PASSED"}
+        assert (await watch.apply(lambda: folder.write("agent.py", source))).stored_verdicts == {"one": "PASSED"}
