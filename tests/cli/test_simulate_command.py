@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.engine.case_run.scenarios import AGENT, FITS, SCRIPT, scenario
+from tests.engine.case_run.scenarios import AGENT, CRITERIA, SCRIPT, scenario
 
 SETTINGS = """
 [targets.sample]
@@ -27,7 +27,7 @@ def played(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
     (workbench.root / "home" / "light.evalset.json").unlink()
     workbench.write("agent.py", AGENT)
     workbench.write("script.json", SCRIPT)
-    workbench.write("test_config.json", {"criteria": FITS})
+    workbench.write("test_config.json", {"criteria": CRITERIA})
     write(workbench, s=scenario("NOVICE"))
     return workbench
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.engine.judged import AGENT, judged_folder, judging
+from tests.engine.judged import AGENT, make_judged_folder, serve_judge
 from tests.watch.watched import Folder
 from workbench.model.identity import DependencyKind
 from workbench.watch.watch_events import name_kind
@@ -153,8 +153,8 @@ def test_lines_of_json(folder: Folder, watches: list[Watch]) -> None:
 @pytest.fixture
 def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """Create two cases; each takes two judge calls of ten and two tokens."""
-    with judging(monkeypatch):
-        yield judged_folder(tmp_path, good="good", poor="poor")
+    with serve_judge(monkeypatch):
+        yield make_judged_folder(tmp_path, good="good", poor="poor")
 
 
 def test_what_judges_took_stands_below_the_summary(judged: Folder, watches: list[Watch]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from tests.docs.blocks import ROOT, read_blocks
-from tests.engine.judged import METRIC, judging
+from tests.engine.judged import METRIC, serve_judge
 from tests.llm.servers import gemini
 from workbench.metrics.registry import check_criteria, known_metrics
 from workbench.model.criteria import read_config
@@ -124,7 +124,7 @@ def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
     workbench.write("labels.csv", "eval_id,label\noff,pass\nno,fail\n")
     opinion = {"reasoning": "r", "verdict": "valid"}
 
-    with judging(monkeypatch, lambda _: gemini(json.dumps(opinion))):
+    with serve_judge(monkeypatch, lambda _: gemini(json.dumps(opinion))):
         workbench("run", "home")
         opinion["verdict"] = "invalid"
         judged = workbench("judge", "--format", "json").data

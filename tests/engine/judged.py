@@ -1,4 +1,4 @@
-"""A project whose only criterion is asked of a judge model at a server of ours."""
+"""A project whose only criterion is judged by a model on a local server."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def answer(prompt):
 
 
 def verdict(call: Call) -> Said:
-    """Valid where the answer says GOOD."""
+    """Judge an answer as valid if it says GOOD."""
     text = call.body["contents"][0]["parts"][0]["text"]
     return gemini(json.dumps({"reasoning": "r", "verdict": "valid" if "<agent_answer>\nGOOD" in text else "invalid"}))
 
 
 @contextmanager
-def judging(monkeypatch: pytest.MonkeyPatch, answer: Answer = verdict) -> Iterator[Server]:
-    """A server that all models of Google are reached at, with a key."""
+def serve_judge(monkeypatch: pytest.MonkeyPatch, answer: Answer = verdict) -> Iterator[Server]:
+    """Serve all Google models on a local server, and set a key."""
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_GENAI_USE_VERTEXAI", raising=False)
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
@@ -40,8 +40,8 @@ def judging(monkeypatch: pytest.MonkeyPatch, answer: Answer = verdict) -> Iterat
         yield server
 
 
-def judged_folder(root: Path, *, model: str = "gemini-2.5-flash", settings: str = "", **prompts: str) -> Folder:
-    """Cases of an agent that notes what it was asked, and answers in capitals."""
+def make_judged_folder(root: Path, *, model: str = "gemini-2.5-flash", settings: str = "", **prompts: str) -> Folder:
+    """Make a project whose agent records its prompts and answers in capitals."""
     folder = Folder(root)
     folder.write("agent.py", AGENT)
     folder.write(
@@ -54,7 +54,7 @@ def judged_folder(root: Path, *, model: str = "gemini-2.5-flash", settings: str 
     return folder
 
 
-def asked_of_the_agent(folder: Folder) -> list[str]:
-    """What the agent was asked, in alphabetical order."""
+def list_agent_prompts(folder: Folder) -> list[str]:
+    """Return the prompts of all agent runs, in alphabetical order."""
     path = folder.root / "calls.txt"
     return sorted(path.read_text().splitlines()) if path.exists() else []

@@ -1,4 +1,4 @@
-"""Datasets, eval sets and messages as each other: what comes back, and what is said to be lost."""
+"""Conversion of datasets, eval sets and messages: everything comes back, or its loss is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.validation import validate
 
-quickly = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+quick_settings = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 JSON = st.recursive(
@@ -50,75 +50,75 @@ def write_rows(folder: Path, rows: list[dict[str, Any]], name: str = "rows.jsonl
     return path
 
 
-def converted(source: Path, to: Path, form: Form | None = None, side: Side | None = None) -> Converted:
+def convert_file(source: Path, to: Path, form: Form | None = None, side: Side | None = None) -> Converted:
     result = convert(source, to, form=form or guess_form(to), side=side)
     to.write_bytes(result.content)
     return result
 
 
-def facts_of(rows: tuple[Row, ...]) -> list[tuple[Any, ...]]:
+def get_facts(rows: tuple[Row, ...]) -> list[tuple[Any, ...]]:
     return [row[3:8] for row in rows]
 
 
-@quickly
+@quick_settings
 @given(rows=st.lists(st.tuples(ROW, JSON).map(lambda pair: {**pair[0], "note": pair[1]}), min_size=1, max_size=4))
 @pytest.mark.parametrize("name", ["b.csv", "b.json", "b.jsonl"])
-def test_rows_come_back_from_every_format_but_for_what_was_said_to_be_lost(
+def test_rows_come_back_from_every_format_except_for_reported_losses(
     tmp_path: Path, name: str, rows: list[dict[str, Any]]
 ) -> None:
-    result = converted(write_rows(tmp_path, rows), tmp_path / name)
+    result = convert_file(write_rows(tmp_path, rows), tmp_path / name)
 
-    back = read_dataset(tmp_path / name).rows
-    assert facts_of(back) == facts_of(dataset_from_rows(rows).rows)
+    rows_read = read_dataset(tmp_path / name).rows
+    assert get_facts(rows_read) == get_facts(dataset_from_rows(rows).rows)
     if not result.losses:
-        assert [dict(row.columns) for row in back] == rows
+        assert [dict(row.columns) for row in rows_read] == rows
 
 
 @pytest.mark.needs_pandas
-@quickly
+@quick_settings
 @given(rows=ROWS)
 def test_rows_come_back_from_parquet(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
-    result = converted(write_rows(tmp_path, rows), tmp_path / "b.parquet")
+    result = convert_file(write_rows(tmp_path, rows), tmp_path / "b.parquet")
 
     assert result.losses == ()
-    assert facts_of(read_dataset(tmp_path / "b.parquet").rows) == facts_of(dataset_from_rows(rows).rows)
+    assert get_facts(read_dataset(tmp_path / "b.parquet").rows) == get_facts(dataset_from_rows(rows).rows)
 
 
-@quickly
+@quick_settings
 @given(rows=ROWS, side=st.sampled_from(["reference", "response"]))
 def test_either_side_of_rows_comes_back_from_an_eval_set(
     tmp_path: Path, rows: list[dict[str, Any]], side: Side
 ) -> None:
-    there, back = tmp_path / "b.evalset.json", tmp_path / "c.jsonl"
-    converted(write_rows(tmp_path, rows), there, side=side)
-    converted(there, back, side=side)
+    target, result_path = tmp_path / "b.evalset.json", tmp_path / "c.jsonl"
+    convert_file(write_rows(tmp_path, rows), target, side=side)
+    convert_file(target, result_path, side=side)
 
     names = (
         "prompt",
         *(("reference", "reference_trajectory") if side == "reference" else ("response", "predicted_trajectory")),
     )
     expected = dataset_from_rows([{name: row[name] for name in names} for row in rows]).rows
-    assert facts_of(read_dataset(back).rows) == facts_of(expected)
-    assert [str(problem) for problem in validate([there]) if problem.severity == "error"] == []
+    assert get_facts(read_dataset(result_path).rows) == get_facts(expected)
+    assert [str(problem) for problem in validate([target]) if problem.severity == "error"] == []
 
 
-@quickly
+@quick_settings
 @given(rows=ROWS)
 @pytest.mark.parametrize("form", ["openai", "langchain"])
-def test_what_was_answered_comes_back_from_messages(tmp_path: Path, form: Form, rows: list[dict[str, Any]]) -> None:
-    there = tmp_path / "b.jsonl"
-    result = converted(write_rows(tmp_path, rows), there, form, "response")
+def test_answers_come_back_from_messages(tmp_path: Path, form: Form, rows: list[dict[str, Any]]) -> None:
+    target = tmp_path / "b.jsonl"
+    result = convert_file(write_rows(tmp_path, rows), target, form, "response")
 
-    for row, back in zip(rows, read_dataset(there).rows, strict=True):
+    for row, row_read in zip(rows, read_dataset(target).rows, strict=True):
         calls = dataset_from_rows([row]).rows[0].predicted_trajectory
-        assert (back.prompt, back.response) == (row["prompt"], row["response"])
-        told = [ToolCall(call.name, call.args or {}) for call in calls or ()]
-        speaks = bool(told or row["response"] is not None)
-        assert back.predicted_trajectory == (told if speaks else None)
-        assert (back.reference, back.reference_trajectory) == dataset_from_rows([row]).rows[0][5:8:2]
-        if calls is None and speaks:
+        assert (row_read.prompt, row_read.response) == (row["prompt"], row["response"])
+        expected_calls = [ToolCall(call.name, call.args or {}) for call in calls or ()]
+        has_answer = bool(expected_calls or row["response"] is not None)
+        assert row_read.predicted_trajectory == (expected_calls if has_answer else None)
+        assert (row_read.reference, row_read.reference_trajectory) == dataset_from_rows([row]).rows[0][5:8:2]
+        if calls is None and has_answer:
             assert any("not known which tools" in line for line in result.losses)
-        if calls == [] and not speaks:
+        if calls == [] and not has_answer:
             assert any("no tool was called" in line for line in result.losses)
 
 
@@ -139,27 +139,27 @@ TURN = st.fixed_dictionaries(
 )
 
 
-@quickly
+@quick_settings
 @given(conversation=st.lists(TURN, min_size=1, max_size=3))
 @pytest.mark.parametrize("form", ["openai", "langchain"])
 def test_sessions_of_several_turns_come_back_from_messages(
     tmp_path: Path, form: Form, conversation: list[dict[str, Any]]
 ) -> None:
-    source, there, back = tmp_path / "a.evalset.json", tmp_path / "b.jsonl", tmp_path / "c.evalset.json"
+    source, target, result_path = tmp_path / "a.evalset.json", tmp_path / "b.jsonl", tmp_path / "c.evalset.json"
     case = {
         "eval_id": "x",
         "conversation": [{"invocation_id": f"x_{n}", **turn} for n, turn in enumerate(conversation, 1)],
     }
     source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [case]}))
 
-    first = converted(source, there, form)
-    second = converted(there, back)
+    first = convert_file(source, target, form)
+    second = convert_file(target, result_path)
 
     assert (first.losses, second.losses) == ((), ())
-    assert json.loads(back.read_text())["eval_cases"] == [case]
+    assert json.loads(result_path.read_text())["eval_cases"] == [case]
 
 
-def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
+def test_losses_from_an_eval_set_to_rows_are_reported(tmp_path: Path) -> None:
     turn: dict[str, Any] = {
         "user_content": {"role": "user", "parts": [{"text": "hi"}, {"inline_data": {"mime_type": "image/png"}}]},
         "final_response": {"parts": [{"text": "I think", "thought": True}, {"text": "hello"}]},
@@ -170,7 +170,7 @@ def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
         },
         "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "kind"}}],
     }
-    rich = {
+    rich_case = {
         "eval_id": "rich",
         "conversation": [turn, turn],
         "session_input": {"app_name": "a", "user_id": "u", "state": {"k": 1}},
@@ -180,9 +180,9 @@ def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
     broken = {"eval_id": "b", "conversation": 7}
     empty = {"eval_id": "e", "conversation": []}
     source = tmp_path / "a.evalset.json"
-    source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [rich, scenario, broken, empty]}))
+    source.write_text(json.dumps({"eval_set_id": "a", "eval_cases": [rich_case, scenario, broken, empty]}))
 
-    result = converted(source, tmp_path / "b.jsonl")
+    result = convert_file(source, tmp_path / "b.jsonl")
 
     first, second = read_dataset(tmp_path / "b.jsonl").rows
     assert (first.eval_id, second.eval_id, first.reference) == ("rich_turn_1", "rich_turn_2", "hello")
@@ -202,14 +202,14 @@ def test_what_rows_cannot_hold_of_an_eval_set_is_said(tmp_path: Path) -> None:
     assert sum("a case that cannot be read is left out" in line for line in result.losses) == 1
 
 
-def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
+def test_losses_from_rows_to_an_eval_set_are_reported(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"eval_id": "x", "prompt": "a", "reference": "b", "response": "c", "cost": 2},
         {"eval_id": "x", "prompt": "d", "reference": "e", "response": "f"},
         {"prompt": 7},
     ]
 
-    result = converted(write_rows(tmp_path, rows), tmp_path / "b.evalset.json")
+    result = convert_file(write_rows(tmp_path, rows), tmp_path / "b.evalset.json")
 
     cases = json.loads((tmp_path / "b.evalset.json").read_text())["eval_cases"]
     assert [case["eval_id"] for case in cases] == ["x", "x_2"]
@@ -223,28 +223,28 @@ def test_what_an_eval_set_cannot_hold_of_rows_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_each_row_that_loses_something_counts_whatever_its_id(tmp_path: Path) -> None:
+def test_each_row_with_a_loss_counts_even_if_its_id_is_a_duplicate(tmp_path: Path) -> None:
     rows = [{"eval_id": name, "prompt": "a", "reference": "b", "cost": 2} for name in ("x", "x", "x#2", "x")]
 
-    result = converted(write_rows(tmp_path, rows), tmp_path / "b.evalset.json")
+    result = convert_file(write_rows(tmp_path, rows), tmp_path / "b.evalset.json")
 
     assert "the column cost (4 cases, the first: x)" in result.losses
 
 
-def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
+def test_losses_between_formats_of_rows_are_reported(tmp_path: Path) -> None:
     rows = [
         {"prompt": "", "cost": 1.5, "note": "[1]", "context": [1], "eval_id": "row_1", "latency_in_seconds": 2},
         {"prompt": "a", "cost": 2.5, "note": "[b]", "context": None},
     ]
     source = write_rows(tmp_path, rows)
 
-    assert converted(source, tmp_path / "b.csv").losses == (
+    assert convert_file(source, tmp_path / "b.csv").losses == (
         "empty text becomes a missing value: prompt (1 case: row_1)",
         "numbers and truth values become text: cost (2 cases, the first: row_1)",
         "text that is JSON becomes what it says: note (1 case: row_1)",
     )
     messages = write_rows(tmp_path, [{"messages": [["human", "a"], ["ai", "b"], ["human", "c"]]}], "m.jsonl")
-    assert converted(messages, tmp_path / "c.json").losses == (
+    assert convert_file(messages, tmp_path / "c.json").losses == (
         "all of messages but prompt, calls and answer (1 case: row_1)",
     )
 
@@ -252,18 +252,18 @@ def test_what_a_format_of_rows_cannot_hold_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["b.jsonl", "b.csv", "b.json", "b.evalset.json", pytest.param("b.parquet", marks=pytest.mark.needs_pandas)]
 )
-def test_what_json_and_utf8_cannot_hold_is_said(tmp_path: Path, name: str) -> None:
+def test_losses_to_json_and_utf8_are_reported(tmp_path: Path, name: str) -> None:
     call = {"tool_name": "heat", "tool_input": {"degrees": float("inf")}}
     source = write_rows(tmp_path, [{"prompt": "a", "reference": "\ud83d", "reference_trajectory": [call]}])
 
-    result = converted(source, tmp_path / name)
+    result = convert_file(source, tmp_path / name)
 
     assert [line.partition(":")[0].partition(" (1 case")[0] for line in sorted(result.losses)] == [
         "halves of characters become question marks",
         "numbers that are none (NaN, Infinity) become null",
     ]
     if "evalset" in name:
-        converted(tmp_path / name, tmp_path / "c.jsonl")
+        convert_file(tmp_path / name, tmp_path / "c.jsonl")
         name = "c.jsonl"
     (row,) = read_dataset(tmp_path / name).rows
     assert (row.reference, row.reference_trajectory) == ("?", [ToolCall("heat", {"degrees": None})])
@@ -275,25 +275,25 @@ def test_turns_of_messages_come_back_from_parquet(tmp_path: Path) -> None:
     messages = [messages[place] for place in (0, 2, 1, 3)]
     source = write_rows(tmp_path, [{"eval_id": "x", "messages": messages}])
 
-    converted(source, tmp_path / "b.parquet", "openai")
-    converted(tmp_path / "b.parquet", tmp_path / "c.jsonl", "openai")
+    convert_file(source, tmp_path / "b.parquet", "openai")
+    convert_file(tmp_path / "b.parquet", tmp_path / "c.jsonl", "openai")
 
     assert json.loads((tmp_path / "c.jsonl").read_text()) == {"eval_id": "x", "messages": messages}
 
 
 @pytest.mark.needs_pandas
-def test_what_parquet_cannot_hold_is_said_or_refused(tmp_path: Path) -> None:
-    result = converted(write_rows(tmp_path, [{"prompt": "a", "context": [1]}]), tmp_path / "b.parquet")
+def test_losses_to_parquet_are_reported_or_refused(tmp_path: Path) -> None:
+    result = convert_file(write_rows(tmp_path, [{"prompt": "a", "context": [1]}]), tmp_path / "b.parquet")
 
     assert result.losses == ("lists and objects become text: context (1 case: row_1)",)
     with pytest.raises(StoreError, match=r"b\.parquet: cost: found values of several kinds, expected one kind"):
         convert(write_rows(tmp_path, [{"prompt": "a", "cost": 1}, {"cost": "b"}]), tmp_path / "b.parquet", form="rows")
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+def test_conversions_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     rows = write_rows(tmp_path, [{"prompt": "a"}])
     eval_set = tmp_path / "a.evalset.json"
-    converted(rows, eval_set)
+    convert_file(rows, eval_set)
 
     with pytest.raises(PlanError, match="is an eval set already"):
         convert(eval_set, tmp_path / "b.evalset.json", form="evalset")

@@ -1,4 +1,4 @@
-"""Judging what was recorded: no agent runs, and nothing is known that the recording does not say."""
+"""Judging recordings: no agent runs, and missing data stays unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, failure_of, result_of, statuses, turn
+from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.model.criteria import EvalConfig, read_config
@@ -35,17 +35,17 @@ ROWS = [
 
 
 def judge(project: Project, path: Path, config: EvalConfig | None = None, *, expected: Path | None = None) -> Run:
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     run = workspace.start(workspace.plan_recorded(path, RunOptions(), expected=expected, config=config))
     list(run.iter_events())
     return run
 
 
-def criteria(**given: object) -> EvalConfig:
-    return read_config({"criteria": given}, source="test")
+def make_criteria(**criteria: object) -> EvalConfig:
+    return read_config({"criteria": criteria}, source="test")
 
 
-def rows_file(project: Project, rows: Sequence[Mapping[str, Any]]) -> Path:
+def write_rows(project: Project, rows: Sequence[Mapping[str, Any]]) -> Path:
     path = project.root / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -53,12 +53,12 @@ def rows_file(project: Project, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 def test_the_documented_rows_have_the_documented_scores(project: Project) -> None:
     names = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
-    config = criteria(
+    config = make_criteria(
         **{f"trajectory_{name}": None for name in names},
         trajectory_single_tool_use={"threshold": None, "tool_name": "set_device_info"},
     )
 
-    metrics = judge(project, rows_file(project, ROWS), config).summary().metrics
+    metrics = judge(project, write_rows(project, ROWS), config).summary().metrics
 
     assert [metrics[f"trajectory_{name}"].mean for name in names] == [0, 0, 0, 0.25, 0.25]
     assert metrics["trajectory_precision"].std == pytest.approx(0.3536, abs=1e-4)
@@ -66,17 +66,17 @@ def test_the_documented_rows_have_the_documented_scores(project: Project) -> Non
     assert metrics["trajectory_single_tool_use"].std == pytest.approx(0.7071, abs=1e-4)
 
 
-def test_more_rows_than_are_judged_at_once_keep_their_order(project: Project) -> None:
+def test_many_rows_keep_their_order(project: Project) -> None:
     rows = [{**ROWS[0], "prompt": f"prompt {number}"} for number in range(600)]
 
-    run = judge(project, rows_file(project, rows), criteria(trajectory_recall=1.0))
+    run = judge(project, write_rows(project, rows), make_criteria(trajectory_recall=1.0))
 
-    said = [result.execution.turns[0].invocation.user_content.text() for result in run.results()]
-    assert said == [f"prompt {number}" for number in range(600)]
+    prompts = [result.execution.turns[0].invocation.user_content.text() for result in run.results()]
+    assert prompts == [f"prompt {number}" for number in range(600)]
     assert run.summary().failed == 600
 
 
-def test_a_recorded_session_is_held_against_the_expected_one(project: Project) -> None:
+def test_a_recorded_session_is_compared_with_the_expected_one(project: Project) -> None:
     call = {"name": "light", "args": {"on": True}}
     project.add_set({"a": [turn("on", calls=[call])], "missing": [turn("x")], "b": [turn("on")]}, name="expected")
     project.add_set({"a": [turn("on", calls=[call])], "b": [turn("on", calls=[call])]}, name="actual")
@@ -84,12 +84,12 @@ def test_a_recorded_session_is_held_against_the_expected_one(project: Project) -
     run = judge(
         project,
         project.root / "actual.evalset.json",
-        criteria(tool_trajectory_avg_score=1.0),
+        make_criteria(tool_trajectory_avg_score=1.0),
         expected=project.root / "expected.evalset.json",
     )
 
-    assert statuses(run) == {"a": "PASSED", "b": "FAILED", "missing": "ERROR"}
-    assert "missing" in failure_of(run, "missing")
+    assert get_statuses(run) == {"a": "PASSED", "b": "FAILED", "missing": "ERROR"}
+    assert "missing" in get_failure_message(run, "missing")
     assert run.exit_status == 2
 
 
@@ -103,10 +103,10 @@ def test_a_target_may_be_a_recording(project: Project) -> None:
 
     run = project.run()
 
-    assert statuses(run) == {"a": "PASSED"}
+    assert get_statuses(run) == {"a": "PASSED"}
     with pytest.raises(PlanError, match="no eval case 'typo'"):
         project.run(Selection(eval_set="set.evalset.json", cases=("a", "typo")))
-    assert result_of(run, "a").execution.turns[0].invocation.final_response.text() == "good day"
+    assert find_result(run, "a").execution.turns[0].invocation.final_response.text() == "good day"
 
 
 def test_a_custom_metric_judges_a_recording(project: Project) -> None:
@@ -123,24 +123,24 @@ def test_a_custom_metric_judges_a_recording(project: Project) -> None:
         source="test",
     )
 
-    run = judge(project, rows_file(project, ROWS), config)
+    run = judge(project, write_rows(project, ROWS), config)
 
     assert [next(m.score for m in r.metrics if m.name == "essential") for r in run.results()] == [1.0, 0.0]
 
 
 def test_an_unknown_criterion_is_refused_for_recordings_too(project: Project) -> None:
     with pytest.raises(PlanError, match="trajectory_exact_match"):
-        judge(project, rows_file(project, ROWS), criteria(trajectory_exact_macth=1.0))
+        judge(project, write_rows(project, ROWS), make_criteria(trajectory_exact_macth=1.0))
 
 
-def test_what_a_recording_does_not_say_is_not_measured(project: Project) -> None:
-    run = judge(project, rows_file(project, ROWS[:1]), criteria(trajectory_recall=0.0))
+def test_values_missing_in_a_recording_are_not_measured(project: Project) -> None:
+    run = judge(project, write_rows(project, ROWS[:1]), make_criteria(trajectory_recall=0.0))
 
     measures = {m.name: m for m in run.results()[0].metrics if m.status is MetricStatus.UNDEFINED}
     assert "latency" in measures and measures["latency"].reason
 
 
-def test_a_custom_metric_that_hangs_ends_with_the_time_of_a_case(project: Project) -> None:
+def test_a_hanging_custom_metric_ends_at_the_timeout_of_a_case(project: Project) -> None:
     (project.root / "own_metrics.py").write_text("import time\ndef slow(instance):\n    time.sleep(1000)\n")
     (project.root / "test_config.json").write_text(
         json.dumps(
@@ -151,43 +151,43 @@ def test_a_custom_metric_that_hangs_ends_with_the_time_of_a_case(project: Projec
 
     run = project.run(timeout_seconds=2.0)
 
-    judged = next(m for m in result_of(run, "a").metrics if m.name == "slow")
-    assert judged.status is MetricStatus.ERROR
-    assert "longer than 2 s" in str(judged.reason)
+    metric = next(m for m in find_result(run, "a").metrics if m.name == "slow")
+    assert metric.status is MetricStatus.ERROR
+    assert "longer than 2 s" in str(metric.reason)
 
 
 @pytest.mark.needs_fsspec
 @pytest.mark.needs_pandas
-def test_whatever_a_reader_raises_is_one_sentence(project: Project) -> None:
+def test_every_exception_of_a_dataset_reader_becomes_one_sentence(project: Project) -> None:
     fsspec = pytest.importorskip("fsspec")
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    far = pyarrow.array([2**50], pyarrow.timestamp("ms"))  # a year that Python has no number for
+    far_timestamps = pyarrow.array([2**50], pyarrow.timestamp("ms"))  # a year beyond the limit of Python
     with fsspec.filesystem("memory").open("/far.parquet", "wb") as file:
-        parquet.write_table(pyarrow.table({"prompt": ["a"], "at": far}), file)
+        parquet.write_table(pyarrow.table({"prompt": ["a"], "at": far_timestamps}), file)
     (project.root / "workbench.toml").write_text(
         '[targets.far]\nkind = "recorded"\neval_sets = ["memory://far.parquet"]\n'
     )
 
-    found = project.workspace().recordings.make_reader("memory://far.parquet")().found
+    found = project.open_workspace().recordings.make_reader("memory://far.parquet")().found
 
     assert isinstance(found, StoreError)
     assert str(found).startswith("memory://far.parquet: cannot read it: ")
 
 
 @pytest.mark.needs_fsspec
-def test_what_was_read_of_another_address_does_not_count(project: Project) -> None:
+def test_data_read_from_another_address_is_not_used(project: Project) -> None:
     pytest.importorskip("fsspec").filesystem("memory").pipe_file("/rows.jsonl", b'{"prompt": "a"}')
 
-    def name(*addresses: str) -> None:
+    def write_settings(*addresses: str) -> None:
         settings = f'[targets.stored]\nkind = "recorded"\neval_sets = {json.dumps(addresses)}\n'
         (project.root / "workbench.toml").write_text(settings)
 
-    name("memory://rows.jsonl#a", "memory://rows.jsonl#b")
-    workspace = project.workspace()
+    write_settings("memory://rows.jsonl#a", "memory://rows.jsonl#b")
+    workspace = project.open_workspace()
     reading = workspace.recordings.make_reader("memory://rows.jsonl")()
-    name("memory://rows.jsonl#b")
+    write_settings("memory://rows.jsonl#b")
     workspace.refresh()
 
     workspace.recordings.keep("memory://rows.jsonl", reading)

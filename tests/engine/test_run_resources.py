@@ -1,4 +1,4 @@
-"""Interpreters of agents that are started while the plan of their cases is made."""
+"""Agent interpreters that start while the plan is made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.engine.conftest import Project, result_of, statuses, turn
+from tests.engine.conftest import Project, find_result, get_statuses, turn
 from tests.processes import children
 from workbench.engine.plan import RunOptions, Selection
 
@@ -15,34 +15,34 @@ ALL = [Selection(eval_set="set.evalset.json")]
 
 
 @pytest.mark.needs_fork
-def test_a_run_goes_on_with_the_interpreter_that_was_started_for_it(project: Project) -> None:
+def test_a_run_uses_the_interpreter_that_was_started_for_it(project: Project) -> None:
     project.add_agent(
         "import os\ndef answer(prompt): return {'response': str(os.getppid()), 'predicted_trajectory': []}"
     )
     project.add_set({"a": [turn("hello")]})
-    workspace, before = project.workspace(), children()
+    workspace, before = project.open_workspace(), children()
 
     workspace.start_interpreters(ALL, RunOptions())
-    until = time.monotonic() + 10
-    while not (started := children() - before) and time.monotonic() < until:
+    deadline = time.monotonic() + 10
+    while not (new_processes := children() - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     run = project.run(workspace=workspace)
 
-    answer = result_of(run, "a").execution.turns[0].invocation.final_response
+    answer = find_result(run, "a").execution.turns[0].invocation.final_response
     assert answer is not None
-    assert started == {int(answer.text())}
+    assert new_processes == {int(answer.text())}
 
 
-def test_an_agent_that_is_changed_meanwhile_runs_as_it_is_then(project: Project) -> None:
+def test_an_agent_edited_after_the_start_runs_its_new_code(project: Project) -> None:
     project.add_agent("def answer(prompt): return {'response': 'before', 'predicted_trajectory': ['wrong']}")
     project.add_set({"a": [turn("hello", response="after")]})
-    workspace = project.workspace()
+    workspace = project.open_workspace()
 
     workspace.start_interpreters(ALL, RunOptions())
     project.add_agent("def answer(prompt): return {'response': 'after', 'predicted_trajectory': []}")
     run = project.run(workspace=workspace)
 
-    assert statuses(run) == {"a": "PASSED"}
+    assert get_statuses(run) == {"a": "PASSED"}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_agent_that_is_changed_meanwhile_runs_as_it_is_then(project: Project)
     ],
     ids=["unknown set", "no such limit", "recorded"],
 )
-def test_nothing_is_started_where_no_agent_will_run(
+def test_no_interpreter_starts_if_no_agent_will_run(
     project: Project, selections: list[Selection], options: RunOptions
 ) -> None:
     project.add_set({"a": [turn("hello")]})
@@ -67,6 +67,6 @@ def test_nothing_is_started_where_no_agent_will_run(
 
     before = set(threading.enumerate())
 
-    project.workspace().start_interpreters(selections, options)
+    project.open_workspace().start_interpreters(selections, options)
 
     assert {thread.name for thread in set(threading.enumerate()) - before} == set()

@@ -1,4 +1,4 @@
-"""JSON Schemas for editors say of our files what the program says of them."""
+"""JSON Schemas for editors agree with the program about valid files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CRITERIA = jsonschema.Draft7Validator(criteria_schema())
 SETTINGS = jsonschema.Draft7Validator(config_schema({"run_case": "Run the case."}))
 
 UNKNOWN_KEYS = frozenset({"unknown-key", "mixed-intermediate-data", "schema", "criteria", "config"})
-"""Rules under which `validate` reports a key that it does not know."""
+"""Rules by which `validate` reports unknown keys."""
 
 FULL_SET = {
     "eval_set_id": "full",
@@ -140,16 +140,16 @@ run_case = "r"
 Place = tuple[str | int, ...]
 
 
-def objects_in(data: Any, place: Place = ()) -> Iterator[Place]:
-    """The places of all objects in data."""
+def find_objects(data: Any, place: Place = ()) -> Iterator[Place]:
+    """Find the places of all objects in the data."""
     if isinstance(data, dict):
         yield place
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
-        yield from objects_in(value, (*place, key))
+        yield from find_objects(value, (*place, key))
 
 
-def with_key(data: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
-    """The data with one more key in the object at a place."""
+def add_key(data: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
+    """Return the data with one more key in the object at a place."""
     changed = copy.deepcopy(data)
     inner: Any = changed
     for step in place:
@@ -158,12 +158,12 @@ def with_key(data: dict[str, Any], place: Place, key: str) -> dict[str, Any]:
     return changed
 
 
-def problems_of(path: Path) -> list[str]:
-    """The rules by which the program finds fault with a file, of those that schemas can know."""
+def list_violated_rules(path: Path) -> list[str]:
+    """List the rules that the program finds violated in a file, as far as schemas know them."""
     return [problem.rule for problem in validate_files([path]) if problem.rule in UNKNOWN_KEYS]
 
 
-def json_files(folder: Path) -> list[Path]:
+def list_eval_sets(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*.json")) if path.name.endswith((".evalset.json", ".test.json"))]
 
 
@@ -172,11 +172,13 @@ def json_files(folder: Path) -> list[Path]:
     [evalset_schema, criteria_schema, lambda: config_schema({}), run_schema],
     ids=["evalset", "criteria", "config", "run"],
 )
-def test_schemas_are_schemas(make: Callable[[], Schema]) -> None:
+def test_schemas_are_valid_json_schemas(make: Callable[[], Schema]) -> None:
     jsonschema.Draft7Validator.check_schema(make())
 
 
-@pytest.mark.parametrize("path", [*json_files(CORPUS), *json_files(ROOT / "sample_agents")], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*list_eval_sets(CORPUS), *list_eval_sets(ROOT / "sample_agents")], ids=lambda path: path.name
+)
 def test_eval_sets_of_the_corpus_and_the_samples_are_valid(path: Path) -> None:
     assert [error.message for error in EVALSET.iter_errors(read_json(path).data)] == []
 
@@ -206,15 +208,15 @@ def test_settings_of_the_samples_are_valid() -> None:
 
 
 @pytest.mark.parametrize("key", ["note", "conversatoin", "state_", "rubric", "user_contnt", "tool_use"])
-@pytest.mark.parametrize("place", objects_in(FULL_SET), ids=lambda place: ".".join(map(str, place)) or "top")
+@pytest.mark.parametrize("place", find_objects(FULL_SET), ids=lambda place: ".".join(map(str, place)) or "top")
 def test_unknown_keys_of_eval_sets_are_found_where_the_program_finds_them(
     place: Place, key: str, tmp_path: Path
 ) -> None:
-    data = with_key(FULL_SET, place, key)
+    data = add_key(FULL_SET, place, key)
     path = tmp_path / "full.evalset.json"
     path.write_text(json.dumps(data), encoding="utf-8")
 
-    assert EVALSET.is_valid(data) == (not problems_of(path))
+    assert EVALSET.is_valid(data) == (not list_violated_rules(path))
 
 
 @pytest.mark.parametrize("key", ["note", "treshold", "judgeMetric"])
@@ -223,7 +225,7 @@ def test_unknown_keys_of_eval_sets_are_found_where_the_program_finds_them(
     [
         (data, place)
         for data in (FULL_CRITERIA, CUSTOM_CRITERIA)
-        for place in objects_in(data)
+        for place in find_objects(data)
         if place != ("criteria",)
     ],
     ids=lambda value: ".".join(map(str, value)) or "top" if isinstance(value, tuple) else "",
@@ -231,11 +233,11 @@ def test_unknown_keys_of_eval_sets_are_found_where_the_program_finds_them(
 def test_unknown_keys_of_criteria_are_found_where_the_program_finds_them(
     criteria: dict[str, Any], place: Place, key: str, tmp_path: Path
 ) -> None:
-    data = with_key(criteria, place, key)
+    data = add_key(criteria, place, key)
     path = tmp_path / "test_config.json"
     path.write_text(json.dumps(data), encoding="utf-8")
 
-    assert CRITERIA.is_valid(data) == (not problems_of(path))
+    assert CRITERIA.is_valid(data) == (not list_violated_rules(path))
 
 
 def test_an_unknown_metric_is_found_unless_the_file_may_define_it() -> None:
@@ -243,15 +245,17 @@ def test_an_unknown_metric_is_found_unless_the_file_may_define_it() -> None:
     assert CRITERIA.is_valid({"criteria": {"own": 1}, "custom_metrics": {"own": "mine.score"}})
 
 
-@pytest.mark.parametrize("place", objects_in(tomllib.loads(FULL_SETTINGS)), ids=lambda place: ".".join(place) or "top")
+@pytest.mark.parametrize(
+    "place", find_objects(tomllib.loads(FULL_SETTINGS)), ids=lambda place: ".".join(place) or "top"
+)
 def test_unknown_keys_of_settings_are_found_where_the_program_finds_them(place: Place, tmp_path: Path) -> None:
-    data = with_key(tomllib.loads(FULL_SETTINGS), place, "notee")
+    data = add_key(tomllib.loads(FULL_SETTINGS), place, "notee")
     (tmp_path / "workbench.toml").write_text(tomlkit.dumps(data), encoding="utf-8")
 
-    assert SETTINGS.is_valid(data) == (not problems_of_settings(tmp_path))
+    assert SETTINGS.is_valid(data) == (not list_settings_problems(tmp_path))
 
 
-def problems_of_settings(root: Path) -> list[str]:
+def list_settings_problems(root: Path) -> list[str]:
     try:
         loaded = load_settings(root, user_file=root / "no user file")
     except StoreError as error:

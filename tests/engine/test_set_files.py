@@ -1,4 +1,4 @@
-"""Merging: what both sides did is in the result, or there is none."""
+"""Merging: the result has the changes of both sides, or there is no result."""
 
 from __future__ import annotations
 
@@ -25,87 +25,87 @@ def document(content: bytes) -> EvalSetDocument:
     return EvalSetDocument(Path("lights.evalset.json"), content, None)
 
 
-def content_of(*eval_ids: str, indent: int | None = 2) -> bytes:
+def make_content(*eval_ids: str, indent: int | None = 2) -> bytes:
     data = {"eval_set_id": "lights", "eval_cases": [case(eval_id) for eval_id in eval_ids]}
     return json.dumps(data, indent=indent).encode()
 
 
-BASE = content_of("a", "b", "c")
+BASE = make_content("a", "b", "c")
 Change = Callable[[EvalSetDocument], object]
 
 
-def merged(ours: Change, theirs: Change, base: bytes = BASE) -> Merge:
+def merge_changes(ours: Change, theirs: Change, base: bytes = BASE) -> Merge:
     sides = document(base), document(base)
     ours(sides[0])
     theirs(sides[1])
     return merge(document(base), *sides)
 
 
-def prompts(content: bytes | None) -> dict[str, str]:
+def read_prompts(content: bytes | None) -> dict[str, str]:
     assert content is not None
-    read = document(content)
-    return {entry.eval_id: read.raw_case(entry.index)["conversation"][0]["user_content"]["parts"][0]["text"]
-            for entry in read.entries}  # fmt: skip
+    parsed_document = document(content)
+    return {entry.eval_id: parsed_document.raw_case(entry.index)["conversation"][0]["user_content"]["parts"][0]["text"]
+            for entry in parsed_document.entries}  # fmt: skip
 
 
-def say(text: str, eval_id: str) -> Change:
+def change_prompt(text: str, eval_id: str) -> Change:
     return lambda side: side.set_value(PROMPT, text, case=side.find_index(eval_id))
 
 
-def test_changes_of_different_cases_go_together() -> None:
-    both = merged(say("mine", "a"), say("theirs", "c"))
+def test_changes_of_different_cases_are_merged() -> None:
+    outcome = merge_changes(change_prompt("mine", "a"), change_prompt("theirs", "c"))
 
-    assert prompts(both.content) == {"a": "mine", "b": "hello", "c": "theirs"}
-    assert [item.eval_id for item in both.ours] == ["a"] and [item.eval_id for item in both.theirs] == ["c"]
-    assert both.in_both == ()
+    assert read_prompts(outcome.content) == {"a": "mine", "b": "hello", "c": "theirs"}
+    assert [item.eval_id for item in outcome.ours] == ["a"] and [item.eval_id for item in outcome.theirs] == ["c"]
+    assert outcome.in_both == ()
 
 
-def test_cases_that_come_and_go_go_together() -> None:
-    both = merged(
+def test_added_and_removed_cases_are_merged() -> None:
+    outcome = merge_changes(
         lambda side: (side.remove_case(0), side.insert_case(2, case("mine"))),
         lambda side: (side.remove_case(1), side.insert_case(0, case("theirs"))),
     )
 
-    assert list(prompts(both.content)) == ["theirs", "c", "mine"]
+    assert list(read_prompts(outcome.content)) == ["theirs", "c", "mine"]
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (say("mine", "a"), say("theirs", "a")),
-        (say("mine", "a"), lambda side: side.remove_case(0)),
-        (lambda side: side.remove_case(0), say("theirs", "a")),
+        (change_prompt("mine", "a"), change_prompt("theirs", "a")),
+        (change_prompt("mine", "a"), lambda side: side.remove_case(0)),
+        (lambda side: side.remove_case(0), change_prompt("theirs", "a")),
         (lambda side: side.insert_case(0, case("d", "mine")), lambda side: side.insert_case(3, case("d", "theirs"))),
     ],
 )
-def test_a_case_that_both_changed_is_left_to_the_user(ours: Change, theirs: Change) -> None:
-    both = merged(ours, theirs)
+def test_a_case_changed_on_both_sides_is_left_to_the_user(ours: Change, theirs: Change) -> None:
+    outcome = merge_changes(ours, theirs)
 
-    assert both.content is None
-    assert both.in_both in (("a",), ("d",))
+    assert outcome.content is None
+    assert outcome.in_both in (("a",), ("d",))
 
 
 def test_the_same_change_on_both_sides_is_made_once() -> None:
-    both = merged(lambda side: side.insert_case(3, case("d")), lambda side: side.insert_case(3, case("d")))
+    outcome = merge_changes(lambda side: side.insert_case(3, case("d")), lambda side: side.insert_case(3, case("d")))
 
-    assert list(prompts(both.content)) == ["a", "b", "c", "d"]
+    assert list(read_prompts(outcome.content)) == ["a", "b", "c", "d"]
 
 
-def test_what_the_set_says_of_itself_goes_with_cases_of_the_other_side() -> None:
+def test_changed_fields_of_the_set_and_changed_cases_are_merged() -> None:
     for ours, theirs in ((0, 1), (1, 0)):
-        changes: list[Change] = [lambda side: side.set_value(("name",), "Lights"), say("hi", "b")]
-        content = merged(changes[ours], changes[theirs]).content
+        changes: list[Change] = [lambda side: side.set_value(("name",), "Lights"), change_prompt("hi", "b")]
+        content = merge_changes(changes[ours], changes[theirs]).content
 
-        assert prompts(content)["b"] == "hi" and b'"name": "Lights"' in (content or b"")
-
-
-def test_both_sides_having_changed_more_than_cases_is_left_to_the_user() -> None:
-    both = merged(lambda side: side.set_value(("name",), "mine"), lambda side: side.move_case(0, 2))
-
-    assert both.content is None and both.in_both == ()
+        assert read_prompts(content)["b"] == "hi" and b'"name": "Lights"' in (content or b"")
 
 
-def test_comments_of_both_sides_stay() -> None:
+def test_changes_outside_cases_on_both_sides_are_left_to_the_user() -> None:
+    outcome = merge_changes(lambda side: side.set_value(("name",), "mine"), lambda side: side.move_case(0, 2))
+
+    assert outcome.content is None and outcome.in_both == ()
+
+
+def test_a_merge_keeps_changed_comments() -> None:
     base = BASE.replace(b'    {\n      "eval_id": "b"', b'    // what was there\n    {\n      "eval_id": "b"')
     theirs = base.replace(b"what was there", b"what they say")
 
@@ -113,13 +113,18 @@ def test_comments_of_both_sides_stay() -> None:
     sides[0].insert_case(3, case("mine"))
     content = merge(document(base), *sides).content
 
-    assert content is not None and b"what they say" in content and list(prompts(content)) == ["a", "b", "c", "mine"]
+    assert (
+        content is not None and b"what they say" in content and list(read_prompts(content)) == ["a", "b", "c", "mine"]
+    )
 
 
-def test_ids_that_are_there_twice_are_left_to_the_user() -> None:
-    base = content_of("a", "a", "b")
+def test_sets_with_duplicate_ids_are_left_to_the_user() -> None:
+    base = make_content("a", "a", "b")
 
-    assert merged(lambda side: side.set_value(PROMPT, "mine", case=1), say("theirs", "b"), base).content is None
+    assert (
+        merge_changes(lambda side: side.set_value(PROMPT, "mine", case=1), change_prompt("theirs", "b"), base).content
+        is None
+    )
 
 
 IDS = "abcdef"
@@ -135,18 +140,18 @@ sides = st.lists(
 )
 
 
-def carry_out(side: EvalSetDocument, changes: list[tuple[str, str, str]]) -> None:
-    for what, eval_id, argument in changes:
+def apply_changes(side: EvalSetDocument, changes: list[tuple[str, str, str]]) -> None:
+    for action, eval_id, argument in changes:
         ids = [entry.eval_id for entry in side.entries]
-        if what == "name":
+        if action == "name":
             side.set_value(("name",), argument)
-        elif what == "add":
+        elif action == "add":
             if eval_id not in ids:
                 side.insert_case(min(int(argument), len(ids)), case(eval_id, argument))
         elif eval_id in ids:
-            if what == "change":
-                say(argument, eval_id)(side)
-            elif what == "remove":
+            if action == "change":
+                change_prompt(argument, eval_id)(side)
+            elif action == "remove":
                 side.remove_case(ids.index(eval_id))
             else:
                 side.move_case(ids.index(eval_id), min(int(argument), len(ids) - 1))
@@ -154,22 +159,26 @@ def carry_out(side: EvalSetDocument, changes: list[tuple[str, str, str]]) -> Non
 
 @settings(max_examples=200, deadline=None)
 @given(sides, sides, st.sampled_from([None, 2]))
-def test_nothing_of_either_side_is_lost(
+def test_a_merge_loses_no_change_of_either_side(
     ours: list[tuple[str, str, str]], theirs: list[tuple[str, str, str]], indent: int | None
 ) -> None:
-    base = content_of(*IDS, indent=indent)
-    before = prompts(base)
-    mine, other = document(base), document(base)
-    carry_out(mine, ours)
-    carry_out(other, theirs)
+    base = make_content(*IDS, indent=indent)
+    before = read_prompts(base)
+    our_document, their_document = document(base), document(base)
+    apply_changes(our_document, ours)
+    apply_changes(their_document, theirs)
 
-    both = merge(document(base), mine, other)
+    outcome = merge(document(base), our_document, their_document)
 
-    if both.content is None:
+    if outcome.content is None:
         return
-    one, two, result = prompts(mine.content()), prompts(other.content()), prompts(both.content)
+    one, two, result = (
+        read_prompts(our_document.content()),
+        read_prompts(their_document.content()),
+        read_prompts(outcome.content),
+    )
     for eval_id in {*before, *one, *two}:
         changed = one if one.get(eval_id) != before.get(eval_id) else two
         assert result.get(eval_id) == changed.get(eval_id)
-    names = {document(content).name for content in (mine.content(), other.content())} - {None}
-    assert document(both.content).name in names or not names
+    names = {document(content).name for content in (our_document.content(), their_document.content())} - {None}
+    assert document(outcome.content).name in names or not names

@@ -1,4 +1,4 @@
-"""What a process leaves that is killed while it saves goes at the next start, and nothing else does."""
+"""Files left by a process that was killed during a save are deleted at the next start, and no others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _begin_to_save(file: Path) -> subprocess.Popen[bytes]:
+def _start_a_save(file: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, "-c", STOPS_WHILE_IT_SAVES, file])
     os.waitid(os.P_PID, process.pid, os.WSTOPPED)
     return process
@@ -51,23 +51,23 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("file", ["below/set.evalset.json", ".workbench/recovery/0123.recovery", "ü" * 80 + ".json"])
-def test_files_of_killed_processes_go_at_the_next_start(project: Path, file: str) -> None:
+def test_files_of_killed_processes_are_deleted_at_the_next_start(project: Path, file: str) -> None:
     before = {path for path in project.rglob("*") if path.is_file()}
-    process = _begin_to_save(project / file)
-    left = {path for path in project.rglob("*") if path.is_file()} - before
-    assert len(left) == 1
+    process = _start_a_save(project / file)
+    new_files = {path for path in project.rglob("*") if path.is_file()} - before
+    assert len(new_files) == 1
 
     Workspace.open(project).close()
-    assert left.pop().exists()  # the process is still there, and may yet go on
+    assert new_files.pop().exists()  # the process still exists and may continue
 
     _kill(process)
     Workspace.open(project).close()
     assert {path for path in project.rglob("*") if path.is_file()} == before
 
 
-def test_a_save_goes_on_while_the_program_is_started_elsewhere(project: Path) -> None:
+def test_a_save_continues_while_another_process_starts(project: Path) -> None:
     file = project / "set.evalset.json"
-    process = _begin_to_save(file)
+    process = _start_a_save(file)
 
     Workspace.open(project).close()
     process.send_signal(signal.SIGCONT)
@@ -76,7 +76,7 @@ def test_a_save_goes_on_while_the_program_is_started_elsewhere(project: Path) ->
     assert file.read_bytes() == b"new"
 
 
-def test_files_of_others_stay(project: Path) -> None:
+def test_files_of_other_programs_are_not_deleted(project: Path) -> None:
     names = [".set.evalset.json.0123456789ab.tmp", "x.tmp", ".x.workbench.tmp", ".x.1-2-3.workbench.tmp"]
     for name in names:
         (project / name).write_text("mine")

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.engine.judged import METRIC, judged_folder, judging
+from tests.engine.judged import METRIC, make_judged_folder, serve_judge
 from tests.llm.servers import Said, Server, gemini_error
 from tests.watch.watched import Folder
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with judging(monkeypatch) as started:
+    with serve_judge(monkeypatch) as started:
         yield started
 
 
@@ -23,7 +23,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def folder(workbench: CommandLine) -> Folder:
     for each in workbench.root.rglob("*.json"):
         each.unlink()
-    return judged_folder(workbench.root, good="good")
+    return make_judged_folder(workbench.root, good="good")
 
 
 def test_judges_are_shown_with_the_way_to_them_and_never_a_value(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine, Done
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, Said, Server, gemini
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
@@ -48,7 +48,7 @@ def prompt_of(call: Call) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with judging(monkeypatch, lambda _: reply(draft(1), draft(2, user_persona="NOVICE"))) as started:
+    with serve_judge(monkeypatch, lambda _: reply(draft(1), draft(2, user_persona="NOVICE"))) as started:
         yield started
 
 

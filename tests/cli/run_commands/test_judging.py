@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.engine.judged import METRIC, SAMPLES, asked_of_the_agent, judged_folder, judging, verdict
+from tests.engine.judged import METRIC, SAMPLES, list_agent_prompts, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Answer, Said, Server, gemini_error
 from tests.watch.watched import Folder
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with judging(monkeypatch) as started:
+    with serve_judge(monkeypatch) as started:
         yield started
 
 
@@ -25,7 +25,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def folder(workbench: CommandLine) -> Folder:
     for each in workbench.root.rglob("*.json"):
         each.unlink()
-    return judged_folder(workbench.root, good="good", bad="bad")
+    return make_judged_folder(workbench.root, good="good", bad="bad")
 
 
 def test_what_judges_took_is_said_and_told_as_json(workbench: CommandLine, folder: Folder, server: Server) -> None:
@@ -59,7 +59,7 @@ def fail_after(number: int) -> Answer:
 
 @pytest.mark.usefixtures("folder")
 def test_missing_samples_are_said_and_may_end_in_another_status(workbench: CommandLine, server: Server) -> None:
-    judged_folder(workbench.root, good="good")  # two samples; one of them is a quorum
+    make_judged_folder(workbench.root, good="good")  # two samples; one of them is a quorum
     server.answer = fail_after(1)
 
     first = workbench("run")
@@ -81,7 +81,7 @@ def test_missing_samples_are_said_and_may_end_in_another_status(workbench: Comma
 
 @pytest.mark.usefixtures("folder")
 def test_a_run_with_all_samples_passes_the_gate(workbench: CommandLine, server: Server) -> None:
-    judged_folder(workbench.root, settings="require_all_samples = true\n", good="good")
+    make_judged_folder(workbench.root, settings="require_all_samples = true\n", good="good")
 
     assert workbench("run").status == 0
     server.answer = fail_after(1)
@@ -90,7 +90,7 @@ def test_a_run_with_all_samples_passes_the_gate(workbench: CommandLine, server: 
 
 @pytest.mark.usefixtures("folder")
 def test_too_few_samples_are_no_verdict(workbench: CommandLine, server: Server) -> None:
-    judged_folder(workbench.root, settings="quorum = 1.0\n", good="good")
+    make_judged_folder(workbench.root, settings="quorum = 1.0\n", good="good")
     server.answer = fail_after(1)
 
     done = workbench("run")
@@ -112,7 +112,7 @@ def test_a_dry_run_says_what_judges_will_be_asked(workbench: CommandLine, folder
 
 
 def test_a_price_that_nobody_knows_is_never_nothing(workbench: CommandLine, server: Server) -> None:
-    judged_folder(workbench.root, model="gemini-nobody-knows", good="good")
+    make_judged_folder(workbench.root, model="gemini-nobody-knows", good="good")
 
     done = workbench("run", "set.evalset.json")
 
@@ -122,7 +122,7 @@ def test_a_price_that_nobody_knows_is_never_nothing(workbench: CommandLine, serv
 
 def test_prices_are_settings(workbench: CommandLine, server: Server) -> None:
     price = '[judge.prices."gemini-nobody-knows"]\ninput = 0.0\noutput = 100_000\n'
-    judged_folder(workbench.root, model="gemini-nobody-knows", settings=price, good="good")
+    make_judged_folder(workbench.root, model="gemini-nobody-knows", settings=price, good="good")
 
     assert "2 calls, 24 tokens, $1.00" in workbench("run", "set.evalset.json").out
 
@@ -139,7 +139,7 @@ def test_a_price_that_is_none_is_refused_with_its_place(
     workbench: CommandLine, server: Server, line: str, said: str
 ) -> None:
     output = "output = 1\n" if line.startswith("outputs") else ""
-    judged_folder(workbench.root, settings=f"[judge.prices.m]\ninput = 1\n{output}{line}\n", good="good")
+    make_judged_folder(workbench.root, settings=f"[judge.prices.m]\ninput = 1\n{output}{line}\n", good="good")
 
     done = workbench("run", "set.evalset.json")
 
@@ -166,7 +166,7 @@ def test_what_a_budget_left_out_is_judged_later_and_its_agent_does_not_run_again
     done = workbench("run", "--affected")
 
     assert (done.status, len(server.calls)) == (1, 2 * SAMPLES)
-    assert asked_of_the_agent(folder) == ["bad", "good"]
+    assert list_agent_prompts(folder) == ["bad", "good"]
 
 
 def test_a_replayed_run_asks_nobody_and_says_the_same(workbench: CommandLine, folder: Folder, server: Server) -> None:
@@ -215,7 +215,7 @@ def test_a_file_that_holds_no_calls_is_refused_before_anything_runs(
         "test_config.json:1:" in done.error
         and "expected the format of a recorded call (workbench-calls-1)" in done.error
     )
-    assert asked_of_the_agent(folder) == []
+    assert list_agent_prompts(folder) == []
 
 
 def test_recording_and_replaying_exclude_each_other(workbench: CommandLine, folder: Folder, server: Server) -> None:
@@ -257,7 +257,7 @@ def test_a_key_that_is_refused_ends_the_asking_once_and_resuming_judges_the_rest
 
     assert resumed.status == 0
     assert "9 cases: 9 passed" in resumed.out
-    assert len(asked_of_the_agent(folder)) == 9  # no agent runs again
+    assert len(list_agent_prompts(folder)) == 9  # no agent runs again
     assert "nothing to resume" in workbench("run", "--resume").error
 
 

@@ -1,4 +1,4 @@
-"""Cases in every form, and what agents may have done in them."""
+"""Cases in every format, and executions of agents in them."""
 
 from __future__ import annotations
 
@@ -24,85 +24,87 @@ FORMS = ("tool_uses", "names", "events", "legacy evals", "legacy turns")
 class Call(NamedTuple):
     name: str
     args: dict[str, Any] | None
-    gave: dict[str, Any]
+    response: dict[str, Any]
 
 
 class Side(NamedTuple):
-    """What one side of a turn says."""
+    """One side of a turn: the expected or the actual one."""
 
     calls: list[Call]
-    said: list[tuple[str, str]]
+    messages: list[tuple[str, str]]
     response: str
 
 
 def sides(*, distinct: bool = False) -> st.SearchStrategy[Side]:
-    """A side of a turn; `distinct`: no tool is called twice and no agent speaks twice."""
+    """Generate one side of a turn. `distinct`: no tool is called twice, and no agent speaks twice."""
     calls = st.lists(
         st.builds(Call, st.sampled_from("abcdef" if distinct else "ab"), ARGS, st.fixed_dictionaries({"ok": VALUES})),
         max_size=5,
         unique_by=(lambda call: call.name) if distinct else None,
     )
-    said = st.lists(
+    messages = st.lists(
         st.tuples(st.sampled_from(["cook", "waiter"]), WORDS),
         max_size=2,
         unique_by=(lambda one: one[0]) if distinct else None,
     )
-    return st.builds(Side, calls, said, WORDS)
+    return st.builds(Side, calls, messages, WORDS)
 
 
-def turn_data(side: Side, *, form: str, responses: bool, grouped: bool = False) -> dict[str, Any]:
-    """A turn as the file has it."""
+def format_turn(side: Side, *, form: str, responses: bool, grouped: bool = False) -> dict[str, Any]:
+    """Format a turn as in the file."""
     if form.startswith("legacy"):
         return {
             "query": "hi",
             "expected_tool_use": [
                 {"tool_name": c.name} | ({"tool_input": c.args} if c.args is not None else {}) for c in side.calls
             ],
-            "expected_intermediate_agent_responses": [{"author": a, "text": t} for a, t in side.said],
+            "expected_intermediate_agent_responses": [{"author": a, "text": t} for a, t in side.messages],
             "reference": side.response,
         }
     turn: dict[str, Any] = {
         "user_content": {"parts": [{"text": "hi"}], "role": "user"},
         "final_response": {"parts": [{"text": side.response}], "role": "model"},
     }
-    calls = [_named(c, "name", "args") for c in side.calls]
-    given = [{"name": c.name, "response": c.gave} for c in side.calls] if responses else []
+    calls = [_format_call(c, "name", "args") for c in side.calls]
+    tool_responses = [{"name": c.name, "response": c.response} for c in side.calls] if responses else []
     if form == "events":
-        turn["intermediate_data"] = {"invocation_events": _events(side, calls, given, grouped=grouped)}
+        turn["intermediate_data"] = {"invocation_events": _make_events(side, calls, tool_responses, grouped=grouped)}
         return turn
     if form == "names":
         calls = [c["name"] if "args" not in c else {"tool_name": c["name"], "tool_input": c["args"]} for c in calls]
     turn["intermediate_data"] = {
         "tool_uses": calls,
-        "tool_responses": given,
-        "intermediate_responses": [[author, [{"text": text}]] for author, text in side.said],
+        "tool_responses": tool_responses,
+        "intermediate_responses": [[author, [{"text": text}]] for author, text in side.messages],
     }
     return turn
 
 
-def _named(call: Call, name: str, args: str) -> dict[str, Any]:
+def _format_call(call: Call, name: str, args: str) -> dict[str, Any]:
     return {name: call.name} if call.args is None else {name: call.name, args: call.args}
 
 
-def _events(side: Side, calls: list[Any], given: list[Any], *, grouped: bool) -> list[dict[str, Any]]:
+def _make_events(side: Side, calls: list[Any], tool_responses: list[Any], *, grouped: bool) -> list[dict[str, Any]]:
     def event(author: str, *parts: dict[str, Any]) -> dict[str, Any]:
         return {"author": author, "content": {"parts": list(parts), "role": "model"}}
 
-    events = [event(author, {"text": text}) for author, text in side.said]
+    events = [event(author, {"text": text}) for author, text in side.messages]
     if grouped and calls:
         events.append(event("root", *({"function_call": call} for call in calls)))
-        events += [event("root", *({"functionResponse": one} for one in given))] if given else []
+        events += [event("root", *({"functionResponse": one} for one in tool_responses))] if tool_responses else []
         return events
     for number, call in enumerate(calls):
         events.append(event("root", {"function_call": {"id": f"c{number}", **call}}))
-        if given:
-            events.append(event("root", {"function_response": {"id": f"c{number}", **given[number]}}))
+        if tool_responses:
+            events.append(event("root", {"function_response": {"id": f"c{number}", **tool_responses[number]}}))
     return events
 
 
-def document_of(sides: list[Side], *, form: str, responses: bool, grouped: bool, state: Any = None) -> EvalSetDocument:
-    """A document with one case of these turns."""
-    turns = [turn_data(side, form=form, responses=responses, grouped=grouped) for side in sides]
+def make_document(
+    sides: list[Side], *, form: str, responses: bool, grouped: bool, state: Any = None
+) -> EvalSetDocument:
+    """Make a document with one case of these turns."""
+    turns = [format_turn(side, form=form, responses=responses, grouped=grouped) for side in sides]
     if form == "legacy turns":
         data: Any = turns
     elif form == "legacy evals":
@@ -113,7 +115,9 @@ def document_of(sides: list[Side], *, form: str, responses: bool, grouped: bool,
     return EvalSetDocument(Path("set.evalset.json"), json.dumps(data, indent=2, ensure_ascii=False).encode(), None)
 
 
-def execution_of(sides: list[Side], *, form: str, responses: bool, state: Any = None) -> Execution:
-    """What an agent did, told in one of the two forms."""
-    turns = [{"invocation": turn_data(side, form=form, responses=responses), "duration_seconds": 0.1} for side in sides]
+def make_execution(sides: list[Side], *, form: str, responses: bool, state: Any = None) -> Execution:
+    """Make the execution of an agent, in one of the two formats."""
+    turns = [
+        {"invocation": format_turn(side, form=form, responses=responses), "duration_seconds": 0.1} for side in sides
+    ]
     return Execution.model_validate({"turns": turns, "final_state": state})

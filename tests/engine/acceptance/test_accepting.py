@@ -1,4 +1,4 @@
-"""What accepting writes, and when it is refused."""
+"""Accepting results: the text that it writes, and when it is refused."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ TEXT = """\
 """
 
 
-def opened(text: str = TEXT) -> EvalSetDocument:
+def open_document(text: str = TEXT) -> EvalSetDocument:
     return EvalSetDocument(Path("set.evalset.json"), text.encode(), None)
 
 
-def did(*calls: Any, response: Any = "The lamp is off.", prompt: str = "Turn it off", **more: Any) -> Execution:
-    """One turn of an agent, its calls as (name, arguments)."""
+def make_execution(
+    *calls: Any, response: Any = "The lamp is off.", prompt: str = "Turn it off", **more: Any
+) -> Execution:
+    """Make the execution of one turn. Its calls are (name, arguments)."""
     parts = response if isinstance(response, list) else [{"text": response}]
     turn = {
         "user_content": {"parts": [{"text": prompt}]},
@@ -75,36 +77,36 @@ LOOK = ("look", {"room": "Bedroom"})
 SET = ("set_device", {"id": "lamp", "status": "OFF", "deep": {"level": 1, "x": 1}})
 
 
-def changed_lines(document: EvalSetDocument, before: str = TEXT) -> list[str]:
+def list_changed_lines(document: EvalSetDocument, before: str = TEXT) -> list[str]:
     after = document.content().decode()
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     return [line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
 
 
 def accept_all(execution: Execution, text: str = TEXT) -> EvalSetDocument:
-    document = opened(text)
+    document = open_document(text)
     accept(document, 0, find_hunks(document.case(0), execution), execution)
     assert find_hunks(document.case(0), execution) == ()
     return document
 
 
-def test_one_argument_is_one_line() -> None:
+def test_accepting_one_argument_changes_one_line() -> None:
     args = {**SET[1], "deep": {"level": 2, "x": 1}}
 
-    assert changed_lines(accept_all(did(LOOK, ("set_device", args)))) == [
+    assert list_changed_lines(accept_all(make_execution(LOOK, ("set_device", args)))) == [
         '-              {"name": "set_device", "args": {"id": "lamp", "status": "OFF", "deep": {"level":  1, "x": 1}}}',
         '+              {"name": "set_device", "args": {"id": "lamp", "status": "OFF", "deep": {"level":  2, "x": 1}}}',
     ]
 
 
-def test_a_call_that_came_has_neither_id_nor_response() -> None:
-    assert changed_lines(accept_all(did(LOOK, ("wait", {"minutes": 3}), SET))) == [
+def test_a_new_call_is_accepted_without_id_and_response() -> None:
+    assert list_changed_lines(accept_all(make_execution(LOOK, ("wait", {"minutes": 3}), SET))) == [
         '+              {"name": "wait", "args": {"minutes": 3}},',
     ]
 
 
-def test_a_call_that_moved_keeps_its_text_and_its_comment() -> None:
-    document = accept_all(did(SET, LOOK))
+def test_a_moved_call_keeps_its_text_and_its_comment() -> None:
+    document = accept_all(make_execution(SET, LOOK))
 
     assert [call["name"] for call in document.raw_case(0)["conversation"][0]["intermediate_data"]["tool_uses"]] == [
         "set_device",
@@ -114,35 +116,37 @@ def test_a_call_that_moved_keeps_its_text_and_its_comment() -> None:
     assert '{"name": "look", "args": {"room": "Bedroom"}} // first' in document.content().decode()
 
 
-def test_thoughts_are_dropped() -> None:
-    thoughtful = [{"text": "hm", "thought": True}, {"text": "It is off."}]
+def test_thoughts_are_not_accepted() -> None:
+    parts = [{"text": "hm", "thought": True}, {"text": "It is off."}]
 
-    assert changed_lines(accept_all(did(LOOK, SET, response=thoughtful))) == [
+    assert list_changed_lines(accept_all(make_execution(LOOK, SET, response=parts))) == [
         '-          "final_response": {"parts": [{"text": "The lamp is off."}], "role": "model"},',
         '+          "final_response": {"parts": [{"text": "It is off."}], "role": "model"},',
     ]
 
 
-def test_a_value_of_the_state_that_is_not_there_is_expected_no_more() -> None:
-    document = accept_all(did(LOOK, SET, final_state={"lamp": "dim"}))
+def test_a_missing_value_of_the_state_is_no_longer_expected() -> None:
+    document = accept_all(make_execution(LOOK, SET, final_state={"lamp": "dim"}))
 
     assert document.raw_case(0)["final_session_state"] == {"lamp": "dim"}
 
 
-def test_a_state_that_was_not_reported_takes_nothing_away() -> None:
-    assert find_hunks(opened().case(0), did(LOOK, SET, final_state=None)) == ()
+def test_an_unreported_state_is_not_a_difference() -> None:
+    assert find_hunks(open_document().case(0), make_execution(LOOK, SET, final_state=None)) == ()
 
 
-def test_a_response_that_was_not_given_is_expected_no_more() -> None:
-    silent = did(LOOK, SET)
-    turn = silent.turns[0]
+def test_a_missing_response_is_no_longer_expected() -> None:
+    silent_execution = make_execution(LOOK, SET)
+    turn = silent_execution.turns[0]
     invocation = turn.invocation.model_copy(update={"final_response": None})
-    silent = silent.model_copy(update={"turns": (turn.model_copy(update={"invocation": invocation}),)})
+    silent_execution = silent_execution.model_copy(
+        update={"turns": (turn.model_copy(update={"invocation": invocation}),)}
+    )
 
-    assert "final_response" not in accept_all(silent).raw_case(0)["conversation"][0]
+    assert "final_response" not in accept_all(silent_execution).raw_case(0)["conversation"][0]
 
 
-def test_a_turn_that_says_nothing_takes_the_form_of_the_others() -> None:
+def test_a_turn_without_data_gets_the_format_of_the_other_turns() -> None:
     events = {"invocation_events": [{"author": "root", "content": {"parts": [{"functionCall": {"name": "look"}}]}}]}
     turns: list[dict[str, Any]] = [
         {"userContent": {"parts": [{"text": "Turn it off"}]}},
@@ -150,7 +154,7 @@ def test_a_turn_that_says_nothing_takes_the_form_of_the_others() -> None:
     ]
     text = json.dumps({"eval_set_id": "s", "eval_cases": [{"evalId": "a", "conversation": turns}]})
 
-    turn = accept_all(did(("wait", {"minutes": 3})), text).raw_case(0)["conversation"][0]
+    turn = accept_all(make_execution(("wait", {"minutes": 3})), text).raw_case(0)["conversation"][0]
 
     assert turn["intermediateData"] == {
         "invocationEvents": [
@@ -162,12 +166,12 @@ def test_a_turn_that_says_nothing_takes_the_form_of_the_others() -> None:
     }
 
 
-def test_what_tools_gave_back_leaves_moves_and_comes_with_its_call() -> None:
+def test_tool_responses_are_removed_moved_and_added_with_their_calls() -> None:
     data = json.loads(TEXT.replace("// first", ""))
     turn = data["eval_cases"][0]["conversation"][0]["intermediate_data"]
     turn["tool_responses"] = [{"name": "look", "response": {"ok": 1}}, {"name": "set_device", "response": {"ok": 1}}]
 
-    document = accept_all(did(SET, ("wait", {})), json.dumps(data, indent=1))
+    document = accept_all(make_execution(SET, ("wait", {})), json.dumps(data, indent=1))
 
     data = document.raw_case(0)["conversation"][0]["intermediate_data"]
     assert [call["name"] for call in data["tool_uses"]] == ["set_device", "wait"]
@@ -178,15 +182,15 @@ def test_what_tools_gave_back_leaves_moves_and_comes_with_its_call() -> None:
 
 
 def test_a_thousand_calls_are_accepted_at_once() -> None:
-    document = accept_all(did(*((f"call_{n}", {"n": n}) for n in range(1000))))
+    document = accept_all(make_execution(*((f"call_{n}", {"n": n}) for n in range(1000))))
 
     assert len(document.raw_case(0)["conversation"][0]["intermediate_data"]["tool_uses"]) == 1000
     document.undo()
     assert document.content().decode() == TEXT
 
 
-def test_a_difference_that_is_not_there_any_more_is_refused_and_nothing_changes() -> None:
-    document, execution = opened(), did(LOOK, SET, response="It is off.")
+def test_a_difference_that_no_longer_exists_is_refused_and_nothing_changes() -> None:
+    document, execution = open_document(), make_execution(LOOK, SET, response="It is off.")
     (hunk,) = find_hunks(document.case(0), execution)
     document.set_value(("conversation", 0, "final_response", "parts", 0, "text"), "It is off.", case=0)
     before = document.content()
@@ -200,28 +204,28 @@ def test_a_difference_that_is_not_there_any_more_is_refused_and_nothing_changes(
 @pytest.mark.parametrize(
     ("execution", "status", "sentence"),
     [
-        (did(LOOK), CaseStatus.FAILED, None),
-        (did(LOOK), CaseStatus.ERROR, "ended in an error"),
+        (make_execution(LOOK), CaseStatus.FAILED, None),
+        (make_execution(LOOK), CaseStatus.ERROR, "ended in an error"),
         (Execution(), CaseStatus.FAILED, "no longer stored"),
-        (did(LOOK, prompt="Turn it on"), CaseStatus.FAILED, "turn 1 of the case asks something else"),
+        (make_execution(LOOK, prompt="Turn it on"), CaseStatus.FAILED, "turn 1 of the case asks something else"),
     ],
 )
-def test_refusals_say_why(execution: Execution, status: CaseStatus, sentence: str | None) -> None:
+def test_refusals_give_the_reason(execution: Execution, status: CaseStatus, sentence: str | None) -> None:
     key = CaseKey(target="t", eval_set="s", eval_id="off")
     result = CaseResult(case=key, eval_set_id="s", status=status, execution=execution)
 
-    found = explain_refusal(opened().case(0), result)
+    refusal = explain_refusal(open_document().case(0), result)
 
-    assert found is None if sentence is None else sentence in str(found)
+    assert refusal is None if sentence is None else sentence in str(refusal)
 
 
-def test_a_whole_case_is_refused_where_the_number_of_turns_differs() -> None:
+def test_a_whole_case_is_refused_if_the_number_of_turns_differs() -> None:
     key = CaseKey(target="t", eval_set="s", eval_id="off")
-    turns = did(LOOK).turns * 2
+    turns = make_execution(LOOK).turns * 2
     result = CaseResult(case=key, eval_set_id="s", status=CaseStatus.FAILED, execution=Execution(turns=turns))
 
-    assert explain_refusal(opened().case(0), result) is None
-    assert explain_whole_refusal(opened().case(0), result) == "the case has 1 turn and the agent was told 2"
+    assert explain_refusal(open_document().case(0), result) is None
+    assert explain_whole_refusal(open_document().case(0), result) == "the case has 1 turn and the agent was told 2"
 
 
 @pytest.mark.parametrize(
@@ -234,25 +238,23 @@ def test_a_whole_case_is_refused_where_the_number_of_turns_differs() -> None:
         ),
     ],
 )
-def test_calls_of_which_too_little_is_known_are_no_expectation_and_the_response_is(
-    unknown: dict[str, str], sentence: str
-) -> None:
-    execution = did(("set_device", None), response="Done.")
+def test_calls_with_unknown_parts_are_refused_but_their_response_is_not(unknown: dict[str, str], sentence: str) -> None:
+    execution = make_execution(("set_device", None), response="Done.")
     turn = execution.turns[0].model_copy(update=unknown)
     execution = execution.model_copy(update={"turns": (turn,)})
-    found = find_hunks(opened().case(0), execution)
-    response = [hunk for hunk in found if hunk.difference.kind is DifferenceKind.RESPONSE_CHANGED]
+    hunks = find_hunks(open_document().case(0), execution)
+    response = [hunk for hunk in hunks if hunk.difference.kind is DifferenceKind.RESPONSE_CHANGED]
 
-    assert explain_hunk_refusal(execution, found) == sentence
+    assert explain_hunk_refusal(execution, hunks) == sentence
     assert response and explain_hunk_refusal(execution, response) is None
 
 
-def test_hunks_come_in_the_order_in_which_they_are_read() -> None:
-    found: tuple[Hunk, ...] = find_hunks(
-        opened().case(0), did(LOOK, response="No.", final_state={"lamp": "on", "seen": True})
+def test_hunks_come_in_reading_order() -> None:
+    hunks: tuple[Hunk, ...] = find_hunks(
+        open_document().case(0), make_execution(LOOK, response="No.", final_state={"lamp": "on", "seen": True})
     )
 
-    assert [(hunk.turn, hunk.difference.kind) for hunk in found] == [
+    assert [(hunk.turn, hunk.difference.kind) for hunk in hunks] == [
         (0, DifferenceKind.CALL_MISSING),
         (0, DifferenceKind.RESPONSE_CHANGED),
         (None, DifferenceKind.STATE_CHANGED),

@@ -1,4 +1,4 @@
-"""A folder with a real agent, and a server over HTTP whose model plays the user."""
+"""A folder with a real agent, and an HTTP server whose model plays the user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.case_run.scenarios import AGENT, FITS, plays
+from tests.engine.case_run.scenarios import AGENT, CRITERIA, play_user
 from tests.llm.servers import Server, serving
 from tests.watch.watched import Folder
 
@@ -21,20 +21,20 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("agent.py", AGENT)
-    made.write(
+    project = Folder(tmp_path)
+    project.write("agent.py", AGENT)
+    project.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
         '[simulation]\nmodel = "gemini-of-the-settings"\n[judge]\ntries = 1\n',
     )
-    made.criteria(**FITS)
-    return made
+    project.criteria(**CRITERIA)
+    return project
 
 
 @pytest.fixture
 def server(environment: pytest.MonkeyPatch) -> Iterator[Server]:
     environment.setenv("GOOGLE_API_KEY", "k")
-    with serving(plays("please roll a die", "is it prime?")) as started:
-        environment.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
-        yield started
+    with serving(play_user("please roll a die", "is it prime?")) as server:
+        environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        yield server

@@ -1,4 +1,4 @@
-"""What the tests of simulated users share: scenarios, a model that plays them, and runs."""
+"""Shared helpers for tests of simulated users: scenarios, a model that plays them, and runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult
 
 SET = Selection(eval_set="set.evalset.json")
-FITS = {"trajectory_single_tool_use": {"threshold": 0.5, "tool_name": "roll"}}
+CRITERIA = {"trajectory_single_tool_use": {"threshold": 0.5, "tool_name": "roll"}}
 AGENT = """
 def answer(prompt, session):
     session.state["n"] = session.state.get("n", 0) + 1
@@ -25,45 +25,47 @@ def answer(prompt, session):
 """
 
 
-def scenario(persona: Any = None, **other: Any) -> dict[str, Any]:
-    found = {"starting_prompt": "hello", "conversation_plan": "Have a die rolled, then check it.", **other}
-    return {"conversation_scenario": found if persona is None else {**found, "user_persona": persona}}
+def scenario(persona: Any = None, **options: Any) -> dict[str, Any]:
+    definition = {"starting_prompt": "hello", "conversation_plan": "Have a die rolled, then check it.", **options}
+    return {"conversation_scenario": definition if persona is None else {**definition, "user_persona": persona}}
 
 
-def prompt(call: Call) -> str:
+def get_prompt(call: Call) -> str:
     text: str = call.body["contents"][0]["parts"][0]["text"]
     return text
 
 
-def plays(*messages: str) -> Any:
-    """A user who says these one after the other, by how often the agent has answered, and then stops."""
+def play_user(*messages: str) -> Any:
+    """Make a model that plays a user. It sends these messages one after the other, then the stop signal."""
 
     def answer(call: Call) -> Said:
-        said = prompt(call).count("agent: answer")
-        return gemini(messages[said - 1] if said <= len(messages) else "Thanks, that is all. </FINISHED>")
+        answer_count = get_prompt(call).count("agent: answer")
+        return gemini(
+            messages[answer_count - 1] if answer_count <= len(messages) else "Thanks, that is all. </FINISHED>"
+        )
 
     return answer
 
 
-def write(folder: Folder, cases: dict[str, Any], **config: Any) -> None:
-    written = [{"eval_id": name, **case} for name, case in cases.items()]
-    folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": written}))
+def write_cases(folder: Folder, cases: dict[str, Any], **config: Any) -> None:
+    eval_cases = [{"eval_id": name, **case} for name, case in cases.items()]
+    folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": eval_cases}))
     if config:
-        folder.write("test_config.json", json.dumps({"criteria": FITS, **config}))
+        folder.write("test_config.json", json.dumps({"criteria": CRITERIA, **config}))
 
 
 def run(folder: Folder, **options: Any) -> Run:
     with Workspace.open(folder.root) as workspace:
-        started = workspace.start(workspace.plan([SET], RunOptions(**options)))
-        list(started.iter_events())
-        return started
+        finished_run = workspace.start(workspace.plan([SET], RunOptions(**options)))
+        list(finished_run.iter_events())
+        return finished_run
 
 
-def results(run: Run) -> dict[str, CaseResult]:
+def get_results(run: Run) -> dict[str, CaseResult]:
     return {result.case.eval_id: result for result in run.results()}
 
 
-def said(result: CaseResult) -> list[str]:
+def get_user_messages(result: CaseResult) -> list[str]:
     return [turn.invocation.user_content.text() for turn in result.execution.turns]
 
 

@@ -1,4 +1,4 @@
-"""Conversation scenarios that cannot be played, or judged by nothing: what is said, and what is not asked."""
+"""Conversation scenarios that cannot be played or judged: they are refused, or end in an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.case_run.scenarios import SET, results, run, said, scenario, write
+from tests.engine.case_run.scenarios import SET, get_results, get_user_messages, run, scenario, write_cases
 from tests.llm.servers import Server, gemini_error, serving
 from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions
@@ -15,16 +15,16 @@ from workbench.model.results import CaseStatus, FailureKind
 from workbench.model.run_events import Notice
 
 
-def test_scenarios_that_nothing_could_judge_are_refused_before_the_run_with_criteria_that_work(
+def test_scenarios_that_no_criterion_can_judge_are_refused_with_working_criteria(
     folder: Folder, server: Server
 ) -> None:
-    write(folder, {"s": scenario()})
+    write_cases(folder, {"s": scenario()})
     folder.criteria(tool_trajectory_avg_score=1.0)
     with Workspace.open(folder.root) as workspace:
         with pytest.raises(PlanError, match=r"1 scenario.*tool_trajectory_avg_score need them.*hallucinations_v1"):
             workspace.plan([SET], RunOptions())
 
-        write(folder, {"s": scenario(), "fixed": {"conversation": []}})
+        write_cases(folder, {"s": scenario(), "fixed": {"conversation": []}})
         plan = workspace.plan([SET], RunOptions())
     assert [case.key.eval_id for case in plan.cases] == ["fixed"]
     assert any("set.evalset.json: 1 scenario:" in problem for problem in plan.problems)
@@ -40,17 +40,17 @@ def test_scenarios_that_nothing_could_judge_are_refused_before_the_run_with_crit
         (scenario(starting_prompt=""), "starting_prompt: found no text"),
     ],
 )
-def test_a_scenario_that_cannot_be_played_is_an_error_before_anything_is_asked(
+def test_a_scenario_that_cannot_be_played_is_an_error_and_the_others_run(
     folder: Folder, server: Server, case: dict[str, Any], expected: str
 ) -> None:
-    write(folder, {"s": case, "good": scenario()})
+    write_cases(folder, {"s": case, "good": scenario()})
 
-    done = results(run(folder))
+    results_by_case = get_results(run(folder))
 
-    assert done["s"].status is CaseStatus.ERROR
-    assert done["s"].failure is not None
-    assert expected in done["s"].failure.message
-    assert done["good"].execution.turns
+    assert results_by_case["s"].status is CaseStatus.ERROR
+    assert results_by_case["s"].failure is not None
+    assert expected in results_by_case["s"].failure.message
+    assert results_by_case["good"].execution.turns
 
 
 @pytest.mark.parametrize(
@@ -66,50 +66,56 @@ def test_a_scenario_that_cannot_be_played_is_an_error_before_anything_is_asked(
         ({"model": "gpt-4o"}, "user_simulator_config.model: found 'gpt-4o', expected 'openai/gpt-4o'"),
     ],
 )
-def test_a_wrong_configuration_of_users_is_refused_with_its_place(
+def test_a_wrong_configuration_of_simulated_users_is_refused_with_its_place(
     folder: Folder, config: dict[str, Any], expected: str
 ) -> None:
-    write(folder, {"s": scenario()}, user_simulator_config=config)
+    write_cases(folder, {"s": scenario()}, user_simulator_config=config)
 
     with Workspace.open(folder.root) as workspace, pytest.raises(PlanError, match=expected):
         workspace.plan([SET], RunOptions())
 
 
-def test_an_outage_of_the_user_is_never_the_agents_fault(folder: Folder, environment: pytest.MonkeyPatch) -> None:
+def test_an_outage_of_the_user_model_is_an_infrastructure_error(
+    folder: Folder, environment: pytest.MonkeyPatch
+) -> None:
     environment.setenv("GOOGLE_API_KEY", "k")
-    write(folder, {"s": scenario()})
+    write_cases(folder, {"s": scenario()})
     with serving(lambda _: gemini_error(503, "UNAVAILABLE")) as server:
         environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        result = results(run(folder, retries=0))["s"]
+        result = get_results(run(folder, retries=0))["s"]
 
     assert result.status is CaseStatus.ERROR
     assert result.failure is not None
     assert (result.failure.kind, result.failure.turn) == (FailureKind.INFRASTRUCTURE, 1)
     assert "the simulated user: gemini-of-the-settings" in result.failure.message
-    assert said(result) == ["hello"]  # what was done is kept
+    assert get_user_messages(result) == ["hello"]  # finished turns are stored
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, "UNAUTHENTICATED"), (404, "NOT_FOUND"), (400, "INVALID_ARGUMENT")])
-def test_a_user_that_cannot_be_played_is_an_error_of_the_user(
+def test_a_rejected_request_to_the_user_model_is_an_error_of_the_user(
     folder: Folder, environment: pytest.MonkeyPatch, status: int, code: str
 ) -> None:
     environment.setenv("GOOGLE_API_KEY", "k")
-    write(folder, {"s": scenario()})
+    write_cases(folder, {"s": scenario()})
     with serving(lambda _: gemini_error(status, code)) as server:
         environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        result = results(run(folder))["s"]
+        result = get_results(run(folder))["s"]
 
     assert result.failure is not None
     assert (result.status, result.failure.kind) == (CaseStatus.ERROR, FailureKind.USER)
 
 
-def test_without_a_key_the_case_says_so(folder: Folder, environment: pytest.MonkeyPatch) -> None:
-    write(folder, {"s": scenario()})
+def test_a_missing_key_is_reported_for_the_case_and_for_the_run(
+    folder: Folder, environment: pytest.MonkeyPatch
+) -> None:
+    write_cases(folder, {"s": scenario()})
 
-    started = run(folder)
-    result = results(started)["s"]
+    finished_run = run(folder)
+    result = get_results(finished_run)["s"]
 
     assert result.failure is not None
     assert result.failure.message.endswith(" was not asked: no key")
-    (notice,) = (event for event in started.iter_events() if isinstance(event, Notice) and event.severity == "error")
+    (notice,) = (
+        event for event in finished_run.iter_events() if isinstance(event, Notice) and event.severity == "error"
+    )
     assert "set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env" in notice.message

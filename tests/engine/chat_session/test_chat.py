@@ -1,4 +1,4 @@
-"""Conversations by hand with real agents in real processes: what they tell, how they end, what they leave behind."""
+"""Manual conversations with real agents in real processes: their events and their ends."""
 
 from __future__ import annotations
 
@@ -44,44 +44,44 @@ def answer(prompt):
 
 
 class Listener:
-    """Reads a chat as it goes on."""
+    """Reads the events of a chat."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
-        self.heard: list[ChatEvent] = []
+        self.events: list[ChatEvent] = []
         self._events = chat.iter_events()
 
-    def until(self, *kinds: type[Any]) -> Any:
-        """Everything up to the next event of one of these kinds, which is returned."""
+    def wait_for(self, *kinds: type[Any]) -> Any:
+        """Read events until one of these kinds comes, and return it."""
         for event in self._events:
-            self.heard.append(event)
+            self.events.append(event)
             if isinstance(event, kinds):
                 return event
         raise AssertionError("the chat is over")
 
-    def say(self, said: str) -> Any:
-        self.chat.say(said)
-        return self.until(StateSeen, TurnFailed)
+    def say(self, text: str) -> Any:
+        self.chat.say(text)
+        return self.wait_for(StateSeen, TurnFailed)
 
-    def rest(self) -> list[ChatEvent]:
+    def read_rest(self) -> list[ChatEvent]:
         return list(self._events)
 
 
-def chat_with(project: Project, agent: str, **given: Any) -> Listener:
+def start_chat(project: Project, agent: str, **options: Any) -> Listener:
     project.add_agent(agent)
-    return Listener(project.workspace().chat("sample", **given))
+    return Listener(project.open_workspace().chat("sample", **options))
 
 
-def test_a_conversation_tells_its_story_in_order(project: Project) -> None:
-    talk = chat_with(project, KEEPS_COUNT, session_input=SessionInput(state={"turns": 5}))
+def test_the_events_of_a_turn_come_in_order(project: Project) -> None:
+    listener = start_chat(project, KEEPS_COUNT, session_input=SessionInput(state={"turns": 5}))
 
-    state = talk.say("hello")
+    state = listener.say("hello")
 
-    kinds = [event.kind for event in talk.heard]
-    # The agent is seen to begin; it, and the call that it reports, are told when it has ended.
+    kinds = [event.kind for event in listener.events]
+    # One step when the agent begins; two more when it has ended: the agent, and the call that it reports.
     assert kinds == ["turn_began", "step_seen", "step_seen", "step_seen", "turn_answered", "state_seen"]
-    began, first, *_, answered, _ = talk.heard
-    assert isinstance(began, TurnBegan) and began.content.text() == "hello"
+    turn_began, first, *_, answered, _ = listener.events
+    assert isinstance(turn_began, TurnBegan) and turn_began.content.text() == "hello"
     assert isinstance(first, StepSeen) and first.span.is_running
     assert isinstance(answered, TurnAnswered)
     assert answered.result.invocation.final_response == Content.of_text("HELLO", role="model")
@@ -90,26 +90,26 @@ def test_a_conversation_tells_its_story_in_order(project: Project) -> None:
 
 
 def test_turns_share_a_session_and_wait_for_each_other(project: Project) -> None:
-    talk = chat_with(project, KEEPS_COUNT)
+    listener = start_chat(project, KEEPS_COUNT)
 
-    talk.chat.say("one")
-    talk.chat.say("two")
+    listener.chat.say("one")
+    listener.chat.say("two")
 
-    assert [talk.until(StateSeen).state for _ in range(2)] == [{"turns": 1}, {"turns": 2}]
+    assert [listener.wait_for(StateSeen).state for _ in range(2)] == [{"turns": 1}, {"turns": 2}]
 
 
-def test_a_new_session_runs_the_code_as_it_is_then(project: Project) -> None:
-    workspace = project.workspace()
+def test_a_new_session_runs_the_current_code(project: Project) -> None:
+    workspace = project.open_workspace()
     project.add_agent("def answer(prompt): return 'old'")
-    old = Listener(workspace.chat("sample"))
-    old.say("x")
+    old_listener = Listener(workspace.chat("sample"))
+    old_listener.say("x")
     project.add_agent("def answer(prompt): return 'the new one'")
-    new = Listener(workspace.chat("sample"))
-    new.say("x")
+    new_listener = Listener(workspace.chat("sample"))
+    new_listener.say("x")
 
     texts = [
         event.result.invocation.final_response.text()
-        for event in (*old.heard, *new.heard)
+        for event in (*old_listener.events, *new_listener.events)
         if isinstance(event, TurnAnswered) and event.result.invocation.final_response
     ]
     assert texts == ["old", "the new one"]
@@ -124,38 +124,38 @@ def test_a_new_session_runs_the_code_as_it_is_then(project: Project) -> None:
         ("outage", FailureKind.INFRASTRUCTURE, "connection refused"),
     ],
 )
-def test_an_agent_that_dies_in_the_middle_fails_its_turn_and_ends_the_chat(
+def test_an_agent_that_dies_during_a_turn_fails_the_turn_and_ends_the_chat(
     project: Project, said: str, kind: FailureKind, message: str
 ) -> None:
-    talk = chat_with(project, DIES)
-    talk.say("hello")
+    listener = start_chat(project, DIES)
+    listener.say("hello")
 
-    talk.chat.say(said)
-    talk.chat.say("still to be said")
-    failed = talk.until(TurnFailed)
-    ended = talk.until(ChatEnded)
+    listener.chat.say(said)
+    listener.chat.say("still to be said")
+    failed = listener.wait_for(TurnFailed)
+    chat_ended = listener.wait_for(ChatEnded)
 
     assert (failed.turn, failed.status, failed.failure.kind) == (1, CaseStatus.ERROR, kind)
     assert message in failed.failure.message
     assert "last words" in failed.failure.stderr_tail
-    assert "last words" in ended.stderr_tail
-    assert [content.text() for content in ended.unsaid] == ["still to be said"]
+    assert "last words" in chat_ended.stderr_tail
+    assert [content.text() for content in chat_ended.unsaid] == ["still to be said"]
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_a_hanging_turn_is_cancelled_and_its_process_gone(project: Project, isolation: str) -> None:
+def test_cancelling_a_hanging_turn_ends_its_process(project: Project, isolation: str) -> None:
     with (project.root / "workbench.toml").open("a") as file:
         file.write(f'[run]\nisolation = "{isolation}"\n')
-    talk = chat_with(project, "import os, pathlib, time\n" + DIES.replace("time.sleep", HANG))
-    talk.chat.say("hang")
-    pid = int(eventually(lambda: _text(project.root / "pid")))
+    listener = start_chat(project, "import os, pathlib, time\n" + DIES.replace("time.sleep", HANG))
+    listener.chat.say("hang")
+    pid = int(wait_until(lambda: _read_text(project.root / "pid")))
 
-    talk.chat.cancel()
-    failed = talk.until(TurnFailed)
-    talk.until(ChatEnded)
+    listener.chat.cancel()
+    failed = listener.wait_for(TurnFailed)
+    listener.wait_for(ChatEnded)
 
     assert (failed.status, failed.failure) == (CaseStatus.CANCELLED, None)
-    assert eventually(lambda: not is_running(pid))
+    assert wait_until(lambda: not is_running(pid))
 
 
 HANG = "(pathlib.Path('pid.new').write_text(str(os.getpid())), os.rename('pid.new', 'pid')) and time.sleep"
@@ -164,9 +164,9 @@ HANG = "(pathlib.Path('pid.new').write_text(str(os.getpid())), os.rename('pid.ne
 def test_a_turn_ends_at_the_timeout_of_the_settings(project: Project) -> None:
     with (project.root / "workbench.toml").open("a") as file:
         file.write("[run]\ntimeout_seconds = 2.0\n")
-    talk = chat_with(project, DIES)
+    listener = start_chat(project, DIES)
 
-    failed = talk.say("hang")
+    failed = listener.say("hang")
 
     assert failed.status is CaseStatus.ERROR
     assert failed.failure.kind is FailureKind.TIMEOUT and "longer than 2 s" in failed.failure.message
@@ -174,43 +174,43 @@ def test_a_turn_ends_at_the_timeout_of_the_settings(project: Project) -> None:
 
 
 def test_cancelling_between_turns_changes_nothing(project: Project) -> None:
-    talk = chat_with(project, KEEPS_COUNT)
-    talk.say("one")
+    listener = start_chat(project, KEEPS_COUNT)
+    listener.say("one")
 
-    talk.chat.cancel()
+    listener.chat.cancel()
 
-    assert talk.say("two").state == {"turns": 2}
+    assert listener.say("two").state == {"turns": 2}
 
 
-def test_after_close_nothing_is_left(project: Project) -> None:
-    talk = chat_with(project, KEEPS_COUNT)
-    talk.say("one")
+def test_closing_a_chat_ends_its_process(project: Project) -> None:
+    listener = start_chat(project, KEEPS_COUNT)
+    listener.say("one")
     pid = int((project.root / "pid").read_text())
     assert is_running(pid)
 
-    talk.chat.close()
+    listener.chat.close()
 
-    assert talk.chat.is_over and isinstance(talk.until(ChatEnded), ChatEnded)
-    assert eventually(lambda: not is_running(pid))
+    assert listener.chat.is_over and isinstance(listener.wait_for(ChatEnded), ChatEnded)
+    assert wait_until(lambda: not is_running(pid))
 
 
 @pytest.mark.parametrize("said", ["hang", None])
 def test_closing_the_workspace_ends_its_chats(project: Project, said: str | None) -> None:
     project.add_agent("import os, pathlib, time\n" + DIES.replace("time.sleep", HANG))
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     chats = [workspace.chat("sample") for _ in range(2)]
     if said is not None:
         chats[0].say(said)
-        eventually((project.root / "pid").exists)
+        wait_until((project.root / "pid").exists)
 
     workspace.close()
 
     assert all(chat.is_over for chat in chats)
-    assert said is None or eventually(lambda: not is_running(int((project.root / "pid").read_text())))
+    assert said is None or wait_until(lambda: not is_running(int((project.root / "pid").read_text())))
 
 
-def test_an_agent_that_dies_between_turns_says_so_at_the_next(project: Project) -> None:
-    talk = chat_with(
+def test_an_agent_that_dies_between_turns_fails_the_next_turn(project: Project) -> None:
+    listener = start_chat(
         project,
         """
         import os, threading
@@ -221,34 +221,34 @@ def test_an_agent_that_dies_between_turns_says_so_at_the_next(project: Project) 
             return prompt
         """,
     )
-    talk.say("one")
-    eventually(lambda: not is_running(int((project.root / "pid").read_text())))
+    listener.say("one")
+    wait_until(lambda: not is_running(int((project.root / "pid").read_text())))
 
-    talk.chat.say("two")
-    failed = talk.until(TurnFailed)
+    listener.chat.say("two")
+    failed = listener.wait_for(TurnFailed)
 
     assert failed.failure.kind is FailureKind.CRASH and "exit status 3" in failed.failure.message
 
 
-async def test_any_number_of_listeners_on_any_loop(project: Project) -> None:
-    talk = chat_with(project, KEEPS_COUNT)
-    talk.chat.say("one")
-    talk.chat.say("two")
-    talk.until(StateSeen)
-    talk.until(StateSeen)
-    talk.chat.end()
+async def test_a_chat_has_any_number_of_listeners_on_any_loop(project: Project) -> None:
+    listener = start_chat(project, KEEPS_COUNT)
+    listener.chat.say("one")
+    listener.chat.say("two")
+    listener.wait_for(StateSeen)
+    listener.wait_for(StateSeen)
+    listener.chat.end()
 
-    heard = [event async for event in talk.chat.events()]
+    events = [event async for event in listener.chat.events()]
 
-    assert isinstance(heard[-1], ChatEnded)
-    assert sum(isinstance(event, TurnAnswered) for event in heard) == 2
-    assert talk.rest()[-1] == heard[-1]
+    assert isinstance(events[-1], ChatEnded)
+    assert sum(isinstance(event, TurnAnswered) for event in events) == 2
+    assert listener.read_rest()[-1] == events[-1]
 
 
-def test_where_there_is_no_agent_to_talk_to(project: Project) -> None:
+def test_a_chat_needs_a_known_target_with_an_agent(project: Project) -> None:
     with (project.root / "workbench.toml").open("a") as file:
         file.write('[targets.tape]\nkind = "recorded"\n')
-    workspace = project.workspace()
+    workspace = project.open_workspace()
 
     with pytest.raises(ChatError, match="no target 'sampel'; did you mean 'sample'"):
         workspace.chat("sampel")
@@ -256,8 +256,8 @@ def test_where_there_is_no_agent_to_talk_to(project: Project) -> None:
         workspace.chat("tape")
 
 
-def eventually(condition: Any) -> Any:
-    """Waits until something is so. It fails after a time that no machine needs."""
+def wait_until(condition: Any) -> Any:
+    """Wait until the condition returns a true value, and return the value."""
     for _ in range(1500):
         found = condition()
         if found:
@@ -266,5 +266,5 @@ def eventually(condition: Any) -> Any:
     raise AssertionError("it never came to be so")
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text() if path.exists() else ""

@@ -1,4 +1,4 @@
-"""What was said in a chat, saved as a case and run: it passes, in whichever form the set is written."""
+"""A chat that is saved as a case: the case passes, in every format of an eval set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EVENTS = {
 
 
 def talk(chat: Chat, *prompts: str) -> tuple[list[TurnResult], list[dict[str, Any] | None]]:
-    """The turns of a whole chat, and the state after each."""
+    """Send the prompts and close the chat. Return its turns, and the state after each."""
     for prompt in prompts:
         chat.say(prompt)
     results, states = [], []
@@ -64,7 +64,7 @@ def run_case(workspace: Workspace, eval_set: str, eval_id: str) -> CaseResult:
     return run.results()[0]
 
 
-def write(workspace: Workspace, eval_set: str, case: NewCase) -> None:
+def save_case(workspace: Workspace, eval_set: str, case: NewCase) -> None:
     workspace.documents.edit_and_save(eval_set, lambda document: write_case(document, case), label="save a chat")
 
 
@@ -77,52 +77,54 @@ def test_a_saved_chat_passes_when_it_is_run(project: Project, form: str, first: 
     if form == "events":
         cases["there"][0]["intermediate_data"] = EVENTS
     eval_set = project.add_set(cases)
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     turns, states = talk(
         workspace.chat("sample", session_input=SessionInput(state={"count": 5})), "one", "two", "three"
     )
-    started = SessionInput(
+    session_input = SessionInput(
         app_name="sample", user_id="me", state={"count": 5} if first == 0 else states[first - 1] or {}
     )
 
-    case = NewCase(eval_id="talked", turns=turns[first:], session_input=started, final_state=states[-1])
-    write(workspace, eval_set, case)
+    case = NewCase(eval_id="talked", turns=turns[first:], session_input=session_input, final_state=states[-1])
+    save_case(workspace, eval_set, case)
 
     result = run_case(workspace, eval_set, "talked")
     assert result.status == "PASSED", [(metric.name, metric.score, metric.reason) for metric in result.metrics]
     assert {metric.name: metric.score for metric in result.metrics if metric.threshold is not None} == dict.fromkeys(
         CRITERIA, 1.0
     )
-    written = json.loads((project.root / eval_set).read_text())["eval_cases"][-1]
-    assert ("invocation_events" in written["conversation"][0]["intermediate_data"]) is (form == "events")
-    text = json.dumps(written["conversation"][0])
+    saved_case = json.loads((project.root / eval_set).read_text())["eval_cases"][-1]
+    assert ("invocation_events" in saved_case["conversation"][0]["intermediate_data"]) is (form == "events")
+    text = json.dumps(saved_case["conversation"][0])
     assert "on my way" in text and ('"sum"' in text) is (form == "events")
 
 
-def test_a_set_of_the_older_format_gets_its_case_in_that_format(project: Project) -> None:
+def test_a_case_is_saved_in_the_older_format_of_its_set(project: Project) -> None:
     project.add_agent(AGENT)
     project.add_criteria(tool_trajectory_avg_score=0.0, response_match_score=1.0)
     path = project.root / "old.evalset.json"
     path.write_text(json.dumps([{"name": "there", "data": [{"query": "x", "reference": "x 1"}]}]))
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     turns, states = talk(workspace.chat("sample", session_input=SessionInput(state={"count": 2})), "one")
-    started = SessionInput(app_name="sample", user_id="me", state={"count": 2})
+    session_input = SessionInput(app_name="sample", user_id="me", state={"count": 2})
 
-    write(workspace, path.name, NewCase(eval_id="talked", turns=turns, session_input=started))
+    save_case(workspace, path.name, NewCase(eval_id="talked", turns=turns, session_input=session_input))
 
     assert run_case(workspace, path.name, "talked").status == "PASSED"
     assert json.loads(path.read_text())[1]["data"][0]["expected_tool_use"][0]["tool_name"] == "add"
     with pytest.raises(StoreError, match="migrate the file first"):
-        write(workspace, path.name, NewCase(eval_id="b", turns=turns, session_input=started, final_state=states[0]))
+        save_case(
+            workspace, path.name, NewCase(eval_id="b", turns=turns, session_input=session_input, final_state=states[0])
+        )
     assert len(json.loads(path.read_text())) == 2
 
 
-def test_the_case_that_has_the_id_is_replaced_where_it_stands(project: Project) -> None:
+def test_a_case_with_the_same_id_is_replaced_in_place(project: Project) -> None:
     eval_set = project.add_set({"a": [turn("x")], "b": [turn("y")], "c": [turn("z")]})
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     turns, _ = talk(workspace.chat("sample"), "hello")
 
-    write(workspace, eval_set, NewCase(eval_id="b", turns=turns, session_input=SessionInput()))
+    save_case(workspace, eval_set, NewCase(eval_id="b", turns=turns, session_input=SessionInput()))
 
     cases = json.loads((project.root / eval_set).read_text())["eval_cases"]
     assert [case["eval_id"] for case in cases] == ["a", "b", "c"]
@@ -138,25 +140,25 @@ def test_a_saved_chat_with_an_adk_agent_passes_when_it_is_run(tmp_path: Path) ->
     (tmp_path / "workbench.toml").write_text('[targets.dice]\nkind = "adk"\ntarget = "hello_world_adk"\n')
     eval_set = "hello_world_adk/dice.evalset.json"
     with Workspace.open(tmp_path) as workspace:
-        started = SessionInput(app_name="dice", user_id="user", state={"seed": 8})  # dice fall the same way again
-        chat = workspace.chat("dice", session_input=started)
+        session_input = SessionInput(app_name="dice", user_id="user", state={"seed": 8})  # makes the dice reproducible
+        chat = workspace.chat("dice", session_input=session_input)
         turns, states = talk(chat, "Roll a 19-sided die and check whether it is prime.", "Roll two dice with 6 sides.")
-        case = NewCase(eval_id="talked", turns=turns, session_input=started, final_state=states[-1])
-        write(workspace, eval_set, case)
+        case = NewCase(eval_id="talked", turns=turns, session_input=session_input, final_state=states[-1])
+        save_case(workspace, eval_set, case)
 
         result = run_case(workspace, eval_set, "talked")
 
     assert result.status == "PASSED", [(metric.name, metric.score, metric.reason) for metric in result.metrics]
-    written = json.loads((tmp_path / eval_set).read_text())["eval_cases"][-1]
-    names = [call["name"] for call in written["conversation"][0]["intermediate_data"]["tool_uses"]]
+    saved_case = json.loads((tmp_path / eval_set).read_text())["eval_cases"][-1]
+    names = [call["name"] for call in saved_case["conversation"][0]["intermediate_data"]["tool_uses"]]
     assert names == ["roll_die", "transfer_to_agent", "check_prime"]
-    assert "id" not in written["conversation"][0]["intermediate_data"]["tool_uses"][0]
+    assert "id" not in saved_case["conversation"][0]["intermediate_data"]["tool_uses"][0]
 
 
-def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() -> None:
+def test_a_turn_with_unknown_calls_is_refused_and_the_set_stays_unchanged() -> None:
     data = {"eval_set_id": "lights", "eval_cases": []}
     document = EvalSetDocument(Path("lights.evalset.json"), json.dumps(data).encode(), None)
-    said = TurnResult.model_validate(
+    turn_result = TurnResult.model_validate(
         {
             "invocation": {"user_content": {"role": "user", "parts": [{"text": "on"}]}, "intermediate_data": {}},
             "duration_seconds": 1.0,
@@ -165,7 +167,7 @@ def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() 
     )
 
     with pytest.raises(StoreError, match="new cannot be kept: which tools turn 1 called is not known: no span came"):
-        write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
+        write_case(document, NewCase(eval_id="new", turns=[turn_result], session_input=SessionInput()))
 
     assert not document.entries and not document.is_dirty
 
@@ -173,10 +175,10 @@ def test_a_turn_of_which_nobody_knows_the_calls_is_not_kept_and_the_set_stays() 
 @pytest.mark.parametrize(
     "steps", [{}, {"intermediate_data": {"intermediate_responses": [["agent", [{"text": "..."}]]]}}]
 )
-def test_of_an_agent_that_tells_nothing_of_its_calls_a_case_says_nothing_of_them(steps: dict[str, Any]) -> None:
+def test_a_case_has_no_expected_calls_if_the_agent_does_not_report_calls(steps: dict[str, Any]) -> None:
     data = {"eval_set_id": "lights", "eval_cases": []}
     document = EvalSetDocument(Path("lights.evalset.json"), json.dumps(data).encode(), None)
-    said = TurnResult.model_validate(
+    turn_result = TurnResult.model_validate(
         {
             "invocation": {
                 "user_content": {"role": "user", "parts": [{"text": "on"}]},
@@ -189,9 +191,9 @@ def test_of_an_agent_that_tells_nothing_of_its_calls_a_case_says_nothing_of_them
         }
     )
 
-    write_case(document, NewCase(eval_id="new", turns=[said], session_input=SessionInput()))
+    write_case(document, NewCase(eval_id="new", turns=[turn_result], session_input=SessionInput()))
 
-    (written,) = document.case(0).conversation or ()
-    assert (written.intermediate_data is not None) is bool(steps)
+    (saved_case,) = document.case(0).conversation or ()
+    assert (saved_case.intermediate_data is not None) is bool(steps)
     assert "tool_uses" not in document.case_text(0)
-    assert written.final_response is not None and written.final_response.text() == "It is on."
+    assert saved_case.final_response is not None and saved_case.final_response.text() == "It is on."

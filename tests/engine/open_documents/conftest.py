@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.open_documents.files import LIGHTS, write
+from tests.engine.open_documents.files import LIGHTS, write_set
 from workbench.engine.open_documents import OpenDocuments
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return write(tmp_path, LIGHTS, "on", "off")
+    return write_set(tmp_path, LIGHTS, "on", "off")
 
 
 @pytest.fixture

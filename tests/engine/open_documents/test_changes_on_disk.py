@@ -1,4 +1,4 @@
-"""Open documents: no edit is lost, whatever becomes of the files meanwhile, and both versions are told apart."""
+"""Open documents: no edit is lost when files change on disk, and both versions can be compared."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.open_documents.files import LIGHTS, dirty, prompt, write
+from tests.engine.open_documents.files import LIGHTS, make_prompt_edit, make_unsaved_edit, write_set
 from workbench.engine.open_documents import OpenDocuments
 from workbench.store.errors import FileChanged, IsDataset, StoreError
 
 
-def test_a_change_on_disk_is_taken_where_nothing_is_unsaved(documents: OpenDocuments, path: Path) -> None:
+def test_a_change_on_disk_is_loaded_if_nothing_is_unsaved(documents: OpenDocuments, path: Path) -> None:
     documents.document(LIGHTS)
-    write(path.parent.parent, LIGHTS, "on", "off", "dim")
+    write_set(path.parent.parent, LIGHTS, "on", "off", "dim")
     assert documents.find_changed_sets() == {LIGHTS}
 
     assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["on", "off", "dim"]
     assert documents.find_changed_sets() == frozenset() and not documents.get_status(LIGHTS).dirty
 
 
-def test_taking_a_change_on_disk_is_a_step_of_undo_where_there_are_others(documents: OpenDocuments, path: Path) -> None:
-    dirty(documents, "ours")
+def test_loading_a_change_on_disk_is_an_undo_step_after_earlier_edits(documents: OpenDocuments, path: Path) -> None:
+    make_unsaved_edit(documents, "ours")
     documents.save(LIGHTS)
     theirs = path.read_bytes().replace(b"ours", b"theirs")
     path.write_bytes(theirs)
@@ -35,23 +35,23 @@ def test_taking_a_change_on_disk_is_a_step_of_undo_where_there_are_others(docume
     assert path.read_bytes() == theirs
 
 
-def test_unsaved_edits_stand_in_conflict_with_a_change_on_disk(documents: OpenDocuments, path: Path) -> None:
-    dirty(documents)
+def test_unsaved_edits_conflict_with_a_change_on_disk(documents: OpenDocuments, path: Path) -> None:
+    make_unsaved_edit(documents)
     theirs = path.read_bytes().replace(b"lights", b"theirs")
     path.write_bytes(theirs)
 
     assert documents.get_status(LIGHTS).changed_on_disk
     assert documents.document(LIGHTS).name == "ours"
-    with pytest.raises(FileChanged) as caught:
+    with pytest.raises(FileChanged) as error:
         documents.save(LIGHTS)
-    assert caught.value.theirs == theirs == path.read_bytes()
+    assert error.value.theirs == theirs == path.read_bytes()
 
     documents.save(LIGHTS, overwrite=True)
     assert b"ours" in path.read_bytes() and not documents.get_status(LIGHTS).changed_on_disk
 
 
-def test_taking_theirs_can_be_undone(documents: OpenDocuments, path: Path) -> None:
-    dirty(documents)
+def test_reloading_the_version_on_disk_can_be_undone(documents: OpenDocuments, path: Path) -> None:
+    make_unsaved_edit(documents)
     path.write_bytes(path.read_bytes().replace(b'"name": "lights"', b'"name": "theirs"'))
 
     documents.reload(LIGHTS)
@@ -61,8 +61,8 @@ def test_taking_theirs_can_be_undone(documents: OpenDocuments, path: Path) -> No
     assert documents.document(LIGHTS).name == "ours" and documents.get_status(LIGHTS).dirty
 
 
-def test_a_conflict_ends_where_the_edits_are_taken_back(documents: OpenDocuments, path: Path) -> None:
-    dirty(documents)
+def test_a_conflict_ends_if_the_edits_are_undone(documents: OpenDocuments, path: Path) -> None:
+    make_unsaved_edit(documents)
     path.write_bytes(path.read_bytes().replace(b'"name": "lights"', b'"name": "theirs"'))
     assert documents.get_status(LIGHTS).changed_on_disk
 
@@ -72,59 +72,59 @@ def test_a_conflict_ends_where_the_edits_are_taken_back(documents: OpenDocuments
     assert not documents.get_status(LIGHTS).changed_on_disk and not documents.get_status(LIGHTS).dirty
 
 
-def test_a_conflict_ends_where_the_file_is_as_before(documents: OpenDocuments, path: Path) -> None:
+def test_a_conflict_ends_if_the_file_is_restored(documents: OpenDocuments, path: Path) -> None:
     old = path.read_bytes()
-    dirty(documents)
+    make_unsaved_edit(documents)
     path.write_bytes(old + b" ")
     assert documents.get_status(LIGHTS).changed_on_disk
     path.write_bytes(old)
     assert not documents.get_status(LIGHTS).changed_on_disk
 
 
-def test_touching_the_file_is_no_change(documents: OpenDocuments, path: Path) -> None:
+def test_a_new_modification_time_is_not_a_change(documents: OpenDocuments, path: Path) -> None:
     document = documents.document(LIGHTS)
     os.utime(path, ns=(1, 1))
     assert documents.document(LIGHTS) is document
-    dirty(documents)
+    make_unsaved_edit(documents)
     os.utime(path, ns=(2, 2))
     assert not documents.get_status(LIGHTS).changed_on_disk
 
 
-def test_edits_of_a_file_that_vanished_stay_and_can_be_saved_again(documents: OpenDocuments, path: Path) -> None:
-    dirty(documents)
+def test_edits_of_a_deleted_file_stay_and_can_be_saved(documents: OpenDocuments, path: Path) -> None:
+    make_unsaved_edit(documents)
     path.unlink()
     path.parent.rmdir()
 
     assert documents.get_status(LIGHTS).changed_on_disk and documents.document(LIGHTS).name == "ours"
-    with pytest.raises(FileChanged) as caught:
+    with pytest.raises(FileChanged) as error:
         documents.save(LIGHTS)
-    assert caught.value.theirs is None
+    assert error.value.theirs is None
     documents.save(LIGHTS, overwrite=True)
     assert b"ours" in path.read_bytes()
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_the_last_good_state_of_a_file_that_broke_stays_and_the_place_is_told(
+def test_a_broken_file_keeps_its_last_valid_state_and_reports_the_place(
     documents: OpenDocuments, path: Path, edited: bool
 ) -> None:
     if edited:
-        dirty(documents)
+        make_unsaved_edit(documents)
         documents.save(LIGHTS)
     name = documents.document(LIGHTS).name
     path.write_text('{\n  "eval_set_id": oops')
 
     assert documents.document(LIGHTS).name == name
-    standing = documents.get_status(LIGHTS)
-    assert standing.problem is not None and standing.problem.line == 2 and not standing.dirty
+    status = documents.get_status(LIGHTS)
+    assert status.problem is not None and status.problem.line == 2 and not status.dirty
     with pytest.raises(StoreError):
         documents.document_on_disk(LIGHTS)
 
-    write(path.parent.parent, LIGHTS, "mended")
+    write_set(path.parent.parent, LIGHTS, "mended")
     assert [entry.eval_id for entry in documents.document(LIGHTS).entries] == ["mended"]
     assert documents.get_status(LIGHTS).problem is None
 
 
-def test_a_file_that_vanished_leaves_its_last_state_and_can_come_back(documents: OpenDocuments, path: Path) -> None:
+def test_a_deleted_file_keeps_its_last_state_and_can_be_written_again(documents: OpenDocuments, path: Path) -> None:
     content = documents.document(LIGHTS).content()
     path.unlink()
 
@@ -134,7 +134,7 @@ def test_a_file_that_vanished_leaves_its_last_state_and_can_come_back(documents:
     assert path.read_bytes() == content and documents.get_status(LIGHTS).problem is None
 
 
-def test_a_file_that_could_never_be_read_is_an_error(documents: OpenDocuments, path: Path) -> None:
+def test_a_file_that_was_never_readable_is_an_error(documents: OpenDocuments, path: Path) -> None:
     with pytest.raises(StoreError, match="no such file"):
         documents.document("sets/none.evalset.json")
     path.write_text("[")
@@ -145,10 +145,10 @@ def test_a_file_that_could_never_be_read_is_an_error(documents: OpenDocuments, p
 # Two versions.
 
 
-def test_two_versions_are_told_apart_part_by_part(documents: OpenDocuments, path: Path) -> None:
-    documents.edit(LIGHTS, prompt("ours"), label="edit")
-    dirty(documents)
-    write(path.parent.parent, LIGHTS, "on", "dim")
+def test_two_versions_are_compared_part_by_part(documents: OpenDocuments, path: Path) -> None:
+    documents.edit(LIGHTS, make_prompt_edit("ours"), label="edit")
+    make_unsaved_edit(documents)
+    write_set(path.parent.parent, LIGHTS, "on", "dim")
 
     versions = documents.versions(LIGHTS)
 
@@ -167,10 +167,10 @@ def test_two_versions_are_told_apart_part_by_part(documents: OpenDocuments, path
 
 
 @pytest.mark.parametrize("theirs", [None, b"{ broken", b"\xff\xfe"])
-def test_a_version_that_is_no_eval_set_is_shown_as_it_is(
+def test_a_version_that_is_not_an_eval_set_is_shown_unchanged(
     documents: OpenDocuments, path: Path, theirs: bytes | None
 ) -> None:
-    dirty(documents)
+    make_unsaved_edit(documents)
     path.unlink() if theirs is None else path.write_bytes(theirs)
 
     versions = documents.versions(LIGHTS)
@@ -180,8 +180,10 @@ def test_a_version_that_is_no_eval_set_is_shown_as_it_is(
 
 
 @pytest.mark.parametrize("seen", ["file", "nothing"])
-def test_ours_is_written_only_over_what_was_seen(documents: OpenDocuments, path: Path, seen: str) -> None:
-    dirty(documents)
+def test_our_version_overwrites_only_the_version_that_was_shown(
+    documents: OpenDocuments, path: Path, seen: str
+) -> None:
+    make_unsaved_edit(documents)
     path.write_bytes(path.read_bytes() + b" ") if seen == "file" else path.unlink()
     theirs = documents.versions(LIGHTS).theirs
     path.write_text("newer")
@@ -194,9 +196,9 @@ def test_ours_is_written_only_over_what_was_seen(documents: OpenDocuments, path:
     assert b"ours" in path.read_bytes() and not documents.get_status(LIGHTS).dirty
 
 
-def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(documents: OpenDocuments, path: Path) -> None:
+def test_changed_broken_deleted_and_repaired_sets_are_reported_once(documents: OpenDocuments, path: Path) -> None:
     root = path.parent.parent
-    other = write(root, "b.evalset.json", "b")
+    other = write_set(root, "b.evalset.json", "b")
     other.write_text("[")
     documents.document(LIGHTS)
     with pytest.raises(StoreError):
@@ -207,24 +209,24 @@ def test_looking_again_tells_what_changed_broke_vanished_and_was_mended(document
     assert documents.find_changed_sets() == {LIGHTS} and documents.find_changed_sets() == frozenset()
     path.unlink()
     assert documents.find_changed_sets() == {LIGHTS} and documents.find_changed_sets() == frozenset()
-    write(root, LIGHTS, "back")
-    write(root, "b.evalset.json", "b")
+    write_set(root, LIGHTS, "back")
+    write_set(root, "b.evalset.json", "b")
     assert documents.find_changed_sets() == {LIGHTS, "b.evalset.json"}
 
 
-def test_what_changed_is_told_even_where_somebody_else_looked_first(documents: OpenDocuments, path: Path) -> None:
+def test_a_change_is_reported_even_if_the_document_was_read_first(documents: OpenDocuments, path: Path) -> None:
     documents.document(LIGHTS)
-    write(path.parent.parent, LIGHTS, "new")
+    write_set(path.parent.parent, LIGHTS, "new")
     documents.document(LIGHTS)
-    dirty(documents)
+    make_unsaved_edit(documents)
 
     assert documents.find_changed_sets() == {LIGHTS} and documents.find_changed_sets() == frozenset()
-    dirty(documents, "ours, again")
+    make_unsaved_edit(documents, "ours, again")
     documents.save(LIGHTS)
     assert documents.find_changed_sets() == frozenset()
 
 
-def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDocuments) -> None:
+def test_an_error_in_the_text_of_a_case_is_reported_with_its_place(documents: OpenDocuments) -> None:
     document = documents.document(LIGHTS)
     text = document.case_text(0)
 
@@ -234,17 +236,17 @@ def test_the_fault_in_a_text_of_a_case_is_told_with_its_place(documents: OpenDoc
     assert fault.startswith("line 2, column 18: conversation: found 7")
 
 
-def test_a_dataset_that_changes_is_told_of_once_whoever_saw_it_first(tmp_path: Path) -> None:
+def test_a_changed_dataset_is_reported_once_even_if_it_was_read_first(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "a"}')
     documents = OpenDocuments(tmp_path)
 
-    def look() -> None:
+    def read_dataset() -> None:
         with pytest.raises(IsDataset, match="is a dataset, which is not edited here"):
             documents.document("rows.jsonl")
 
-    look()
+    read_dataset()
     path.write_text('{"prompt": "another"}')
-    look()
+    read_dataset()
 
     assert [documents.find_changed_sets(), documents.find_changed_sets()] == [frozenset({"rows.jsonl"}), frozenset()]

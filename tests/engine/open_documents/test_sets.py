@@ -1,4 +1,4 @@
-"""Open documents: sets are made, renamed, copied and deleted, and edited together, and all of it can be undone."""
+"""Open documents: sets are created, renamed, copied, deleted and edited together, and undo reverts it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.open_documents.files import LIGHTS, case, dirty, rename, write
+from tests.engine.open_documents.files import LIGHTS, case, make_rename, make_unsaved_edit, write_set
 from workbench.engine.open_documents import OpenDocuments
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -16,16 +16,16 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 # Files of sets.
 
 
-def test_a_deleted_set_comes_back_with_its_unsaved_edits(documents: OpenDocuments, path: Path) -> None:
+def test_undo_restores_a_deleted_set_with_its_unsaved_edits(documents: OpenDocuments, path: Path) -> None:
     content = path.read_bytes()
     path.chmod(0o640)
-    dirty(documents)
+    make_unsaved_edit(documents)
 
     documents.delete_set(LIGHTS)
     assert not path.exists() and documents.dirty() == ()
 
-    done = documents.undo_newest(None)
-    assert done is not None and (done.before, done.after) == (None, LIGHTS)
+    operation = documents.undo_newest(None)
+    assert operation is not None and (operation.before, operation.after) == (None, LIGHTS)
     assert path.read_bytes() == content and path.stat().st_mode & 0o777 == 0o640
     assert documents.dirty() == (LIGHTS,) and documents.document(LIGHTS).name == "ours"
     documents.save(LIGHTS)
@@ -47,7 +47,7 @@ def test_restoring_never_overwrites_a_newer_file(documents: OpenDocuments, path:
 
 def test_a_renamed_set_keeps_edits_and_undo_and_can_be_renamed_back(documents: OpenDocuments, path: Path) -> None:
     content = path.read_bytes()
-    dirty(documents)
+    make_unsaved_edit(documents)
     new = "other/lamps.evalset.json"
 
     documents.rename_set(LIGHTS, new)
@@ -55,7 +55,7 @@ def test_a_renamed_set_keeps_edits_and_undo_and_can_be_renamed_back(documents: O
     assert not path.exists() and documents.dirty() == (new,)
     documents.save(new)
     assert b"ours" in (path.parent.parent / new).read_bytes()
-    assert documents.undo_newest(new) is not None  # the edit is as old as the renaming is new
+    assert documents.undo_newest(new) is not None  # the rename is newer than the edit
     assert documents.document(LIGHTS).name == "ours" and not (path.parent.parent / new).exists()
     documents.undo(LIGHTS)
     documents.save(LIGHTS)
@@ -63,7 +63,7 @@ def test_a_renamed_set_keeps_edits_and_undo_and_can_be_renamed_back(documents: O
 
 
 def test_a_set_is_never_renamed_over_another(documents: OpenDocuments, path: Path) -> None:
-    other = write(path.parent.parent, "sets/b.evalset.json", "b")
+    other = write_set(path.parent.parent, "sets/b.evalset.json", "b")
     before = other.read_bytes()
 
     with pytest.raises(StoreError, match="exists already"):
@@ -73,7 +73,9 @@ def test_a_set_is_never_renamed_over_another(documents: OpenDocuments, path: Pat
     assert documents.undo_newest(None) is None
 
 
-def test_a_new_set_is_undone_only_while_nothing_was_written_into_it(documents: OpenDocuments, tmp_path: Path) -> None:
+def test_the_creation_of_a_set_can_be_undone_only_while_the_set_is_unchanged(
+    documents: OpenDocuments, tmp_path: Path
+) -> None:
     documents.create_set("new.evalset.json", eval_set_id="new")
     assert len(documents.document("new.evalset.json")) == 0
 
@@ -87,8 +89,8 @@ def test_a_new_set_is_undone_only_while_nothing_was_written_into_it(documents: O
     assert b'"a"' in (tmp_path / "new.evalset.json").read_bytes()
 
 
-def test_a_duplicate_has_what_is_shown_and_its_own_id(documents: OpenDocuments, path: Path) -> None:
-    dirty(documents)
+def test_a_duplicate_has_the_unsaved_content_and_its_own_id(documents: OpenDocuments, path: Path) -> None:
+    make_unsaved_edit(documents)
 
     documents.duplicate_set(LIGHTS, "sets/copy.evalset.json")
 
@@ -117,15 +119,15 @@ def test_file_operations_never_leave_the_project(documents: OpenDocuments, tmp_p
     assert not list(tmp_path.parent.glob("out*")) and (tmp_path / LIGHTS).exists()
 
 
-def test_undo_takes_back_the_newest_of_edits_and_file_operations(documents: OpenDocuments, tmp_path: Path) -> None:
-    write(tmp_path, "b.evalset.json", "b")
-    dirty(documents, "first")
+def test_undo_reverts_the_newest_edit_or_file_operation(documents: OpenDocuments, tmp_path: Path) -> None:
+    write_set(tmp_path, "b.evalset.json", "b")
+    make_unsaved_edit(documents, "first")
     documents.delete_set("b.evalset.json")
 
-    undone = [documents.undo_newest(LIGHTS) for _ in range(3)]
-    assert [done and done.label for done in undone] == ["delete b.evalset.json", "rename", None]
-    redone = [documents.redo_newest(LIGHTS) for _ in range(3)]
-    assert [done and done.label for done in redone] == ["rename", "delete b.evalset.json", None]
+    undone_operations = [documents.undo_newest(LIGHTS) for _ in range(3)]
+    assert [step and step.label for step in undone_operations] == ["delete b.evalset.json", "rename", None]
+    redone_operations = [documents.redo_newest(LIGHTS) for _ in range(3)]
+    assert [step and step.label for step in redone_operations] == ["rename", "delete b.evalset.json", None]
     assert not (tmp_path / "b.evalset.json").exists()
 
 
@@ -135,14 +137,14 @@ HEAT = "sets/heat.evalset.json"
 
 
 @pytest.fixture
-def two(documents: OpenDocuments, tmp_path: Path) -> OpenDocuments:
-    """A second set, and the first case of the first set moved to it."""
-    write(tmp_path, HEAT, "warm")
-    move(documents)
+def two_sets(documents: OpenDocuments, tmp_path: Path) -> OpenDocuments:
+    """Open documents with a second set, after a case of the first set moved to it."""
+    write_set(tmp_path, HEAT, "warm")
+    move_case(documents)
     return documents
 
 
-def move(documents: OpenDocuments) -> None:
+def move_case(documents: OpenDocuments) -> None:
     documents.edit_together(
         [
             (HEAT, lambda document: document.insert_case(len(document), case("on"))),
@@ -152,50 +154,52 @@ def move(documents: OpenDocuments) -> None:
     )
 
 
-def ids_on_disk(tmp_path: Path, name: str) -> list[str]:
+def read_ids(tmp_path: Path, name: str) -> list[str]:
     return [item["eval_id"] for item in json.loads((tmp_path / name).read_bytes())["eval_cases"]]
 
 
 @pytest.mark.parametrize("where", [LIGHTS, HEAT])
-def test_an_edit_of_two_sets_is_saved_undone_and_redone_as_one(two: OpenDocuments, tmp_path: Path, where: str) -> None:
-    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["off"], ["warm", "on"])
+def test_an_edit_of_two_sets_is_saved_undone_and_redone_as_one(
+    two_sets: OpenDocuments, tmp_path: Path, where: str
+) -> None:
+    assert (read_ids(tmp_path, LIGHTS), read_ids(tmp_path, HEAT)) == (["off"], ["warm", "on"])
 
-    done = two.undo_newest(where)
+    operation = two_sets.undo_newest(where)
 
-    assert done is not None and done.label == "move" and set(done.eval_sets) == {LIGHTS, HEAT}
-    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["on", "off"], ["warm"])
-    two.redo_newest(where)
-    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["off"], ["warm", "on"])
+    assert operation is not None and operation.label == "move" and set(operation.eval_sets) == {LIGHTS, HEAT}
+    assert (read_ids(tmp_path, LIGHTS), read_ids(tmp_path, HEAT)) == (["on", "off"], ["warm"])
+    two_sets.redo_newest(where)
+    assert (read_ids(tmp_path, LIGHTS), read_ids(tmp_path, HEAT)) == (["off"], ["warm", "on"])
 
 
-def test_half_of_an_edit_of_two_sets_is_never_undone(two: OpenDocuments, tmp_path: Path) -> None:
-    two.edit(HEAT, rename("later"), label="later")
+def test_half_of_an_edit_of_two_sets_is_never_undone(two_sets: OpenDocuments, tmp_path: Path) -> None:
+    two_sets.edit(HEAT, make_rename("later"), label="later")
 
     with pytest.raises(StoreError, match=r"heat.*edited since"):
-        two.undo(LIGHTS)
+        two_sets.undo(LIGHTS)
 
-    assert ids_on_disk(tmp_path, LIGHTS) == ["off"]
-    assert two.undo(HEAT) == "later" and two.undo(LIGHTS) == "move"
-    assert (ids_on_disk(tmp_path, LIGHTS), ids_on_disk(tmp_path, HEAT)) == (["on", "off"], ["warm"])
+    assert read_ids(tmp_path, LIGHTS) == ["off"]
+    assert two_sets.undo(HEAT) == "later" and two_sets.undo(LIGHTS) == "move"
+    assert (read_ids(tmp_path, LIGHTS), read_ids(tmp_path, HEAT)) == (["on", "off"], ["warm"])
 
 
-def test_an_edit_of_two_sets_is_made_to_none_where_one_is_in_conflict(
+def test_an_edit_of_two_sets_changes_neither_if_one_is_in_conflict(
     documents: OpenDocuments, path: Path, tmp_path: Path
 ) -> None:
-    heat = write(tmp_path, HEAT, "warm")
-    dirty(documents)
-    write(tmp_path, LIGHTS, "on", "off", set_name="theirs")
+    heat = write_set(tmp_path, HEAT, "warm")
+    make_unsaved_edit(documents)
+    write_set(tmp_path, LIGHTS, "on", "off", set_name="theirs")
     before = path.read_bytes(), heat.read_bytes()
 
     with pytest.raises(FileChanged):
-        move(documents)
+        move_case(documents)
 
     assert (path.read_bytes(), heat.read_bytes()) == before
     assert documents.dirty() == (LIGHTS,) and documents.undo(LIGHTS) == "rename"
 
 
-def test_an_edit_of_two_sets_is_made_to_none_where_one_refuses(documents: OpenDocuments, tmp_path: Path) -> None:
-    write(tmp_path, HEAT, "warm")
+def test_an_edit_of_two_sets_changes_neither_if_one_refuses(documents: OpenDocuments, tmp_path: Path) -> None:
+    write_set(tmp_path, HEAT, "warm")
 
     def refuse(document: EvalSetDocument) -> None:
         raise StoreError(document.path, "no")
@@ -203,5 +207,5 @@ def test_an_edit_of_two_sets_is_made_to_none_where_one_refuses(documents: OpenDo
     with pytest.raises(StoreError, match="no"):
         documents.edit_together([(HEAT, lambda document: document.remove_case(0)), (LIGHTS, refuse)], label="x")
 
-    assert ids_on_disk(tmp_path, HEAT) == ["warm"] and documents.dirty() == ()
+    assert read_ids(tmp_path, HEAT) == ["warm"] and documents.dirty() == ()
     assert len(documents.document(HEAT)) == 1

@@ -1,4 +1,4 @@
-"""Errors of eval-set files: what validation calls an error keeps a run of the set from ending green."""
+"""Errors of eval-set files: a run of a set with a validation error never ends with status 0."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TWO = {"a": [turn("one")], "b": [turn("two")]}
 TOKENS = ('"', ",", ":", "{", "}", "[", "]", "'", "\\", "\n", "True", "None", "<<<<<<< HEAD\n", "=======\n", "x", "1")
 
 
-def _wrong_input(workspace: Workspace) -> bool:
-    """Whether a run of the set would end with status 2."""
+def _is_wrong_input(workspace: Workspace) -> bool:
+    """Return whether a run of the set would end with status 2."""
     try:
         plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
     except PlanError:
@@ -27,8 +27,8 @@ def _wrong_input(workspace: Workspace) -> bool:
     return bool(plan.problems) or any(failure.kind is FailureKind.FILE for failure in failures)
 
 
-def _damaged(text: str, chance: random.Random) -> str:
-    """The text with a part missing, doubled, moved, or with a token too much."""
+def _damage(text: str, chance: random.Random) -> str:
+    """Remove, double or move a part of the text, or add a token."""
     start = chance.randrange(len(text))
     end = min(start + chance.choice((1, 1, 1, 5, 40)), len(text))
     token = chance.choice(TOKENS)
@@ -44,20 +44,20 @@ def _damaged(text: str, chance: random.Random) -> str:
     )
 
 
-def test_whatever_validation_calls_an_error_makes_a_run_end_with_2(project: Project) -> None:
+def test_every_validation_error_makes_a_run_end_with_status_2(project: Project) -> None:
     path = project.root / project.add_set(TWO)
     text = path.read_text().replace("}, {", "},\n{")
     chance = random.Random(16)
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     errors = 0
     for number in range(150):
-        damaged = _damaged(text, chance)
-        path.write_text(damaged)
+        damaged_text = _damage(text, chance)
+        path.write_text(damaged_text)
 
         is_error = any(problem.severity == "error" for problem in validate([path]))
 
         errors += is_error
-        assert not is_error or _wrong_input(workspace), f"{number}: {damaged}"
+        assert not is_error or _is_wrong_input(workspace), f"{number}: {damaged_text}"
     assert errors > 50
 
 
@@ -84,14 +84,14 @@ def test_whatever_validation_calls_an_error_makes_a_run_end_with_2(project: Proj
         "half",
     ],
 )
-def test_what_can_run_of_a_broken_set_runs_and_its_error_is_reported(
+def test_intact_cases_of_a_broken_set_run_and_its_errors_are_reported(
     project: Project, old: str, new: str | None, runs: list[str]
 ) -> None:
     path: Path = project.root / project.add_set(TWO)
     before, found, after = path.read_text().rpartition(old)
     assert found
     path.write_text(before if new is None else before + new + after)
-    workspace = project.workspace()
+    workspace = project.open_workspace()
 
     plan = workspace.plan([Selection(eval_set=path.name)], RunOptions())
 
@@ -100,15 +100,15 @@ def test_what_can_run_of_a_broken_set_runs_and_its_error_is_reported(
     assert plan.problems
 
 
-def test_errors_of_cases_that_were_not_chosen_are_not_reported(project: Project) -> None:
+def test_errors_of_unselected_cases_are_not_reported(project: Project) -> None:
     cases = {"a": [turn("one")], "b": [{**turn("two"), "note": "which ADK refuses"}]}
     path = project.root / project.add_set(cases)
-    workspace = project.workspace()
+    workspace = project.open_workspace()
 
-    chosen = workspace.plan([Selection(eval_set=path.name, cases=("a",))], RunOptions())
-    every = workspace.plan([Selection(eval_set=path.name)], RunOptions())
+    selected_plan = workspace.plan([Selection(eval_set=path.name, cases=("a",))], RunOptions())
+    full_plan = workspace.plan([Selection(eval_set=path.name)], RunOptions())
 
-    assert not chosen.problems
-    assert [problem.partition(": error: ")[2] for problem in every.problems] == [
+    assert not selected_plan.problems
+    assert [problem.partition(": error: ")[2] for problem in full_plan.problems] == [
         "eval_cases[1].conversation[0].note: ADK refuses the unknown key 'note' in Invocation"
     ]

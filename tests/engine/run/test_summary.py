@@ -1,4 +1,4 @@
-"""The numbers of a run, and what a command ends with."""
+"""The numbers of a run, and the exit status of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.model.results import CaseResult, CaseStatus, MetricResult, Metric
 from workbench.model.run_events import RunSummary
 
 
-def result(status: CaseStatus, **scores: float | None) -> Verdict:
+def make_case_verdict(status: CaseStatus, **scores: float | None) -> Verdict:
     metrics = tuple(
         MetricResult(name=name, score=score, threshold=None, status=MetricStatus.INFORMATIONAL)
         for name, score in scores.items()
@@ -24,8 +24,8 @@ def result(status: CaseStatus, **scores: float | None) -> Verdict:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2))
-def test_mean_and_sample_deviation_are_those_of_the_textbook(scores: list[float]) -> None:
-    metric = summarise(result(CaseStatus.PASSED, m=score) for score in scores).metrics["m"]
+def test_mean_and_deviation_agree_with_the_statistics_module(scores: list[float]) -> None:
+    metric = summarise(make_case_verdict(CaseStatus.PASSED, m=score) for score in scores).metrics["m"]
 
     assert metric.mean == pytest.approx(statistics.fmean(scores), abs=1e-6)
     assert metric.std == pytest.approx(statistics.stdev(scores), abs=1e-4)
@@ -42,8 +42,10 @@ def test_a_mean_has_no_rounding_noise(scores: list[float], mean: float) -> None:
     assert repr(summary.metrics["m"].mean) == repr(mean)
 
 
-def test_a_score_that_does_not_exist_leaves_the_mean_and_stays_in_the_total() -> None:
-    metric = summarise([result(CaseStatus.PASSED, m=1.0), result(CaseStatus.PASSED, m=None)]).metrics["m"]
+def test_a_missing_score_counts_in_the_total_but_not_in_the_mean() -> None:
+    metric = summarise(
+        [make_case_verdict(CaseStatus.PASSED, m=1.0), make_case_verdict(CaseStatus.PASSED, m=None)]
+    ).metrics["m"]
 
     assert (metric.mean, metric.std, metric.scored, metric.total) == (1.0, None, 1, 2)
 
@@ -62,11 +64,11 @@ def test_a_score_that_does_not_exist_leaves_the_mean_and_stays_in_the_total() ->
         ({}, 1),
     ],
 )
-def test_exit_statuses(counts: dict[str, int], expected: int) -> None:
+def test_the_exit_status_depends_on_the_counts(counts: dict[str, int], expected: int) -> None:
     assert exit_status(RunSummary(total=sum(counts.values()), **counts)) == expected
 
 
-def test_an_interrupted_run_and_a_wrong_file_are_told_apart_from_failures() -> None:
+def test_an_interrupted_run_and_a_wrong_file_have_their_own_exit_statuses() -> None:
     summary = RunSummary(total=2, passed=1, failed=1)
 
     assert exit_status(summary, interrupted=True, wrong_input=True) == 130

@@ -1,4 +1,4 @@
-"""Every judge metric of ADK in a run: a real agent, a model at a server over HTTP, results from the store."""
+"""Every judge metric of ADK in a run: a real agent, a model on an HTTP server, and stored results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPLIT = {"responses": [{"number": 1, "sentences": ["The lamp is on.", "It is red
 PROPERTIES = {"properties": ["The lamp is on.", "The user was told."]}
 YES_AND_NO = {"p1": {"verdict": "yes"}, "p2": {"verdict": "no"}}
 LABELS = {"1": {"label": "supported", "supporting_excerpt": "on"}, "2": {"label": "unsupported"}}
-SAID = (  # what the server says to which question
+REPLIES = (  # the reply of the server to each kind of question
     ("split what an AI agent said", SPLIT),
     ("check whether what an AI agent said follows", LABELS),
     ("decide whether what an AI agent said does harm", {"verdict": "safe"}),
@@ -34,7 +34,7 @@ def answer(call: Call) -> Said:
     prompt = call.body["contents"][0]["parts"][0]["text"]
     if call.path.endswith("/models/gemini-user:generateContent"):
         return gemini("More light!" if prompt.count("agent: The lamp") < 2 else "Thanks. </finished>")
-    return gemini(json.dumps(next(said for part, said in SAID if part in " ".join(prompt.split()))))
+    return gemini(json.dumps(next(said for part, said in REPLIES if part in " ".join(prompt.split()))))
 
 
 @pytest.fixture
@@ -42,35 +42,35 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
-    with serving(answer) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
-        yield started
+    with serving(answer) as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        yield server
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("agent.py", "def answer(prompt): return 'The lamp is on. It is red.'")
-    made.write(
+    project = Folder(tmp_path)
+    project.write("agent.py", "def answer(prompt): return 'The lamp is on. It is red.'")
+    project.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
         '[judge]\ntries = 1\n[simulation]\nmodel = "gemini-user"\n',
     )
-    told = {"starting_prompt": "Light!", "conversation_plan": "Have all lamps on.", "user_persona": "NOVICE"}
-    case = {"eval_id": "c", "conversation_scenario": told}
-    made.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": [case]}))
-    return made
+    scenario = {"starting_prompt": "Light!", "conversation_plan": "Have all lamps on.", "user_persona": "NOVICE"}
+    case = {"eval_id": "c", "conversation_scenario": scenario}
+    project.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": [case]}))
+    return project
 
 
 def run(folder: Folder, metric: str) -> tuple[CaseResult, MetricResult]:
-    """A case that was run, and the metric as it was stored."""
+    """Run the case, and return its stored result and metric."""
     folder.criteria(**{metric: {"threshold": 0.5, "judge_model_options": {"num_samples": 2}}})
     with Workspace.open(folder.root) as workspace:
-        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
-        list(started.iter_events())
+        judged_run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+        list(judged_run.iter_events())
         with workspace.history() as history:
             (result,) = history.results("latest")
-    assert list(started.results()) == [result]
+    assert list(judged_run.results()) == [result]
     return result, next(each for each in result.metrics if each.name == metric)
 
 
@@ -86,26 +86,26 @@ def run(folder: Folder, metric: str) -> tuple[CaseResult, MetricResult]:
         ("per_turn_user_simulator_quality_v1", [1.0, 1.0], 2 + 2),
     ],
 )
-def test_a_simulated_conversation_is_judged_and_all_that_was_said_is_kept(
+def test_a_simulated_conversation_is_judged_and_prompts_and_replies_are_stored(
     folder: Folder, server: Server, metric: str, scores: list[Any], calls: int
 ) -> None:
     case, result = run(folder, metric)
 
     assert case.status is CaseStatus.PASSED
     assert [each.score for each in result.per_invocation] == scores
-    asked = [call for call in server.calls if not call.path.endswith("gemini-user:generateContent")]
-    prompts = [call.body["contents"][0]["parts"][0]["text"] for call in asked]
-    assert len(asked) == calls
-    assert all("responseJsonSchema" in call.body["generationConfig"] for call in asked)
+    judge_calls = [call for call in server.calls if not call.path.endswith("gemini-user:generateContent")]
+    prompts = [call.body["contents"][0]["parts"][0]["text"] for call in judge_calls]
+    assert len(judge_calls) == calls
+    assert all("responseJsonSchema" in call.body["generationConfig"] for call in judge_calls)
     judgements = [each.judgement for each in result.per_invocation if each.judgement is not None]
-    kept = {judgement.prompt for judgement in judgements}
-    kept |= {judgement.preparation.prompt for judgement in judgements if judgement.preparation is not None}
-    assert kept <= set(prompts)
+    stored_prompts = {judgement.prompt for judgement in judgements}
+    stored_prompts |= {judgement.preparation.prompt for judgement in judgements if judgement.preparation is not None}
+    assert stored_prompts <= set(prompts)
     assert all(sample.reply for judgement in judgements for sample in judgement.calls)
 
-    again, _ = run(folder, metric)
-    assert again.status is CaseStatus.PASSED
-    assert len([call for call in server.calls if call not in asked and "gemini-user" not in call.path]) == 0
+    second_case, _ = run(folder, metric)
+    assert second_case.status is CaseStatus.PASSED
+    assert len([call for call in server.calls if call not in judge_calls and "gemini-user" not in call.path]) == 0
 
 
 @pytest.mark.parametrize("metric", ["hallucinations_v1", "multi_turn_task_success_v1", "response_evaluation_score"])
@@ -122,7 +122,7 @@ def test_a_simulated_conversation_is_judged_and_all_that_was_said_is_kept(
         (gemini_error(404, "no such model"), True),
     ],
 )
-def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
+def test_an_unusable_reply_of_a_judge_is_an_error_with_a_reason(
     folder: Folder, server: Server, metric: str, said: Said, is_outage: bool
 ) -> None:
     server.answer = lambda call: answer(call) if "gemini-user" in call.path else said
@@ -135,21 +135,19 @@ def test_a_judge_that_says_nothing_useful_is_an_error_with_its_reason(
 
 
 @pytest.mark.needs_litellm
-def test_a_model_at_home_judges_in_two_steps_as_well(
-    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_model_judges_in_two_steps_too(folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("OPENAI_API_BASE", f"{server.url}/v1")
     text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
     folder.write("workbench.toml", text.replace("[judge]\n", '[judge]\nmodel = "openai/local-1"\n'))
 
-    def answer_at_home(call: Call) -> Said:
+    def answer_locally(call: Call) -> Said:
         if not call.path.endswith("/chat/completions"):
             return answer(call)
         prompt = " ".join(call.body["messages"][0]["content"].split())
-        return openai(f"```json\n{json.dumps(next(said for part, said in SAID if part in prompt))}\n```")
+        return openai(f"```json\n{json.dumps(next(said for part, said in REPLIES if part in prompt))}\n```")
 
-    server.answer = answer_at_home
+    server.answer = answer_locally
 
     case, result = run(folder, "hallucinations_v1")
 
@@ -169,7 +167,7 @@ def test_a_model_at_home_judges_in_two_steps_as_well(
         ("multi_turn_tool_use_quality_v1", {"metricResults": [{"score": 0.5, "explanation": "half"}]}, 0.5),
     ],
 )
-def test_the_service_scores_where_the_settings_want_it(
+def test_the_vertex_service_scores_if_the_settings_select_it(
     folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, metric: str, said: dict[str, Any], score: float
 ) -> None:
     text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
@@ -180,9 +178,9 @@ def test_the_service_scores_where_the_settings_want_it(
     server.answer = lambda call: Said(said) if call.path.endswith(":evaluateInstances") else answer(call)
 
     with Workspace.open(folder.root) as workspace:
-        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
-        list(started.iter_events())
-        (case,) = started.results()
+        judged_run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+        list(judged_run.iter_events())
+        (case,) = judged_run.results()
 
     result = next(each for each in case.metrics if each.name == metric)
     assert (case.status, result.score) == (CaseStatus.PASSED, score)

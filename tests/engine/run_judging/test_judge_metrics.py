@@ -1,4 +1,4 @@
-"""Judge metrics of a configuration in a run: asked at a server, compared with earlier runs, refused where wrong."""
+"""Judge metrics of a configuration: judged by a server, compared with earlier runs, and refused if wrong."""
 
 from __future__ import annotations
 
@@ -25,61 +25,61 @@ LOUDER = {
 }
 
 
-def between(text: str, name: str) -> str:
+def extract_tag(text: str, name: str) -> str:
     return text.split(f"<{name}>\n")[1].split(f"\n</{name}>", maxsplit=1)[0]
 
 
 def answer(call: Call) -> Said:
-    """What is written in capitals is loud."""
+    """Judge text in capitals as loud."""
     text = call.body["contents"][0]["parts"][0]["text"]
     if "<response_a>" in text:
-        loud = [between(text, name).isupper() for name in ("response_a", "response_b")]
+        loud = [extract_tag(text, name).isupper() for name in ("response_a", "response_b")]
         choice = "SAME" if loud[0] == loud[1] else "A" if loud[0] else "B"
         return gemini(json.dumps({"explanation": "e", "pairwise_choice": choice}))
-    return gemini(json.dumps({"explanation": "e", "score": int(between(text, "response").isupper())}))
+    return gemini(json.dumps({"explanation": "e", "score": int(extract_tag(text, "response").isupper())}))
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serving(answer) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+    with serving(answer) as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
-        yield started
+        yield server
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("agent.py", "def answer(prompt): return prompt")
-    made.write(
+    project = Folder(tmp_path)
+    project.write("agent.py", "def answer(prompt): return prompt")
+    project.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
         "[judge]\ntries = 1\n",
     )
-    made.cases(one="one", two="TWO")
-    return made
+    project.cases(one="one", two="TWO")
+    return project
 
 
-def judged_by(folder: Folder, **metrics: Any) -> None:
+def write_metrics(folder: Folder, **metrics: Any) -> None:
     criteria = {name: {"threshold": 0.5, "judge_model_options": {"num_samples": 2}} for name in metrics}
     folder.write("test_config.json", json.dumps({"criteria": criteria, "judge_metrics": metrics}))
 
 
 def run(folder: Folder) -> tuple[str, dict[str, CaseResult]]:
     with Workspace.open(folder.root) as workspace:
-        started = workspace.start(workspace.plan([SET], RunOptions()))
-        list(started.iter_events())
-        return started.run_id, {result.case.eval_id: result for result in started.results()}
+        judged_run = workspace.start(workspace.plan([SET], RunOptions()))
+        list(judged_run.iter_events())
+        return judged_run.run_id, {result.case.eval_id: result for result in judged_run.results()}
 
 
-def scores(results: dict[str, CaseResult], metric: str = "own") -> dict[str, float | None]:
+def get_scores(results: dict[str, CaseResult], metric: str = "own") -> dict[str, float | None]:
     return {
         name: next(each.score for each in result.metrics if each.name == metric) for name, result in results.items()
     }
 
 
-def test_a_rating_decides_a_case(folder: Folder, server: Server) -> None:
-    judged_by(folder, own=LOUD)
+def test_a_rating_decides_the_status_of_a_case(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own=LOUD)
 
     _, results = run(folder)
 
@@ -90,82 +90,82 @@ def test_a_rating_decides_a_case(folder: Folder, server: Server) -> None:
     assert len(server.calls) == 4
 
 
-def test_a_changed_definition_judges_again_what_the_agent_did(folder: Folder, server: Server) -> None:
-    judged_by(folder, own=LOUD)
+def test_a_changed_metric_definition_rescores_stored_executions(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own=LOUD)
     run(folder)
 
-    assert decided(folder) == {Action.NOTHING}
-    judged_by(folder, own={**LOUD, "criteria": {"Loud": "Is it really loud?"}})
-    assert decided(folder) == {Action.JUDGE}
+    assert decide_actions(folder) == {Action.NOTHING}
+    write_metrics(folder, own={**LOUD, "criteria": {"Loud": "Is it really loud?"}})
+    assert decide_actions(folder) == {Action.JUDGE}
 
 
-def test_that_there_is_a_newer_run_to_compare_with_judges_nothing_again(folder: Folder, server: Server) -> None:
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+def test_a_newer_baseline_run_alone_rescores_nothing(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
     run(folder)
 
-    assert decided(folder) == {Action.NOTHING}
+    assert decide_actions(folder) == {Action.NOTHING}
 
 
-def test_what_had_no_run_to_compare_with_is_judged_again_once_there_is_one(folder: Folder, server: Server) -> None:
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+def test_a_case_judged_without_a_baseline_run_is_rescored_once_one_exists(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
-    alone = decided(folder)
+    first_actions = decide_actions(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
     run(folder)
-    compared = decided(folder)
+    second_actions = decide_actions(folder)
     folder.write("agent.py", "def answer(prompt): return prompt")
 
-    assert (alone, compared) == ({Action.NOTHING}, {Action.NOTHING})
+    assert (first_actions, second_actions) == ({Action.NOTHING}, {Action.NOTHING})
     with Workspace.open(folder.root) as workspace:
-        undone = decide_plan(workspace, workspace.plan([SET], RunOptions()))
-        assert {(each.action, each.reasons) for each in undone} == {(Action.JUDGE, (Reason(Why.NEWER_RUN),))}
-        again = workspace.start(select_affected(workspace, workspace.plan([SET], RunOptions())))
-        list(again.iter_events())
-        assert scores({result.case.eval_id: result for result in again.results()}) == {"one": 0.0, "two": 0.5}
-    assert decided(folder) == {Action.NOTHING}
+        decisions = decide_plan(workspace, workspace.plan([SET], RunOptions()))
+        assert {(each.action, each.reasons) for each in decisions} == {(Action.JUDGE, (Reason(Why.NEWER_RUN),))}
+        second_run = workspace.start(select_affected(workspace, workspace.plan([SET], RunOptions())))
+        list(second_run.iter_events())
+        assert get_scores({result.case.eval_id: result for result in second_run.results()}) == {"one": 0.0, "two": 0.5}
+    assert decide_actions(folder) == {Action.NOTHING}
 
 
 def test_repeats_of_one_run_are_not_compared_with_each_other(folder: Folder, server: Server) -> None:
     folder.write("agent.py", "import os\ndef answer(prompt):\n    return f'{prompt} {os.urandom(8).hex()}'\n")
-    judged_by(folder, own=LOUD)
+    write_metrics(folder, own=LOUD)
     with Workspace.open(folder.root) as workspace:
         list(workspace.start(workspace.plan([SET], RunOptions(runs=2))).iter_events())
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
 
     with Workspace.open(folder.root) as workspace:
         part = select_affected(workspace, workspace.plan([SET], RunOptions(runs=2)))
-        again = workspace.start(part)
-        list(again.iter_events())
+        second_run = workspace.start(part)
+        list(second_run.iter_events())
 
     assert not any(case.needs_agent for case in part.cases)
-    assert {result.status for result in again.results()} == {CaseStatus.NOT_EVALUATED}
+    assert {result.status for result in second_run.results()} == {CaseStatus.NOT_EVALUATED}
 
 
-def decided(folder: Folder) -> set[Action]:
+def decide_actions(folder: Folder) -> set[Action]:
     with Workspace.open(folder.root) as workspace:
         return {each.action for each in decide_plan(workspace, workspace.plan([SET], RunOptions()))}
 
 
-def test_the_latest_run_is_what_is_compared_with(folder: Folder, server: Server) -> None:
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+def test_results_are_compared_with_the_latest_run_or_the_named_run(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
 
-    first, nothing = run(folder)
+    first, first_results = run(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
     _, louder = run(folder)
-    judged_by(folder, own={**LOUDER, "baseline": {"run": first}})
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": first}})
     folder.write("agent.py", "def answer(prompt): return prompt.lower()")
     _, against_first = run(folder)
 
-    assert scores(nothing) == {"one": None, "two": None}
-    assert {result.status for result in nothing.values()} == {CaseStatus.NOT_EVALUATED}
-    assert scores(louder) == {"one": 1.0, "two": 0.5}
-    assert scores(against_first) == {"one": 0.5, "two": 0.0}
-    assert scores(against_first, "own/baseline_model_win_rate") == {"one": 0.0, "two": 1.0}
+    assert get_scores(first_results) == {"one": None, "two": None}
+    assert {result.status for result in first_results.values()} == {CaseStatus.NOT_EVALUATED}
+    assert get_scores(louder) == {"one": 1.0, "two": 0.5}
+    assert get_scores(against_first) == {"one": 0.5, "two": 0.0}
+    assert get_scores(against_first, "own/baseline_model_win_rate") == {"one": 0.0, "two": 1.0}
 
 
 def test_the_win_rates_of_a_run_are_in_its_summary(folder: Folder, server: Server) -> None:
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
     run(folder)
@@ -178,8 +178,8 @@ def test_the_win_rates_of_a_run_are_in_its_summary(folder: Folder, server: Serve
     assert metrics["own"].mean == 0.75
 
 
-def test_a_column_of_a_dataset_is_compared_with(folder: Folder, server: Server) -> None:
-    judged_by(folder, own=LOUDER)
+def test_responses_are_compared_with_a_column_of_the_dataset(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own=LOUDER)
     rows = [
         {"eval_id": "a", "prompt": "p", "response": "LOUD", "baseline_model_response": "low"},
         {"eval_id": "b", "prompt": "p", "response": "low"},
@@ -188,11 +188,11 @@ def test_a_column_of_a_dataset_is_compared_with(folder: Folder, server: Server) 
 
     with Workspace.open(folder.root) as workspace:
         options = RunOptions(config=folder.root / "test_config.json")
-        started = workspace.start(workspace.plan_recorded(folder.root / "rows.jsonl", options))
-        list(started.iter_events())
-        results = {result.case.eval_id: result for result in started.results()}
+        judged_run = workspace.start(workspace.plan_recorded(folder.root / "rows.jsonl", options))
+        list(judged_run.iter_events())
+        results = {result.case.eval_id: result for result in judged_run.results()}
 
-    assert scores(results) == {"a": 1.0, "b": None}
+    assert get_scores(results) == {"a": 1.0, "b": None}
     assert results["b"].metrics[0].reason == "the row has no baseline_model_response"
 
 
@@ -204,27 +204,27 @@ def test_a_column_of_a_dataset_is_compared_with(folder: Folder, server: Server) 
         ({**LOUDER, "baseline": {"run": "nobody"}}, "found the run 'nobody'"),
     ],
 )
-def test_what_the_judge_cannot_be_shown_is_said_before_the_run(
+def test_missing_inputs_of_a_judge_metric_are_refused_before_the_run(
     folder: Folder, server: Server, metric: dict[str, Any], problem: str
 ) -> None:
-    judged_by(folder, own=metric)
+    write_metrics(folder, own=metric)
 
     with Workspace.open(folder.root) as workspace, pytest.raises(PlanError, match=problem):
         workspace.plan([SET], RunOptions())
     assert server.calls == []
 
 
-def test_a_run_that_is_not_in_the_history_is_named(folder: Folder, server: Server) -> None:
-    judged_by(folder, own=LOUD)
+def test_an_unknown_baseline_run_is_refused_by_its_name(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own=LOUD)
     run(folder)
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "nobody"}})
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "nobody"}})
 
     with Workspace.open(folder.root) as workspace, pytest.raises(PlanError, match="there is no run 'nobody'"):
         workspace.plan([SET], RunOptions())
 
 
-def test_judged_again_a_run_is_compared_with_what_was_the_latest_one_then(folder: Folder, server: Server) -> None:
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+def test_a_run_that_is_judged_again_is_compared_with_the_latest_run_of_its_time(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
     louder, _ = run(folder)
@@ -234,26 +234,26 @@ def test_judged_again_a_run_is_compared_with_what_was_the_latest_one_then(folder
     with Workspace.open(folder.root) as workspace:
         with workspace.history() as history:
             stored, results = history.run(louder), list(history.results(louder))
-        again = workspace.start(workspace.plan_judging(stored, results, RunOptions()))
-        list(again.iter_events())
-        judged = {result.case.eval_id: result for result in again.results()}
+        second_run = workspace.start(workspace.plan_judging(stored, results, RunOptions()))
+        list(second_run.iter_events())
+        judged_results = {result.case.eval_id: result for result in second_run.results()}
 
-    assert scores(judged) == {"one": 1.0, "two": 0.5}
+    assert get_scores(judged_results) == {"one": 1.0, "two": 0.5}
 
 
-def test_scored_again_win_rates_stand_with_their_metric_and_nobody_is_asked(folder: Folder, server: Server) -> None:
-    judged_by(folder, own={**LOUDER, "baseline": {"run": "latest"}})
+def test_rescoring_lists_win_rates_next_to_their_metric_and_calls_no_judge(folder: Folder, server: Server) -> None:
+    write_metrics(folder, own={**LOUDER, "baseline": {"run": "latest"}})
     run(folder)
     folder.write("agent.py", "def answer(prompt): return prompt.upper()")
     louder, results = run(folder)
-    asked = len(server.calls)
+    call_count = len(server.calls)
 
     with Workspace.open(folder.root) as workspace:
         with workspace.history() as history:
             criteria = history.run(louder).criteria
-        again = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}, criteria=criteria))
-        list(again.iter_events())
-        names = [metric.name for metric in again.results()[0].metrics]
+        second_run = workspace.start(workspace.plan_rescoring(list(results.values()), judged={}, criteria=criteria))
+        list(second_run.iter_events())
+        names = [metric.name for metric in second_run.results()[0].metrics]
 
     assert names[:3] == ["own", "own/candidate_model_win_rate", "own/baseline_model_win_rate"]
-    assert len(server.calls) == asked
+    assert len(server.calls) == call_count

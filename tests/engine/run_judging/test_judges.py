@@ -1,4 +1,4 @@
-"""Judge models in a run: asked at a server over HTTP with the keys of the target, and not twice."""
+"""Judge models in a run: called over HTTP with the keys of the target, and not twice for one request."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def verdict(call: Call) -> Said:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
-    with serving(verdict) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
-        yield started
+    with serving(verdict) as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        yield server
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("agent.py", "def answer(prompt): return prompt.upper()")
-    made.write(".env", "GOOGLE_API_KEY=key-of-the-target\n")
-    made.write(
+    project = Folder(tmp_path)
+    project.write("agent.py", "def answer(prompt): return prompt.upper()")
+    project.write(".env", "GOOGLE_API_KEY=key-of-the-target\n")
+    project.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
         'env_file = ".env"\n[judge]\nmodel = "gemini-of-the-settings"\ntries = 1\n',
     )
-    made.cases(good="good", bad="bad")
-    made.criteria(**{METRIC: {"threshold": 1.0, "judge_model_options": {"num_samples": 2}}})
-    return made
+    project.cases(good="good", bad="bad")
+    project.criteria(**{METRIC: {"threshold": 1.0, "judge_model_options": {"num_samples": 2}}})
+    return project
 
 
 def run(folder: Folder, **options: Any) -> dict[str, CaseResult]:
     with Workspace.open(folder.root) as workspace:
         plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(**options))
-        started = workspace.start(plan)
-        list(started.iter_events())
-        return {result.case.eval_id: result for result in started.results()}
+        judged_run = workspace.start(plan)
+        list(judged_run.iter_events())
+        return {result.case.eval_id: result for result in judged_run.results()}
 
 
 def test_cases_are_judged_by_the_model_of_the_settings_with_the_key_of_the_target(
@@ -70,12 +70,12 @@ def test_cases_are_judged_by_the_model_of_the_settings_with_the_key_of_the_targe
     assert {call.headers["x-goog-api-key"] for call in server.calls} == {"key-of-the-target"}
 
 
-def test_what_was_answered_once_is_asked_again_only_where_that_is_wanted(folder: Folder, server: Server) -> None:
+def test_cached_replies_are_reused_unless_the_cache_is_disabled(folder: Folder, server: Server) -> None:
     run(folder)
 
-    again = run(folder)
+    second_results = run(folder)
     assert len(server.calls) == 4
-    judgement = again["good"].metrics[0].per_invocation[0].judgement
+    judgement = second_results["good"].metrics[0].per_invocation[0].judgement
     assert judgement is not None
     assert all(sample.cached for sample in judgement.samples)
 
@@ -83,11 +83,11 @@ def test_what_was_answered_once_is_asked_again_only_where_that_is_wanted(folder:
     assert len(server.calls) == 8
 
 
-def test_what_cannot_be_read_is_asked_for_anew_in_the_next_run(folder: Folder, server: Server) -> None:
+def test_an_unreadable_reply_is_requested_again_in_the_next_run(folder: Folder, server: Server) -> None:
     server.answer = lambda _: gemini("I would rather not say.")
-    prose = run(folder)
-    assert {result.status for result in prose.values()} == {CaseStatus.ERROR}
-    assert "I would rather not say." in (prose["good"].metrics[0].reason or "")
+    first_results = run(folder)
+    assert {result.status for result in first_results.values()} == {CaseStatus.ERROR}
+    assert "I would rather not say." in (first_results["good"].metrics[0].reason or "")
 
     server.answer = verdict
     assert [result.status for _, result in sorted(run(folder).items())] == [CaseStatus.FAILED, CaseStatus.PASSED]
@@ -96,9 +96,7 @@ def test_what_cannot_be_read_is_asked_for_anew_in_the_next_run(folder: Folder, s
     assert len(server.calls) == 8
 
 
-def test_what_was_asked_for_anew_and_cannot_be_read_either_is_not_asked_for_in_every_run(
-    folder: Folder, server: Server
-) -> None:
+def test_an_unreadable_reply_is_requested_again_only_once(folder: Folder, server: Server) -> None:
     server.answer = lambda _: gemini("I would rather not say.")
     results = [run(folder) for _ in range(4)]
 
@@ -110,13 +108,13 @@ def test_what_was_asked_for_anew_and_cannot_be_read_either_is_not_asked_for_in_e
     assert run(folder, use_cache=False)["good"].status is CaseStatus.PASSED
 
 
-def test_judgements_are_stored_with_all_that_was_said(folder: Folder, server: Server) -> None:
-    told = run(folder)["bad"].metrics[0]
+def test_judgements_are_stored_with_prompts_and_replies(folder: Folder, server: Server) -> None:
+    metric = run(folder)["bad"].metrics[0]
 
     with Workspace.open(folder.root) as workspace, workspace.history() as history:
         (stored,) = (result for result in history.results("latest") if result.case.eval_id == "bad")
 
-    assert stored.metrics[0] == told
+    assert stored.metrics[0] == metric
     judgement = stored.metrics[0].per_invocation[0].judgement
     assert judgement is not None
     assert judgement.model == "gemini-of-the-settings"
@@ -124,13 +122,13 @@ def test_judgements_are_stored_with_all_that_was_said(folder: Folder, server: Se
     assert "<reference_answer>\nbad" in judgement.prompt
 
 
-def test_an_outage_of_the_judge_is_an_error_and_counts_for_nothing_later(folder: Folder, server: Server) -> None:
+def test_an_outage_of_the_judge_is_an_error_and_the_case_is_judged_later(folder: Folder, server: Server) -> None:
     server.answer = lambda _: gemini_error(503, "overloaded")
 
     results = run(folder)
 
     assert {result.status for result in results.values()} == {CaseStatus.ERROR}
-    assert decided(folder) == {"good": Action.JUDGE, "bad": Action.JUDGE}
+    assert decide_actions(folder) == {"good": Action.JUDGE, "bad": Action.JUDGE}
     server.answer = verdict
     assert run(folder)["good"].status is CaseStatus.PASSED
 
@@ -140,27 +138,27 @@ def test_an_outage_of_the_judge_is_an_error_and_counts_for_nothing_later(folder:
     [
         (lambda folder: None, Action.NOTHING),
         (lambda folder: folder.write(".env", "GOOGLE_API_KEY=another\n"), Action.NOTHING),
-        (lambda folder: rewrite(folder, "gemini-of-the-settings", "another"), Action.JUDGE),
-        (lambda folder: rewrite(folder, "tries = 1", "tries = 2"), Action.NOTHING),
+        (lambda folder: replace_setting(folder, "gemini-of-the-settings", "another"), Action.JUDGE),
+        (lambda folder: replace_setting(folder, "tries = 1", "tries = 2"), Action.NOTHING),
     ],
 )
-def test_another_judge_judges_again_what_the_agent_did(
+def test_a_changed_judge_model_rescores_but_a_new_key_or_more_tries_do_not(
     folder: Folder, server: Server, change: Callable[[Folder], object], action: Action
 ) -> None:
     run(folder)
 
     change(folder)
 
-    assert decided(folder) == {"good": action, "bad": action}
+    assert decide_actions(folder) == {"good": action, "bad": action}
 
 
-def rewrite(folder: Folder, old: str, new: str) -> None:
+def replace_setting(folder: Folder, old: str, new: str) -> None:
     text = (folder.root / "workbench.toml").read_text()
     assert old in text
     folder.write("workbench.toml", text.replace(old, new))
 
 
-def decided(folder: Folder) -> dict[str, Action]:
+def decide_actions(folder: Folder) -> dict[str, Action]:
     with Workspace.open(folder.root) as workspace:
         plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
         return {each.job.case.eval_id: each.action for each in decide_plan(workspace, plan)}

@@ -1,4 +1,4 @@
-"""Whatever stops a run while judges are being asked costs no work of an agent that has finished."""
+"""A run that is stopped during judging loses no finished work of its agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.judged import SAMPLES, asked_of_the_agent, judged_folder, judging, verdict
+from tests.engine.judged import SAMPLES, list_agent_prompts, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Server
 from tests.watch.watched import Folder
 from workbench.engine.plan import Plan, RunOptions, Selection
@@ -28,22 +28,22 @@ ALL = [Selection(eval_set="set.evalset.json")]
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with judging(monkeypatch) as started:
-        yield started
+    with serve_judge(monkeypatch) as server:
+        yield server
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return judged_folder(tmp_path, good="good", bad="bad")
+    return make_judged_folder(tmp_path, good="good", bad="bad")
 
 
-def never_answers(server: Server) -> None:
+def delay_answers(server: Server) -> None:
     server.answer = lambda call: replace(verdict(call), seconds=60.0)
 
 
-def stopped_while_judging(folder: Folder, server: Server, *, repeats: int = 1) -> Run:
-    """A run that is cancelled when the judges of all its cases are being asked."""
-    never_answers(server)
+def run_and_stop_while_judging(folder: Folder, server: Server, *, repeats: int = 1) -> Run:
+    """Start a run, and cancel it while all its cases are being judged."""
+    delay_answers(server)
     with Workspace.open(folder.root) as workspace:
         run = workspace.start(workspace.plan(ALL, RunOptions(runs=repeats)))
         wait_until(lambda: len(server.calls) >= 2 * repeats * SAMPLES)
@@ -61,7 +61,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def carried_out(folder: Folder, prepare: Callable[[Workspace], Plan]) -> dict[str, CaseStatus]:
+def run_plan(folder: Folder, prepare: Callable[[Workspace], Plan]) -> dict[str, CaseStatus]:
     with Workspace.open(folder.root) as workspace:
         run = workspace.start(prepare(workspace))
         list(run.iter_events())
@@ -77,36 +77,36 @@ def carried_out(folder: Folder, prepare: Callable[[Workspace], Plan]) -> dict[st
     ],
     ids=["resumed", "affected", "once more"],
 )
-def test_what_agents_had_done_is_judged_and_not_done_again(
+def test_finished_agent_work_is_judged_without_another_agent_run(
     folder: Folder, server: Server, prepare: Callable[[Workspace], Plan]
 ) -> None:
-    stopped_while_judging(folder, server)
+    run_and_stop_while_judging(folder, server)
 
-    statuses = carried_out(folder, prepare)
+    statuses = run_plan(folder, prepare)
 
     assert statuses == {"good": CaseStatus.PASSED, "bad": CaseStatus.FAILED}
-    assert asked_of_the_agent(folder) == ["bad", "good"]
+    assert list_agent_prompts(folder) == ["bad", "good"]
     assert len(server.calls) == 2 * SAMPLES
 
 
-def test_a_killed_process_leaves_what_its_agents_had_done(folder: Folder, server: Server) -> None:
-    never_answers(server)
+def test_a_killed_process_keeps_the_finished_work_of_its_agents(folder: Folder, server: Server) -> None:
+    delay_answers(server)
     code = "import sys; from workbench.cli.main import main; sys.exit(main(['run', '--plain']))"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=folder.root, start_new_session=True)
     wait_until(lambda: len(server.calls) >= 2 * SAMPLES)
-    time.sleep(0.2)  # it stores what comes in a few milliseconds together
+    time.sleep(0.2)  # results that arrive within a few milliseconds are stored together
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     server.answer = verdict
 
-    statuses = carried_out(folder, lambda workspace: workspace.plan([], RunOptions(resume="latest")))
+    statuses = run_plan(folder, lambda workspace: workspace.plan([], RunOptions(resume="latest")))
 
     assert statuses == {"good": CaseStatus.PASSED, "bad": CaseStatus.FAILED}
-    assert asked_of_the_agent(folder) == ["bad", "good"]
+    assert list_agent_prompts(folder) == ["bad", "good"]
 
 
-def test_what_is_not_judged_yet_is_no_result_of_anything(folder: Folder, server: Server) -> None:
-    run = stopped_while_judging(folder, server)
+def test_an_unjudged_execution_is_not_a_result(folder: Folder, server: Server) -> None:
+    run = run_and_stop_while_judging(folder, server)
 
     with Workspace.open(folder.root) as workspace, workspace.history() as history:
         assert list(history.results(run.run_id)) == []
@@ -114,8 +114,8 @@ def test_what_is_not_judged_yet_is_no_result_of_anything(folder: Folder, server:
         assert len(history.list_unjudged_jobs(run.run_id)) == 2
 
 
-def test_only_the_repeats_that_had_finished_are_taken(folder: Folder, server: Server) -> None:
-    stopped_while_judging(folder, server, repeats=2)
+def test_only_finished_repeats_are_reused(folder: Folder, server: Server) -> None:
+    run_and_stop_while_judging(folder, server, repeats=2)
 
     with Workspace.open(folder.root) as workspace:
         plan = reuse_unjudged(workspace, workspace.plan(ALL, RunOptions(runs=3)))
@@ -123,18 +123,18 @@ def test_only_the_repeats_that_had_finished_are_taken(folder: Folder, server: Se
     assert [(job.case.eval_id, job.repeat) for job, case in plan.jobs if case.needs_agent] == [("good", 2), ("bad", 2)]
 
 
-def test_what_another_code_did_is_not_judged(folder: Folder, server: Server) -> None:
-    stopped_while_judging(folder, server)
+def test_executions_of_older_code_are_not_judged(folder: Folder, server: Server) -> None:
+    run_and_stop_while_judging(folder, server)
     folder.write("agent.py", "def answer(prompt): return 'GOOD'")
 
-    statuses = carried_out(folder, lambda workspace: reuse_unjudged(workspace, workspace.plan(ALL, RunOptions())))
+    statuses = run_plan(folder, lambda workspace: reuse_unjudged(workspace, workspace.plan(ALL, RunOptions())))
 
     assert statuses == {"good": CaseStatus.PASSED, "bad": CaseStatus.PASSED}
 
 
-def test_it_is_gone_once_it_was_judged(folder: Folder, server: Server) -> None:
-    stopped_while_judging(folder, server)
-    carried_out(folder, lambda workspace: workspace.plan([], RunOptions(resume="latest")))
+def test_no_unjudged_execution_remains_after_judging(folder: Folder, server: Server) -> None:
+    run_and_stop_while_judging(folder, server)
+    run_plan(folder, lambda workspace: workspace.plan([], RunOptions(resume="latest")))
 
     with Workspace.open(folder.root) as workspace, workspace.history() as history:
         assert not history.has_unjudged

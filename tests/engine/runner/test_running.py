@@ -1,4 +1,4 @@
-"""Runs of real agents in real processes: what ends how, and what one case can do to the others."""
+"""Runs of real agents in real processes: how cases end, and that no case affects another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Project, failure_of, result_of, statuses, turn
+from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Holds
 from workbench.model.results import CaseStatus, FailureKind, MetricStatus
@@ -26,11 +26,11 @@ from workbench.model.run_events import (
 CALL = {"name": "light", "args": {"on": True}}
 
 
-def prompts(**said: str) -> dict[str, Any]:
-    return {eval_id: [turn(prompt)] for eval_id, prompt in said.items()}
+def make_cases(**prompts: str) -> dict[str, Any]:
+    return {eval_id: [turn(prompt)] for eval_id, prompt in prompts.items()}
 
 
-def test_a_verdict_for_every_case(project: Project) -> None:
+def test_a_run_gives_every_case_a_verdict(project: Project) -> None:
     project.add_agent(
         """
         def answer(prompt):
@@ -42,11 +42,11 @@ def test_a_verdict_for_every_case(project: Project) -> None:
 
     run = project.run()
 
-    assert statuses(run) == {"right": "PASSED", "wrong": "FAILED", "empty": "NOT_EVALUATED"}
+    assert get_statuses(run) == {"right": "PASSED", "wrong": "FAILED", "empty": "NOT_EVALUATED"}
     assert run.exit_status == 1
 
 
-def test_a_crashing_case_costs_only_itself(project: Project) -> None:
+def test_a_crashing_case_affects_no_other_case(project: Project) -> None:
     project.add_agent(
         """
         import os, sys
@@ -57,17 +57,17 @@ def test_a_crashing_case_costs_only_itself(project: Project) -> None:
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(a="hello", b="die", c="bye"))
+    project.add_set(make_cases(a="hello", b="die", c="bye"))
 
     run = project.run()
 
-    assert statuses(run) == {"a": "PASSED", "b": "ERROR", "c": "PASSED"}
-    assert "7" in failure_of(run, "b")
-    assert "last words" in result_of(run, "b").execution.stderr_tail
+    assert get_statuses(run) == {"a": "PASSED", "b": "ERROR", "c": "PASSED"}
+    assert "7" in get_failure_message(run, "b")
+    assert "last words" in find_result(run, "b").execution.stderr_tail
     assert run.exit_status == 3
 
 
-def test_a_case_that_crashes_a_shared_process_costs_only_itself(project: Project) -> None:
+def test_a_crash_of_a_shared_process_affects_no_other_case(project: Project) -> None:
     project.add_agent(
         """
         import asyncio, os
@@ -79,14 +79,14 @@ def test_a_case_that_crashes_a_shared_process_costs_only_itself(project: Project
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(a="hello", b="die", c="bye"))
+    project.add_set(make_cases(a="hello", b="die", c="bye"))
 
     run = project.run(isolation="worker")
 
-    assert statuses(run) == {"a": "PASSED", "b": "ERROR", "c": "PASSED"}
+    assert get_statuses(run) == {"a": "PASSED", "b": "ERROR", "c": "PASSED"}
 
 
-def test_turns_before_a_failing_one_are_kept_and_scored(project: Project) -> None:
+def test_turns_before_a_failing_turn_are_stored_and_scored(project: Project) -> None:
     project.add_agent(
         """
         def answer(prompt, session):
@@ -99,16 +99,16 @@ def test_turns_before_a_failing_one_are_kept_and_scored(project: Project) -> Non
 
     run = project.run()
 
-    result = result_of(run, "two")
+    result = find_result(run, "two")
     assert result.status is CaseStatus.ERROR
-    assert "ValueError: kaboom (agent.py:" in str(failure_of(run, "two"))
+    assert "ValueError: kaboom (agent.py:" in str(get_failure_message(run, "two"))
     assert result.failure is not None and result.failure.turn == 1
     assert [t.invocation.user_content.text() for t in result.execution.turns] == ["first"]
     trajectory = next(m for m in result.metrics if m.name == "tool_trajectory_avg_score")
     assert (trajectory.score, trajectory.scored, trajectory.total) == (1.0, 1, 2)
 
 
-def test_a_hanging_case_ends_at_its_timeout_with_what_it_had_printed(project: Project) -> None:
+def test_a_hanging_case_ends_at_its_timeout_with_its_stderr(project: Project) -> None:
     project.add_agent(
         """
         import signal, sys, time
@@ -120,19 +120,19 @@ def test_a_hanging_case_ends_at_its_timeout_with_what_it_had_printed(project: Pr
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(a="hang", b="hello"))
+    project.add_set(make_cases(a="hang", b="hello"))
 
     run = project.run(timeout_seconds=2.0)
 
-    assert statuses(run) == {"a": "ERROR", "b": "PASSED"}
-    result = result_of(run, "a")
+    assert get_statuses(run) == {"a": "ERROR", "b": "PASSED"}
+    result = find_result(run, "a")
     assert result.failure is not None and result.failure.kind is FailureKind.TIMEOUT
     assert "longer than 2 s" in result.failure.message
     assert 1.5 < result.agent_seconds < result.duration_seconds
     assert "waiting for the database" in result.execution.stderr_tail
 
 
-def test_the_time_limit_begins_when_the_agent_is_imported(project: Project) -> None:
+def test_the_time_limit_starts_after_the_import_of_the_agent(project: Project) -> None:
     project.add_agent(
         """
         import time
@@ -143,18 +143,18 @@ def test_the_time_limit_begins_when_the_agent_is_imported(project: Project) -> N
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(a="hello", b="hello", c="boom"))
+    project.add_set(make_cases(a="hello", b="hello", c="boom"))
 
     run = project.run(timeout_seconds=1.2)
 
-    assert statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "ERROR"}
-    assert all(result_of(run, name).agent_seconds < 0.7 for name in "abc")
-    assert max(result_of(run, name).duration_seconds for name in "abc") > 1.5
+    assert get_statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "ERROR"}
+    assert all(find_result(run, name).agent_seconds < 0.7 for name in "abc")
+    assert max(find_result(run, name).duration_seconds for name in "abc") > 1.5
     importing = [event.targets for event in run.iter_events() if isinstance(event, AgentsImporting)]
     assert importing == [("sample",), ()]
 
 
-def test_infrastructure_errors_are_tried_again_and_bad_answers_are_not(project: Project) -> None:
+def test_infrastructure_errors_are_retried_but_agent_errors_are_not(project: Project) -> None:
     project.add_agent(
         """
         import pathlib
@@ -171,19 +171,19 @@ def test_infrastructure_errors_are_tried_again_and_bad_answers_are_not(project: 
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(flaky="flaky", down="down", bug="bug"))
+    project.add_set(make_cases(flaky="flaky", down="down", bug="bug"))
 
     run = project.run(retries=1)
 
-    assert statuses(run) == {"flaky": "PASSED", "down": "ERROR", "bug": "ERROR"}
-    down = result_of(run, "down").failure
+    assert get_statuses(run) == {"flaky": "PASSED", "down": "ERROR", "bug": "ERROR"}
+    down = find_result(run, "down").failure
     assert down is not None and down.kind is FailureKind.INFRASTRUCTURE
     tries = {path.stem: path.read_text() for path in project.root.glob("*.count")}
     assert tries == {"flaky": "2", "down": "2", "bug": "1"}
 
 
-def test_repeats_are_told_apart(project: Project) -> None:
-    project.add_set(prompts(a="hello", b="bye"))
+def test_each_repeat_has_its_own_result_and_number(project: Project) -> None:
+    project.add_set(make_cases(a="hello", b="bye"))
 
     run = project.run(runs=3)
 
@@ -191,13 +191,13 @@ def test_repeats_are_told_apart(project: Project) -> None:
     assert run.summary().total == 6
 
 
-def test_events_tell_the_story_of_a_case_in_order(project: Project) -> None:
+def test_the_events_of_a_case_come_in_order(project: Project) -> None:
     project.add_set({"a": [turn("one"), turn("two")]})
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
 
-    at_any_time = ("span_finished", "agents_importing")
-    kinds = [event.kind for event in run.iter_events() if event.kind not in at_any_time]
+    unordered_kinds = ("span_finished", "agents_importing")
+    kinds = [event.kind for event in run.iter_events() if event.kind not in unordered_kinds]
 
     assert kinds == [
         "run_started",
@@ -210,27 +210,27 @@ def test_events_tell_the_story_of_a_case_in_order(project: Project) -> None:
     ]
 
 
-async def test_a_listener_on_an_event_loop_and_one_that_never_reads(project: Project) -> None:
-    project.add_set(prompts(a="hello", b="bye"))
-    workspace = project.workspace()
+async def test_a_listener_that_never_reads_does_not_block_another(project: Project) -> None:
+    project.add_set(make_cases(a="hello", b="bye"))
+    workspace = project.open_workspace()
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
     run.events()  # never read
 
-    heard = [event async for event in run.events()]
+    events = [event async for event in run.events()]
 
-    assert isinstance(heard[0], RunStarted) and isinstance(heard[-1], RunFinished)
-    assert sum(isinstance(event, CaseFinished) for event in heard) == 2
+    assert isinstance(events[0], RunStarted) and isinstance(events[-1], RunFinished)
+    assert sum(isinstance(event, CaseFinished) for event in events) == 2
 
 
-def test_a_run_that_holds_verdicts_holds_nothing_else(project: Project) -> None:
-    project.add_set(prompts(a="hello", b="bye"))
-    workspace = project.workspace()
+def test_a_run_that_keeps_only_verdicts_drops_results_and_events(project: Project) -> None:
+    project.add_set(make_cases(a="hello", b="bye"))
+    workspace = project.open_workspace()
     plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
     run = workspace.start(plan, holds=Holds.VERDICTS)
 
-    heard = [event for event in run.iter_events() if isinstance(event, CaseFinished)]
+    finished_events = [event for event in run.iter_events() if isinstance(event, CaseFinished)]
 
-    assert [event.result.execution.turns != () and event.in_history for event in heard] == [True, True]
+    assert [event.result.execution.turns != () and event.in_history for event in finished_events] == [True, True]
     assert (run.results(), run.log.event_count) == ([], 0)
     assert run.summary().total == 2
 
@@ -244,10 +244,10 @@ def answer(prompt):
 """
 
 
-def test_cancelling_a_run_keeps_what_was_finished(project: Project) -> None:
+def test_cancelling_a_run_keeps_its_finished_cases(project: Project) -> None:
     project.add_agent(SLOW)
-    project.add_set(prompts(a="quick", b="slow", c="slow", d="slow"))
-    workspace = project.workspace()
+    project.add_set(make_cases(a="quick", b="slow", c="slow", d="slow"))
+    workspace = project.open_workspace()
     plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(concurrency=2))
     run = workspace.start(plan)
 
@@ -258,43 +258,43 @@ def test_cancelling_a_run_keeps_what_was_finished(project: Project) -> None:
         if isinstance(event, CaseStarted) and finished:
             run.cancel()
 
-    assert statuses(run) == {"a": "PASSED", "b": "CANCELLED", "c": "CANCELLED", "d": "CANCELLED"}
+    assert get_statuses(run) == {"a": "PASSED", "b": "CANCELLED", "c": "CANCELLED", "d": "CANCELLED"}
     assert run.exit_status == 130
 
 
-def test_cancelling_one_case_lets_the_others_go_on(project: Project) -> None:
+def test_cancelling_one_case_does_not_stop_the_others(project: Project) -> None:
     project.add_agent(SLOW)
-    project.add_set(prompts(a="slow", b="hello"))
-    workspace = project.workspace()
+    project.add_set(make_cases(a="slow", b="hello"))
+    workspace = project.open_workspace()
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(concurrency=1)))
 
     for event in run.iter_events():
         if isinstance(event, CaseStarted) and event.case.eval_id == "a":
             run.cancel(run.plan.jobs[0][0])
 
-    assert statuses(run) == {"a": "CANCELLED", "b": "PASSED"}
+    assert get_statuses(run) == {"a": "CANCELLED", "b": "PASSED"}
     assert not run.interrupted
 
 
-def test_requeued_cases_run_again_on_the_code_as_it_is_now(project: Project) -> None:
+def test_requeued_cases_run_again_on_the_current_code(project: Project) -> None:
     project.add_agent(
         "import time\n"
         "def answer(prompt):\n"
-        "    time.sleep(0 if prompt == 'x' else 100)\n"  # the run must not be over before it hears of the change
+        "    time.sleep(0 if prompt == 'x' else 100)\n"  # the run must not end before the requeue
         "    return {'response': '', 'predicted_trajectory': ['wrong']}\n"
     )
     project.add_set({"a": [turn("x")], "b": [turn("y")]})
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(concurrency=1)))
-    mended = threading.Event()
+    repair_event = threading.Event()
 
     for event in run.iter_events():
-        if isinstance(event, CaseStarted) and event.case.eval_id == "b" and not mended.is_set():
+        if isinstance(event, CaseStarted) and event.case.eval_id == "b" and not repair_event.is_set():
             project.add_agent("def answer(prompt): return {'response': prompt, 'predicted_trajectory': []}")
             run.requeue([key for key, _ in run.plan.jobs])
-            mended.set()
+            repair_event.set()
 
-    assert statuses(run) == {"a": "PASSED", "b": "PASSED"}
+    assert get_statuses(run) == {"a": "PASSED", "b": "PASSED"}
 
 
 def test_a_case_that_prints_megabytes_is_judged_like_any_other(project: Project) -> None:
@@ -305,15 +305,15 @@ def test_a_case_that_prints_megabytes_is_judged_like_any_other(project: Project)
             return {"response": prompt, "predicted_trajectory": []}
         """
     )
-    project.add_set(prompts(a="hello"))
+    project.add_set(make_cases(a="hello"))
 
     run = project.run()
 
-    assert statuses(run) == {"a": "PASSED"}
-    assert 0 < len(result_of(run, "a").execution.stdout_tail) <= 20_000
+    assert get_statuses(run) == {"a": "PASSED"}
+    assert 0 < len(find_result(run, "a").execution.stdout_tail) <= 20_000
 
 
-def test_the_final_state_of_a_session_is_kept(project: Project) -> None:
+def test_the_final_state_of_a_session_is_stored(project: Project) -> None:
     project.add_agent(
         """
         def answer(prompt, session):
@@ -327,25 +327,25 @@ def test_the_final_state_of_a_session_is_kept(project: Project) -> None:
     }
     project.add_set({"a": case})
 
-    assert result_of(project.run(), "a").execution.final_state == {"said": 7}
+    assert find_result(project.run(), "a").execution.final_state == {"said": 7}
 
 
-def test_a_metric_that_cannot_run_is_an_error_and_never_green(project: Project) -> None:
+def test_a_metric_that_cannot_run_is_an_error_and_the_case_does_not_pass(project: Project) -> None:
     project.add_criteria(tool_trajectory_avg_score=1.0, final_response_match_v2=0.5)
-    project.add_set(prompts(a="hello"))
+    project.add_set(make_cases(a="hello"))
 
     run = project.run()
 
-    assert statuses(run) == {"a": "ERROR"}
-    judged = next(m for m in result_of(run, "a").metrics if m.name == "final_response_match_v2")
-    assert judged.status is MetricStatus.ERROR and judged.reason
+    assert get_statuses(run) == {"a": "ERROR"}
+    metric = next(m for m in find_result(run, "a").metrics if m.name == "final_response_match_v2")
+    assert metric.status is MetricStatus.ERROR and metric.reason
     assert run.exit_status == 3
 
 
 @pytest.mark.parametrize("isolation", ["case", "worker"])
-def test_code_that_changed_between_runs_is_seen(project: Project, isolation: str) -> None:
+def test_the_next_run_uses_changed_code(project: Project, isolation: str) -> None:
     project.add_set({"a": [turn("x", calls=[CALL])]})
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     before = project.run(workspace=workspace, isolation=isolation)
     project.add_agent(
         "def answer(p): return {'response': p, 'predicted_trajectory': [{'name': 'light', 'args': {'on': True}}]}"
@@ -353,27 +353,27 @@ def test_code_that_changed_between_runs_is_seen(project: Project, isolation: str
 
     after = project.run(workspace=workspace, isolation=isolation)
 
-    assert (statuses(before), statuses(after)) == ({"a": "FAILED"}, {"a": "PASSED"})
+    assert (get_statuses(before), get_statuses(after)) == ({"a": "FAILED"}, {"a": "PASSED"})
 
 
-def test_a_workspace_lets_go_of_runs_that_are_over(project: Project) -> None:
-    project.add_set(prompts(a="hello"))
+def test_a_workspace_releases_finished_runs(project: Project) -> None:
+    project.add_set(make_cases(a="hello"))
 
-    workspace = project.workspace()
+    workspace = project.open_workspace()
 
     run = project.run(workspace=workspace)
     run.close()
-    older = weakref.ref(run)
+    run_reference = weakref.ref(run)
     run = project.run(workspace=workspace)
 
     deadline = time.monotonic() + 30
-    while older() is not None:  # a thread of it may still be ending
+    while run_reference() is not None:  # one of its threads may still be ending
         assert time.monotonic() < deadline
         gc.collect()
         time.sleep(0.01)
 
 
-def test_results_stand_in_the_order_of_the_plan_whichever_ended_first(project: Project) -> None:
+def test_results_are_in_the_order_of_the_plan_whichever_case_ends_first(project: Project) -> None:
     project.add_agent(
         "import time\n"
         "def answer(prompt):\n"
@@ -384,20 +384,20 @@ def test_results_stand_in_the_order_of_the_plan_whichever_ended_first(project: P
 
     run = project.run(concurrency=3)
 
-    ended = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
-    assert ended[0] == "b"
+    finished_cases = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
+    assert finished_cases[0] == "b"
     assert [result.case.eval_id for result in run.results()] == ["a", "b", "c"]
 
 
-def test_nothing_begins_before_the_run_has(project: Project) -> None:
+def test_no_case_starts_before_the_run_starts(project: Project) -> None:
     project.add_set({name: [turn(name)] for name in "abc"})
-    workspace = project.workspace()
+    workspace = project.open_workspace()
     plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(concurrency=2))
 
     run = workspace.start(plan)
     run.cancel(plan.jobs[0][0])
     run.requeue([plan.jobs[1][0]])
 
-    told = [event for event in run.iter_events() if isinstance(event, RunStarted | CaseStarted)]
-    assert isinstance(told[0], RunStarted)
-    assert statuses(run) == {"a": "CANCELLED", "b": "PASSED", "c": "PASSED"}
+    events = [event for event in run.iter_events() if isinstance(event, RunStarted | CaseStarted)]
+    assert isinstance(events[0], RunStarted)
+    assert get_statuses(run) == {"a": "CANCELLED", "b": "PASSED", "c": "PASSED"}

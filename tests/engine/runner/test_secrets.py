@@ -1,4 +1,4 @@
-"""Keys of agents: masked by their value wherever they would be stored or shown, and for nobody else to read."""
+"""Secrets of agents: masked wherever they would be stored or shown, in files that only the user can read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from workbench.store.history.history import History
 from workbench.store.reply_cache import ReplyStore
 
 TOKEN = "hjkl9-QWERTZ-uiop-345-asdf"
-OF_ENVIRONMENT = "correct horse battery staple 7"
+ENVIRONMENT_SECRET = "correct horse battery staple 7"
 PASSWORD = "pa55word-of-the-database"
-UNNAMED = "k1a9x8c7v6b5n4m3q2w1e0"
-SECRETS = (TOKEN, OF_ENVIRONMENT, PASSWORD, UNNAMED)
+UNNAMED_SECRET = "k1a9x8c7v6b5n4m3q2w1e0"
+SECRETS = (TOKEN, ENVIRONMENT_SECRET, PASSWORD, UNNAMED_SECRET)
 AGENT = """
 import os, sys
 def answer(prompt):
@@ -45,26 +45,26 @@ def answer(prompt):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.setenv("APP_SECRET", OF_ENVIRONMENT)
-    made = Folder(tmp_path)
-    made.write("agent.py", AGENT)
+    monkeypatch.setenv("APP_SECRET", ENVIRONMENT_SECRET)
+    project = Folder(tmp_path)
+    project.write("agent.py", AGENT)
     url = f"postgres://me:{PASSWORD}@localhost/db"
-    made.write(".env", f"HOME_TOKEN={TOKEN}\nDATABASE_URL={url}\nSERVICE={UNNAMED}\nREGION=europe-west4\n")
-    made.write(
+    project.write(".env", f"HOME_TOKEN={TOKEN}\nDATABASE_URL={url}\nSERVICE={UNNAMED_SECRET}\nREGION=europe-west4\n")
+    project.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\nenv_file = ".env"\n'
         'eval_sets = ["*.evalset.json"]\n',
     )
-    made.cases(fine="fine in europe-west4", broken="raise", dead="die")
-    made.criteria(response_match_score={"threshold": 0.1})
-    return made
+    project.cases(fine="fine in europe-west4", broken="raise", dead="die")
+    project.criteria(response_match_score={"threshold": 0.1})
+    return project
 
 
 def run(folder: Folder, **options: Any) -> dict[str, CaseResult]:
     with Workspace.open(folder.root) as workspace:
-        started = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(**options)))
-        list(started.iter_events())
-        return {result.case.eval_id: result for result in started.results()}
+        finished_run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions(**options)))
+        list(finished_run.iter_events())
+        return {result.case.eval_id: result for result in finished_run.results()}
 
 
 def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
@@ -85,24 +85,24 @@ def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
         assert not [text for text in texts if secret in text]
 
 
-LOOKS_LIKE_ONE = "sk-" + "x7" * 20
+SECRET_LOOKALIKE = "sk-" + "x7" * 20
 
 
-def test_what_only_looks_like_a_secret_is_stored_as_it_is_shown(folder: Folder) -> None:
+def test_text_that_looks_like_a_secret_is_masked_except_in_answers(folder: Folder) -> None:
     folder.write(
         "agent.py",
         f"""
 import sys
 def answer(prompt):
-    print("{LOOKS_LIKE_ONE}")
-    print("{LOOKS_LIKE_ONE}", file=sys.stderr)
+    print("{SECRET_LOOKALIKE}")
+    print("{SECRET_LOOKALIKE}", file=sys.stderr)
     if prompt == "raise":
-        raise ValueError("the service answered 401: " + "{LOOKS_LIKE_ONE}"[:20] + "...")
-    return "api_key={LOOKS_LIKE_ONE}"
+        raise ValueError("the service answered 401: " + "{SECRET_LOOKALIKE}"[:20] + "...")
+    return "api_key={SECRET_LOOKALIKE}"
 """,
     )
-    folder.write("metric.py", f"def score(instance): return {{'mine': 1, 'reason': '{LOOKS_LIKE_ONE}'}}")
-    folder.write("bad.py", f"def score(instance): raise ValueError('{LOOKS_LIKE_ONE}')")
+    folder.write("metric.py", f"def score(instance): return {{'mine': 1, 'reason': '{SECRET_LOOKALIKE}'}}")
+    folder.write("bad.py", f"def score(instance): raise ValueError('{SECRET_LOOKALIKE}')")
     folder.write(
         "test_config.json",
         json.dumps(
@@ -116,7 +116,7 @@ def answer(prompt):
         ),
     )
 
-    run(folder, command=f"workbench run --key {LOOKS_LIKE_ONE}")
+    run(folder, command=f"workbench run --key {SECRET_LOOKALIKE}")
 
     with History.open(folder.root) as history:
         (stored,) = history.runs()
@@ -131,13 +131,13 @@ def answer(prompt):
     texts = [result.model_copy(update={"execution": None}).model_dump_json() for result in results.values()]
     texts += [span.model_dump_json() for result in results.values() for span in result.execution.spans]
     texts.append(str(broken.execution.model_dump()))
-    assert not [text for text in texts if LOOKS_LIKE_ONE[:20] in text]
-    answered = fine.turns[0].invocation.final_response
-    assert answered is not None
-    assert answered.text() == f"api_key={LOOKS_LIKE_ONE}"  # it is compared
+    assert not [text for text in texts if SECRET_LOOKALIKE[:20] in text]
+    response = fine.turns[0].invocation.final_response
+    assert response is not None
+    assert response.text() == f"api_key={SECRET_LOOKALIKE}"  # answers are compared, so they stay
 
 
-def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
+def test_harmless_values_of_the_env_file_are_not_masked(folder: Folder) -> None:
     folder.write(
         ".env",
         "REGION=europe-west4\nPRIMARY_KEY=customer_id\nAPI_KEY=dummy\nSECRET_FILE=keys/of-2026.json\n"
@@ -150,44 +150,44 @@ def test_other_values_of_the_env_file_stay(folder: Folder) -> None:
     result = run(folder)["fine"]
 
     assert result.execution.turns[0].invocation.final_response is not None
-    said = result.execution.turns[0].invocation.final_response.text()
-    assert said == "europe-west4 customer_id dummy keys/of-2026.json no agent"
+    text = result.execution.turns[0].invocation.final_response.text()
+    assert text == "europe-west4 customer_id dummy keys/of-2026.json no agent"
 
 
-def mode_of(path: Path) -> int:
+def get_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
-def test_what_is_kept_is_for_the_user_alone(folder: Folder) -> None:
-    mask = os.umask(0o022)
+def test_only_the_user_can_read_stored_files(folder: Folder) -> None:
+    old_mask = os.umask(0o022)
     try:
         with History.open(folder.root), ReplyStore(folder.root):
             recovery_folder(folder.root, make=True)
-            kept = folder.root / ".workbench"
-            assert {mode_of(kept), mode_of(kept / "recovery")} == {0o700}
-            files = [path for path in kept.rglob("*") if path.is_file()]
+            storage_folder = folder.root / ".workbench"
+            assert {get_mode(storage_folder), get_mode(storage_folder / "recovery")} == {0o700}
+            files = [path for path in storage_folder.rglob("*") if path.is_file()]
             assert {path.name for path in files} >= {"history.db", "history.db-wal", "replies.db", ".gitignore"}
-            assert {mode_of(path) for path in files} == {0o600}
+            assert {get_mode(path) for path in files} == {0o600}
     finally:
-        os.umask(mask)
+        os.umask(old_mask)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
-def test_what_an_earlier_version_left_open_is_closed(folder: Folder) -> None:
+def test_open_permissions_of_an_earlier_version_are_restricted(folder: Folder) -> None:
     with History.open(folder.root):
         pass
-    kept = folder.root / ".workbench"
-    kept.chmod(0o755)
-    (kept / "history.db").chmod(0o644)
+    storage_folder = folder.root / ".workbench"
+    storage_folder.chmod(0o755)
+    (storage_folder / "history.db").chmod(0o644)
 
     with History.open(folder.root):
         pass
 
-    assert (mode_of(kept), mode_of(kept / "history.db")) == (0o700, 0o600)
+    assert (get_mode(storage_folder), get_mode(storage_folder / "history.db")) == (0o700, 0o600)
 
 
-def test_secrets_that_are_expected_are_the_same_as_those_that_an_agent_gives(folder: Folder) -> None:
+def test_expected_secrets_match_the_secrets_in_answers_of_the_agent(folder: Folder) -> None:
     folder.write(
         "agent.py",
         f"""

@@ -1,4 +1,4 @@
-"""What is known of verdicts while runs go on: as much as the history keeps, and no more."""
+"""The verdicts in memory during runs: as many as the history keeps, and no more."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from workbench.store.history.history_queries import StoredJob, StoredVerdict
 from workbench.store.history.history_writer import MAX_TRACES_PER_VARIANT
 
 CASE = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
-ASKED = Asked("t", "asked", 0)
+KEY = Asked("t", "asked", 0)
 
 
-def add(
-    verdicts: Verdicts, execution: int, scoring: str = "criteria", read: str | None = None, case: CaseKey = CASE
+def add_verdict(
+    verdicts: Verdicts, execution: int, scoring: str = "criteria", content: str | None = None, case: CaseKey = CASE
 ) -> None:
-    rows = frozenset({Dependency("file", "/project/data", read or str(execution))})
+    rows = frozenset({Dependency("file", "/project/data", content or str(execution))})
     result = CaseResult(
         case=case,
         eval_set_id="s",
@@ -28,62 +28,62 @@ def add(
     verdicts.add(StoredVerdict(job, execution, execution, None, is_certain=True), result)
 
 
-def executions(verdicts: Verdicts) -> list[int | None]:
-    return [each.execution for each in verdicts.find(ASKED)]
+def list_executions(verdicts: Verdicts) -> list[int | None]:
+    return [each.execution for each in verdicts.find(KEY)]
 
 
-def test_the_executions_that_are_known_are_the_newest_however_lately_an_older_one_was_judged() -> None:
+def test_the_newest_executions_are_known_even_if_an_older_one_was_judged_later() -> None:
     verdicts = Verdicts()
     for number in range(MAX_TRACES_PER_VARIANT):
-        add(verdicts, number)
-    add(verdicts, 0, scoring="other criteria")
+        add_verdict(verdicts, number)
+    add_verdict(verdicts, 0, scoring="other criteria")
 
-    add(verdicts, MAX_TRACES_PER_VARIANT)
+    add_verdict(verdicts, MAX_TRACES_PER_VARIANT)
 
-    assert executions(verdicts) == list(range(MAX_TRACES_PER_VARIANT, 0, -1))
+    assert list_executions(verdicts) == list(range(MAX_TRACES_PER_VARIANT, 0, -1))
 
 
-def test_what_is_kept_of_a_case_does_not_grow_for_ever() -> None:
+def test_the_stored_data_of_a_case_stays_bounded() -> None:
     verdicts = Verdicts()
     for number in range(3_000):
-        add(verdicts, number)
-        add(verdicts, number, scoring=f"criteria {number}")
+        add_verdict(verdicts, number)
+        add_verdict(verdicts, number, scoring=f"criteria {number}")
     for number in range(100):
-        add(verdicts, 2_999, scoring=f"more criteria {number}")
+        add_verdict(verdicts, 2_999, scoring=f"more criteria {number}")
 
-    assert len(verdicts.find(ASKED)) < 50
-    assert set(executions(verdicts)) == set(range(2_995, 3_000))
+    assert len(verdicts.find(KEY)) < 50
+    assert set(list_executions(verdicts)) == set(range(2_995, 3_000))
     assert [verdicts.row(row) for row in verdicts.list_rows(2_995)] == [Dependency("file", "/project/data", "2995")]
     assert not verdicts.list_rows(0)
 
 
-def test_the_newest_verdict_of_a_case_is_known_however_many_others_asked_the_same() -> None:
+def test_the_newest_verdict_of_a_case_outlasts_many_verdicts_of_equal_cases() -> None:
     verdicts = Verdicts()
-    add(verdicts, 0)
-    add(verdicts, 1)
+    add_verdict(verdicts, 0)
+    add_verdict(verdicts, 1)
     for number in range(2, 3_000):
-        add(verdicts, number, case=CASE.model_copy(update={"eval_id": f"other {number % 10}"}))
+        add_verdict(verdicts, number, case=CASE.model_copy(update={"eval_id": f"other {number % 10}"}))
 
-    *others, own = verdicts.for_job(JobKey(case=CASE), ASKED)
+    *others, own = verdicts.for_job(JobKey(case=CASE), KEY)
 
-    assert [each.execution for each in others] == executions(verdicts)
+    assert [each.execution for each in others] == list_executions(verdicts)
     assert own.execution == 1
     assert [verdicts.row(row).fingerprint for row in verdicts.list_rows(1)] == ["1"]
     assert not verdicts.list_rows(0)
 
 
-def test_a_history_that_is_deleted_and_begun_anew_is_not_mistaken_for_the_old_one() -> None:
+def test_a_recreated_history_is_not_mistaken_for_the_old_one() -> None:
     verdicts = Verdicts()
     for number in range(1, 4):
-        add(verdicts, number)
+        add_verdict(verdicts, number)
 
-    add(verdicts, 1, read="something else")
+    add_verdict(verdicts, 1, content="something else")
 
     found = [
         verdicts.row(row).fingerprint
-        for each in verdicts.find(ASKED)
+        for each in verdicts.find(KEY)
         for row in verdicts.list_rows(each.dependencies or 0)
     ]
     assert found == ["something else", "3", "2", "1"]
-    add(verdicts, 2, read="more")
-    assert len(verdicts.find(ASKED)) == 5
+    add_verdict(verdicts, 2, content="more")
+    assert len(verdicts.find(KEY)) == 5

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, Said, gemini, gemini_error
 from tests.testing.agent_evaluator.conftest import AGENT, TOOLS, AgentProject, case
 from tests.testing.pytest_plugin.conftest import PLAIN
@@ -330,7 +330,7 @@ async def test_missing_samples_are_a_warning_or_with_the_gate_an_error(
         verdict = gemini('{"reasoning": "r", "is_the_agent_response_valid": "valid"}')
         return gemini_error(503, "down") if next(numbers) % 2 else verdict
 
-    with judging(monkeypatch, answer):
+    with serve_judge(monkeypatch, answer):
         with pytest.warns(UserWarning, match=f"simple.test.json: off: final_response_match_v2: {said}"):
             await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
         (project.root / ".workbench" / "replies.db").unlink()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, Said, gemini
 from workbench.testing import EvalTask
 
@@ -58,7 +58,7 @@ def test_the_documented_example_runs_and_a_failed_row_does_not_end_it(
     names: dict[str, Any] = {"pd": pd, "EVAL_DATASET": dataset, "RUNNABLE": agent}
     code = (corpus / "documentation" / "eval_task_example.py.txt").read_text(encoding="utf-8")
 
-    with judging(monkeypatch, rate):
+    with serve_judge(monkeypatch, rate):
         exec(compile(IMPORTS + code, "eval_task_example.py", "exec"), names)
 
     result = names["eval_result"]

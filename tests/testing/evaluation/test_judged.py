@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, Said, gemini, gemini_error
 from workbench.testing import (
     AutoraterConfig,
@@ -46,7 +46,7 @@ def test_a_comparison_with_a_baseline_model_tells_how_often_each_won(monkeypatch
     )
     task = EvalTask(dataset={"prompt": ["greet"]}, metrics=[metric])
 
-    with judging(monkeypatch, louder) as server:
+    with serve_judge(monkeypatch, louder) as server:
         result = task.evaluate(runnable=lambda prompt: "HELLO")
 
     assert len(server.calls) == 2  # one of them the other way round
@@ -64,7 +64,7 @@ def test_a_baseline_that_fails_costs_its_row(monkeypatch: pytest.MonkeyPatch) ->
 
     metric = PairwiseMetric(metric="louder", metric_prompt_template=CHOICE, baseline_model=baseline)
 
-    with judging(monkeypatch, louder) as server:
+    with serve_judge(monkeypatch, louder) as server:
         result = EvalTask(dataset={"prompt": ["greet"], "response": ["HELLO"]}, metrics=[metric]).evaluate()
 
     assert server.calls == []
@@ -82,7 +82,7 @@ def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> 
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["a", "b", "c"], "reference": ["a", "b", "c"]}, metrics=[metric, "exact_match"])
 
-    with judging(monkeypatch, lambda call: gemini_error(401, "no such key")), pytest.warns(UserWarning) as warned:
+    with serve_judge(monkeypatch, lambda call: gemini_error(401, "no such key")), pytest.warns(UserWarning) as warned:
         task.evaluate(runnable=agent)
 
     texts = [str(each.message) for each in warned if each.category is UserWarning]
@@ -108,7 +108,7 @@ def test_missing_samples_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["a", "b"], "response": ["x", "y"]}, metrics=[metric])
 
-    with judging(monkeypatch, lambda call: next(answers)), pytest.warns(UserWarning) as warned:
+    with serve_judge(monkeypatch, lambda call: next(answers)), pytest.warns(UserWarning) as warned:
         result = task.evaluate()
 
     assert result.summary_metrics["short/mean"] == 1.0
@@ -120,7 +120,7 @@ def test_a_judge_that_cannot_be_reached_is_an_error_of_its_cells(monkeypatch: py
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["p"], "response": ["r"], "reference": ["r"]}, metrics=[metric, "exact_match"])
 
-    with judging(monkeypatch, lambda call: gemini_error(401, "no such key")):
+    with serve_judge(monkeypatch, lambda call: gemini_error(401, "no such key")):
         result = task.evaluate()
 
     assert result.rows[0]["short/score"] is None
@@ -135,7 +135,7 @@ def test_what_a_row_says_is_never_a_variable_of_the_judges_prompt(monkeypatch: p
     )
     task = EvalTask(dataset={"prompt": ["{secret}"], "response": ["{prompt}"], "secret": ["hidden"]}, metrics=[metric])
 
-    with judging(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
+    with serve_judge(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
         result = task.evaluate()
 
     assert all("Rate {prompt} for {secret}" in prompt_of(call) for call in server.calls)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, Said, gemini
 from workbench.testing import (
     AutoraterConfig,
@@ -56,7 +56,7 @@ def test_a_metric_by_name_is_judged_on_its_scale(name: str, monkeypatch: pytest.
     lowest, highest = SCALES[name]
     task = EvalTask(dataset=ROWS, metrics=[name], autorater_config=ONCE, history=False)
 
-    with judging(monkeypatch, rating(highest)) as server:
+    with serve_judge(monkeypatch, rating(highest)) as server:
         (row,) = task.evaluate().rows
     assert (row[f"{name}/score"], row[f"{name}/explanation"]) == (highest, "so it is")
     prompt = prompt_of(server.calls[0])
@@ -65,7 +65,7 @@ def test_a_metric_by_name_is_judged_on_its_scale(name: str, monkeypatch: pytest.
     assert ("<history>\nuser: hello\n</history>" in prompt) is name.startswith("multi_turn")
 
     for beyond in (lowest - 1, highest + 1):
-        with judging(monkeypatch, rating(beyond)):
+        with serve_judge(monkeypatch, rating(beyond)):
             result = task.evaluate()
         assert result.rows[0][f"{name}/score"] is None
         assert result.problems[0].status == "ERROR"
@@ -80,7 +80,7 @@ def test_a_comparison_by_name_takes_the_baseline_from_its_column(name: str, monk
 
     task = EvalTask(dataset=ROWS, metrics=[name], autorater_config=AutoraterConfig(sampling_count=2), history=False)
 
-    with judging(monkeypatch, choose):
+    with serve_judge(monkeypatch, choose):
         result = task.evaluate()
 
     assert result.rows[0][f"{name}/pairwise_choice"] == "CANDIDATE"
@@ -99,7 +99,7 @@ def test_examples_are_metrics_and_texts_to_start_from(monkeypatch: pytest.Monkey
     assert isinstance(examples.Pointwise.MULTI_TURN_SAFETY, PointwiseMetric)
     assert isinstance(examples.Pairwise.GROUNDEDNESS, PairwiseMetric)
     assert all(f"{{{name}}}" in text for name in ("prompt", "baseline_model_response", "response"))
-    with judging(monkeypatch, rating(4)) as server:
+    with serve_judge(monkeypatch, rating(4)) as server:
         metrics = [mine, examples.Pointwise.VERBOSITY]
         (row,) = EvalTask(dataset=ROWS, metrics=metrics, autorater_config=ONCE, history=False).evaluate().rows
     assert row["mine/score"] == 4

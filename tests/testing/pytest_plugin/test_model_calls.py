@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.judged import METRIC, SAMPLES, judged_folder, judging, verdict
+from tests.engine.judged import METRIC, SAMPLES, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Server, gemini, gemini_error
 from tests.testing.pytest_plugin.conftest import PytestProject, turn
 from workbench.store.history.history import History
@@ -15,7 +15,7 @@ from workbench.store.history.history import History
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with judging(monkeypatch) as started:
+    with serve_judge(monkeypatch) as started:
         yield started
 
 
@@ -23,7 +23,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def judged(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server) -> PytestProject:
     """A project with a good and a bad case, whose only criterion is asked of a judge."""
     monkeypatch.setenv("COLUMNS", "300")
-    judged_folder(pytester.path, good="good", bad="bad")
+    make_judged_folder(pytester.path, good="good", bad="bad")
     return PytestProject(pytester)
 
 
@@ -67,7 +67,7 @@ def test_what_judges_were_asked_in_a_process_is_counted_for_all_its_cases(
 def test_the_budget_of_models_is_one_for_all_cases_of_a_process(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
-    judged_folder(pytester.path, settings=f"max_calls = {SAMPLES}\n", one="good 1", two="good 2", three="good 3")
+    make_judged_folder(pytester.path, settings=f"max_calls = {SAMPLES}\n", one="good 1", two="good 2", three="good 3")
     monkeypatch.setenv("COLUMNS", "300")
 
     done = PytestProject(pytester).pytest("--workbench", "-n", "1")
@@ -81,7 +81,7 @@ def test_missing_samples_are_said_and_may_be_an_error(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    judged_folder(pytester.path, good="good")
+    make_judged_folder(pytester.path, good="good")
     project = PytestProject(pytester)
 
     def answers() -> None:
@@ -219,7 +219,7 @@ def test_evaluation_tasks_ask_no_model_where_calls_are_recorded(
     project = PytestProject(pytester)
     project.write("workbench.toml", "")
     project.write("test_short.py", EVALUATION)
-    with judging(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
+    with serve_judge(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
         unrecorded = project.pytest()
         assert server.calls == []
         project.pytest("--workbench-record").assert_outcomes(passed=1)

@@ -27,7 +27,7 @@ from textual.command import CommandList
 from textual.geometry import Region
 from textual.screen import Screen
 
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import gemini
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette
@@ -233,7 +233,7 @@ async def test_no_keys_end_the_application_on_a_screen_that_they_seldom_reach(
     if place in ("recovery", "versions"):
         _crash(project)
     files = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
-    with judging(monkeypatch, lambda _: gemini(json.dumps({"scenarios": SCENARIOS}))):
+    with serve_judge(monkeypatch, lambda _: gemini(json.dumps({"scenarios": SCENARIOS}))):
         while len(pressed) < SHARE:
             shutil.rmtree(project / ".workbench", ignore_errors=True)  # also resets the saved cursor position
             for path, content in files.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.judged import METRIC, judged_folder, judging, verdict
+from tests.engine.judged import METRIC, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Call, Said, gemini_error
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -61,13 +61,13 @@ def test_the_run_says_what_was_asked_so_far() -> None:
 async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_app: Any
 ) -> None:
-    folder = judged_folder(tmp_path, good="good")
+    folder = make_judged_folder(tmp_path, good="good")
     answers = itertools.count()
 
     def answer(call: Call) -> Said:
         return gemini_error(503, "down") if next(answers) == 1 else verdict(call)
 
-    with judging(monkeypatch, answer):
+    with serve_judge(monkeypatch, answer):
         async with open_app(folder.root) as screen:
             await screen.until("good")
             await screen.press("R")
@@ -87,8 +87,8 @@ async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
 
 
 def test_the_plan_says_what_judges_will_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = judged_folder(tmp_path, settings="max_calls = 50\nmax_cost = 0.25\n", good="good", bad="bad")
-    with judging(monkeypatch), Workspace.open(folder.root) as workspace:
+    folder = make_judged_folder(tmp_path, settings="max_calls = 50\nmax_cost = 0.25\n", good="good", bad="bad")
+    with serve_judge(monkeypatch), Workspace.open(folder.root) as workspace:
         plan = workspace.plan(SELECTED, RunOptions())
 
         def shown() -> str:

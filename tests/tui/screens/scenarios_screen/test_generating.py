@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.judged import judging
+from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, Said, Server, gemini
 from workbench.tui.app import WorkbenchApp
 
@@ -44,7 +44,7 @@ def cases_in(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with judging(monkeypatch, lambda _: written(1, 2, 3)) as started:
+    with serve_judge(monkeypatch, lambda _: written(1, 2, 3)) as started:
         yield started
 
 
