@@ -1,6 +1,6 @@
-"""What all tests share: why a test is skipped, and when that is not allowed.
+"""Fixtures and hooks of all tests: reasons to skip a test, and the means to forbid skipping.
 
-`WORKBENCH_REQUIRE=tmux,adk,fork` turns a skip for want of one of these into a failure.
+`WORKBENCH_REQUIRE=tmux,adk,fork` turns a skip for lack of one of these into a failure.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from hypothesis import settings
 
 from workbench.model import text
 
-# Processes that tests start find compiled modules, as those of installed programs do.
+# Processes that tests start use compiled modules, as installed programs do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# How long an example takes says how busy the machine is.
+# The duration of an example depends on the load of the machine.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are CPUs: a quarter of the time tests wait for screens and processes."""
+    """Use one process more than there are CPUs: tests spend a quarter of the time waiting for screens and processes."""
     return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True)
 def _no_known_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets are known to the whole process: those of one test must not be masked in another."""
+    """Forget known secrets: they are global, and secrets of one test must not be masked in another."""
     monkeypatch.setattr(text, "_known_secrets", [])
 
 
@@ -42,13 +42,13 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 
 
-def permissions_bind() -> bool:
-    """Whether a folder without write permission cannot be written: root is bound by none, unless told otherwise."""
+def are_permissions_enforced() -> bool:
+    """Return whether a folder without write permission rejects writes. Root may usually write everywhere."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o500)
-        bound = not os.access(folder, os.W_OK)
+        are_enforced = not os.access(folder, os.W_OK)
         Path(folder).chmod(0o700)
-        return bound
+        return are_enforced
 
 
 NEEDS = {
@@ -58,7 +58,7 @@ NEEDS = {
         "needs the extra adk: pip install -e '.[adk]'",
     ),
     "bigquery": (
-        # Finding a module imports the packages around it, each of which may be the one that is not there.
+        # Finding a module imports its parent packages, and any of them may be missing.
         all(importlib.util.find_spec(name) is not None for name in ("google", "google.cloud"))
         and importlib.util.find_spec("google.cloud.bigquery") is not None,
         "needs the extra bigquery: pip install -e '.[bigquery]'",
@@ -81,7 +81,7 @@ NEEDS = {
         all(importlib.util.find_spec(name) is not None for name in ("pandas", "pyarrow")),
         "needs the extra pandas: pip install -e '.[pandas]'",
     ),
-    "permissions": (permissions_bind(), "needs a user whom permissions bind; root may write everywhere"),
+    "permissions": (are_permissions_enforced(), "needs a user whom permissions bind; root may write everywhere"),
     "vertex": (
         importlib.util.find_spec("agentplatform") is not None,
         "needs the extra vertex: pip install -e '.[vertex]'",
@@ -92,37 +92,40 @@ NEEDS = {
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test finds or leaves a layout in the folder of whoever runs it, in processes of its own neither."""
+    """Keep the user's state folder out of tests and of the processes that they start."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 def pytest_collection_finish() -> None:
-    """What is here before the first test stays until the last: searching it for garbage again and again is in vain."""
+    """Exclude objects that exist before the first test from garbage collection: they live until the last test."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
 
 
-_SINCE_COLLECTED = itertools.count(1)
+_TEARDOWNS = itertools.count(1)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Free the screens of tests, which are cycles: left to the collector they come to gigabytes."""
-    if next(_SINCE_COLLECTED) % 100 == 0:
+    """Free the screens of tests. They are reference cycles and would otherwise grow to gigabytes."""
+    if next(_TEARDOWNS) % 100 == 0:
         gc.collect()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _skip_what_lacks_something(items)
+    _skip_tests_with_unmet_needs(items)
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes > 1:
-        items[:] = _waiting_first(items, processes)
+        items[:] = _put_waiting_tests_first(items, processes)
 
 
-def _waiting_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Put files of tests that mostly wait first for each process: xdist gives each an equal part, in this order."""
+def _put_waiting_tests_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
+    """Order the tests so that each process starts with files that mostly wait.
+
+    xdist assigns equal shares to the processes, in this order.
+    """
     waiting = list(dict.fromkeys(item.path for item in items if "watch" in item.path.parts))
     others = [item for item in items if item.path not in waiting]
     ordered: list[pytest.Item] = []
@@ -134,7 +137,7 @@ def _waiting_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.
     return ordered + others
 
 
-def _skip_what_lacks_something(items: list[pytest.Item]) -> None:
+def _skip_tests_with_unmet_needs(items: list[pytest.Item]) -> None:
     required = {name for name in os.environ.get("WORKBENCH_REQUIRE", "").split(",") if name}
     unknown = required - set(NEEDS)
     if unknown:
@@ -150,7 +153,7 @@ def _skip_what_lacks_something(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The eval sets that others wrote, where they are at hand."""
+    """Return the folder of eval sets from other projects; skip the test if it is missing."""
     folder = SHARED / "corpus"
     if not folder.is_dir():
         pytest.skip("the corpus of other projects' eval sets is not beside this checkout")
@@ -159,6 +162,6 @@ def corpus() -> Path:
 
 @pytest.fixture(autouse=True)
 def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test depends on the keys or settings of whoever runs it."""
+    """Keep the user's keys and settings out of tests."""
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "WORKBENCH_DEBUG", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)

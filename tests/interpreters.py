@@ -1,4 +1,4 @@
-"""Other versions of Python on this machine."""
+"""Find other installed versions of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def interpreter_of(version: str) -> Path:
-    """The interpreter of a version such as `3.12`. Without one the test is skipped."""
+    """Return the interpreter of a version such as `3.12`. Skip the test if it is not installed."""
     found = [shutil.which(f"python{version}"), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))]
     for python in filter(None, reversed(found)):
         if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:

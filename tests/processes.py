@@ -1,4 +1,4 @@
-"""What tests ask about processes."""
+"""Queries about processes for tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -15,6 +15,6 @@ def is_running(pid: int) -> bool:
 
 
 def children(of: int | None = None) -> set[int]:
-    """The processes that this one, or the one with this id, has started."""
+    """Return the child processes of the process with this id, by default of this process."""
     tasks = Path(f"/proc/{of or 'self'}/task").iterdir()
     return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}

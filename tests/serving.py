@@ -1,4 +1,4 @@
-"""Web servers of this machine for what a test has to say."""
+"""Local web servers with handlers of a test."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """Says nothing of requests."""
+    """A handler that does not log requests."""
 
     def log_message(self, *_: Any) -> None:
-        """See the base class, which prints."""
+        """Override the base class, which prints."""
 
 
 @contextmanager
 def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a server whose requests go to such handlers."""
+    """Run a server with this handler and yield its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

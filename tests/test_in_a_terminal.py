@@ -1,4 +1,4 @@
-"""The program in a real terminal, as tmux gives it: typed at, looked at, interrupted and killed."""
+"""The program in a real terminal of tmux: typed input, screen contents, interrupts and kills."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 pytestmark = [pytest.mark.needs_tmux, pytest.mark.needs_fork]
 
-PATIENCE = 30  # seconds until a screen that does not come is given up
+PATIENCE = 30  # seconds to wait for an expected screen
 WORKBENCH = Path(sys.executable).with_name("workbench")
 
 AGENT = """
@@ -32,7 +32,7 @@ def answer(prompt):
 
 
 class Terminal:
-    """A shell in a tmux of its own."""
+    """A shell in its own tmux server."""
 
     def __init__(self, folder: Path, *, width: int, height: int) -> None:
         self._server = f"workbench-test-{uuid.uuid4().hex[:8]}"
@@ -44,33 +44,33 @@ class Terminal:
             env=environment,
         )  # fmt: skip
 
-    def keys(self, *keys: str) -> None:
-        """Press keys, by the names tmux has for them."""
-        self._tmux("send-keys", *keys)
+    def press(self, *press: str) -> None:
+        """Press keys, given by their tmux names."""
+        self._tmux("send-keys", *press)
 
     def enter(self, *command: str | Path) -> None:
         """Type a command and press Enter."""
         self._tmux("send-keys", "-l", shlex.join(map(str, command)))
-        self.keys("Enter")
+        self.press("Enter")
 
     def screen(self) -> str:
-        """What is to be seen."""
+        """Return the visible text."""
         return self._tmux("capture-pane", "-p")
 
     def until(self, wanted: str) -> str:
-        """Wait for a pattern to show; the screen that has it."""
+        """Wait until a pattern is visible, and return the screen text."""
 
         def look() -> str:
             screen = self.screen()
             return screen if re.search(wanted, screen) else ""
 
         try:
-            return eventually(look, wanted)
+            return wait_for(look, wanted)
         except AssertionError as error:
             raise AssertionError(f"{error}; the screen was:\n{self.screen()}") from None
 
     def close(self) -> None:
-        """End the shell and whatever runs in it."""
+        """End the shell and all programs in it."""
         subprocess.run(["tmux", "-L", self._server, "kill-server"], check=False, capture_output=True)
 
     def _tmux(self, *words: str) -> str:
@@ -78,8 +78,8 @@ class Terminal:
         return done.stdout
 
 
-def eventually(look: Callable[[], str], wanted: str) -> str:
-    """What `look` sees, as soon as it sees anything."""
+def wait_for(look: Callable[[], str], wanted: str) -> str:
+    """Return the first non-empty result of `look`."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if seen := look():
@@ -88,8 +88,8 @@ def eventually(look: Callable[[], str], wanted: str) -> str:
     raise AssertionError(f"never came: {wanted}")
 
 
-def processes(marker: str) -> str:
-    """The processes whose command line or working folder has the marker in it, but for shells and tmux."""
+def find_processes(marker: str) -> str:
+    """List the processes with the marker in their command line or working folder, except shells and tmux."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -98,9 +98,9 @@ def processes(marker: str) -> str:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             folder = str((entry / "cwd").readlink())
         except OSError:
-            continue  # it ended while we looked
-        is_ours = marker in command or marker in folder
-        if is_ours and not command.startswith(("sh ", "tmux ", "env ")):
+            continue  # it ended during the search
+        has_marker = marker in command or marker in folder
+        if has_marker and not command.startswith(("sh ", "tmux ", "env ")):
             found.append(f"{entry.name} {command}")
     return "\n".join(found)
 
@@ -139,71 +139,71 @@ def terminal(project: Path) -> Iterator[Terminal]:
 
 @pytest.fixture
 def next_terminal(project: Path) -> Iterator[Terminal]:
-    """Another one, for what a killed screen leaves behind is no place to type in."""
+    """A second terminal: a killed screen leaves the first one unusable."""
     terminal = Terminal(project, width=120, height=30)
     yield terminal
     terminal.close()
 
 
-def test_the_screen_runs_cases_shows_where_they_differ_and_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+def test_the_screen_runs_cases_shows_differences_and_restores_the_terminal(terminal: Terminal) -> None:
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"other")
 
-    terminal.keys("R")
+    terminal.press("R")
     terminal.until(r"✗\s*1")
-    terminal.keys("n")
-    shown = terminal.until(r"coffee it is")
-    assert "tea please" in shown
+    terminal.press("n")
+    screen_text = terminal.until(r"coffee it is")
+    assert "tea please" in screen_text
 
-    terminal.keys("q")
+    terminal.press("q")
     terminal.until(r"^\$ ?$|\n\$ ?\n")
     terminal.enter("echo", "still", "here")
     terminal.until(r"(?<!echo )still here")
 
 
-def test_the_next_start_shows_the_last_picture_and_obeys_keys_typed_during_it(terminal: Terminal) -> None:
+def test_the_next_start_shows_the_last_picture_and_handles_keys_typed_meanwhile(terminal: Terminal) -> None:
     terminal.enter("touch", "before")  # the shell is ready
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"no run in this session")
-    terminal.keys("q")
+    terminal.press("q")
     terminal.until(r"\n\$ ?\n")
 
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"opening the project")
     assert "other" in terminal.screen()
-    terminal.keys("G", "2")
+    terminal.press("G", "2")
     terminal.until(r"tea please")
-    terminal.keys("q")
+    terminal.press("q")
     terminal.until(r"\n\$ ?\n")
     terminal.enter("stty", "-a")
     terminal.until(r"(?<!-)\becho\b")
 
 
-def test_an_interrupted_run_shows_what_was_finished_and_leaves_no_process(terminal: Terminal, project: Path) -> None:
+def test_an_interrupted_run_shows_finished_cases_and_leaves_no_process(terminal: Terminal, project: Path) -> None:
     terminal.enter(WORKBENCH, "run", "slow.evalset.json", "--concurrency", "1")
-    eventually(lambda: processes("54321"), "the hanging agent's own process")
+    wait_for(lambda: find_processes("54321"), "the hanging agent's own process")
 
-    terminal.keys("C-c")
-    shown = terminal.until(r"1 cancelled")
+    terminal.press("C-c")
+    screen_text = terminal.until(r"1 cancelled")
 
-    assert re.search(r"PASSED\s+same", shown) and re.search(r"FAILED\s+other", shown)
-    terminal.keys("echo status $?", "Enter")
+    assert re.search(r"PASSED\s+same", screen_text) and re.search(r"FAILED\s+other", screen_text)
+    terminal.press("echo status $?", "Enter")
     terminal.until(r"status 130")
-    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
+    wait_for(lambda: "" if find_processes(project.name) else "none", "the end of every process")
 
 
 def test_a_killed_screen_leaves_no_process(terminal: Terminal, project: Path) -> None:
     terminal.enter(WORKBENCH, "slow.evalset.json")
     terminal.until(r"stuck")
-    terminal.keys("R")
-    eventually(lambda: processes("54321"), "the hanging agent's own process")
+    terminal.press("R")
+    wait_for(lambda: find_processes("54321"), "the hanging agent's own process")
 
     subprocess.run(["pkill", "-KILL", "-f", f"{WORKBENCH} slow.evalset.json"], check=True)
 
-    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
+    wait_for(lambda: "" if find_processes(project.name) else "none", "the end of every process")
 
 
-def edit_in_the_editor(terminal: Terminal, project: Path) -> None:
+def edit_in_external_editor(terminal: Terminal, project: Path) -> None:
     """Change a case with $VISUAL, which replaces a word, and leave it unsaved."""
     editor = project / "editor.sh"
     editor.write_text("#!/bin/sh\nsed -i 's/tea please/green tea/' \"$1\"\n")
@@ -211,96 +211,98 @@ def edit_in_the_editor(terminal: Terminal, project: Path) -> None:
     terminal.enter("export", f"VISUAL={editor}")
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"other")
-    terminal.keys("G")
+    terminal.press("G")
     terminal.until(r"tea please")
-    terminal.keys("E")
+    terminal.press("E")
     terminal.until(r"green tea")
 
 
-def tell_the_screen(project: Path, number: signal.Signals) -> None:
+def signal_screen(project: Path, number: signal.Signals) -> None:
     """Send a signal to the screen that is open on the project."""
-    (screen,) = [line for line in processes(project.name).splitlines() if "quick.evalset.json" in line]
+    (screen,) = [line for line in find_processes(project.name).splitlines() if "quick.evalset.json" in line]
     os.kill(int(screen.split()[0]), number)
 
 
-def test_edits_of_a_killed_screen_are_offered_by_the_next_one(
+def test_the_next_screen_offers_the_edits_of_a_killed_one(
     terminal: Terminal, next_terminal: Terminal, project: Path
 ) -> None:
     before = (project / "quick.evalset.json").read_bytes()
-    edit_in_the_editor(terminal, project)
-    eventually(lambda: "".join(map(str, project.glob(".workbench/recovery/*.recovery"))), "the recovery file")
+    edit_in_external_editor(terminal, project)
+    wait_for(lambda: "".join(map(str, project.glob(".workbench/recovery/*.recovery"))), "the recovery file")
 
-    tell_the_screen(project, signal.SIGKILL)
+    signal_screen(project, signal.SIGKILL)
     terminal.until(r"Killed")
     assert (project / "quick.evalset.json").read_bytes() == before
     next_terminal.enter(WORKBENCH, "quick.evalset.json")
     next_terminal.until(r"1 case differs")
-    next_terminal.keys("r")
+    next_terminal.press("r")
     next_terminal.until(r"other \*")
-    next_terminal.keys("G")
+    next_terminal.press("G")
     next_terminal.until(r"green tea")
-    next_terminal.keys("C-s")
+    next_terminal.press("C-s")
     next_terminal.until(r"saved quick")
 
     assert (project / "quick.evalset.json").read_bytes() == before.replace(b"tea please", b"green tea")
-    next_terminal.keys("q")
-    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
+    next_terminal.press("q")
+    wait_for(lambda: "" if find_processes(project.name) else "none", "the end of every process")
 
 
-def test_text_that_was_not_applied_outlives_a_kill(terminal: Terminal, next_terminal: Terminal, project: Path) -> None:
+def test_typed_text_that_was_not_applied_survives_a_kill(
+    terminal: Terminal, next_terminal: Terminal, project: Path
+) -> None:
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"other")
-    terminal.keys("G")
+    terminal.press("G")
     terminal.until(r"tea please")
-    terminal.keys("e")
+    terminal.press("e")
     terminal.until(r"eval id")
     terminal.until(r"\+ add")  # the keys of the editor: it has the focus
-    terminal.keys("Enter")
+    terminal.press("Enter")
     terminal.until(r"enter applies")  # the field is there
-    terminal.keys("-l", "half a thought")
+    terminal.press("-l", "half a thought")
     terminal.until(r"half a thought")
 
-    def kept() -> str:
+    def read_typed_text() -> str:
         return "".join(path.read_text() for path in project.glob(".workbench/recovery/*.typed"))
 
-    eventually(lambda: kept() if "half a thought" in kept() else "", "the file of what is typed")
+    wait_for(lambda: read_typed_text() if "half a thought" in read_typed_text() else "", "the file of what is typed")
 
-    tell_the_screen(project, signal.SIGKILL)
+    signal_screen(project, signal.SIGKILL)
     terminal.until(r"Killed")
     next_terminal.enter(WORKBENCH, "quick.evalset.json")
 
     next_terminal.until(r"restored from an earlier session")
-    next_terminal.keys("G")
+    next_terminal.press("G")
     next_terminal.until(r"tea please")
-    next_terminal.keys("e")
+    next_terminal.press("e")
     next_terminal.until(r"1 typed, not applied")
     next_terminal.until(r"\+ add")
-    next_terminal.keys("Enter")
+    next_terminal.press("Enter")
     next_terminal.until(r"half a thought")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_edits_are_kept_when_the_screen_is_told_to_end(
+def test_a_terminated_screen_saves_edits_for_recovery(
     terminal: Terminal, project: Path, number: signal.Signals
 ) -> None:
-    edit_in_the_editor(terminal, project)
+    edit_in_external_editor(terminal, project)
 
-    tell_the_screen(project, number)
+    signal_screen(project, number)
 
-    # Not the prompt: where the shell was slow, that stands below the screen from the beginning.
-    eventually(lambda: "" if processes(project.name) else "none", "the end of every process")
-    (kept,) = project.glob(".workbench/recovery/*.recovery")
-    assert b"green tea" in kept.read_bytes()
+    # Do not wait for the prompt: with a slow shell it is visible below the screen from the start.
+    wait_for(lambda: "" if find_processes(project.name) else "none", "the end of every process")
+    (recovery_file,) = project.glob(".workbench/recovery/*.recovery")
+    assert b"green tea" in recovery_file.read_bytes()
 
 
-def test_a_screen_whose_terminal_is_closed_ends_and_keeps_edits(terminal: Terminal, project: Path) -> None:
-    edit_in_the_editor(terminal, project)
+def test_a_screen_whose_terminal_closes_ends_and_saves_edits_for_recovery(terminal: Terminal, project: Path) -> None:
+    edit_in_external_editor(terminal, project)
 
     terminal.close()
 
     def is_gone() -> str:
-        return "" if "quick.evalset.json" in processes(project.name) else "gone"
+        return "" if "quick.evalset.json" in find_processes(project.name) else "gone"
 
-    eventually(is_gone, "the end of the process")
-    (kept,) = project.glob(".workbench/recovery/*.recovery")
-    assert b"green tea" in kept.read_bytes()
+    wait_for(is_gone, "the end of the process")
+    (recovery_file,) = project.glob(".workbench/recovery/*.recovery")
+    assert b"green tea" in recovery_file.read_bytes()

@@ -1,4 +1,4 @@
-"""The layout of the package: length and names of modules, circles of imports, and where their tests are."""
+"""The layout of the package: length and names of modules, circular imports, and the location of tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 280  # modules, without `__init__.py` that hold a docstring only; the aim is 260
+_MOST = 280  # modules, except `__init__.py` files with only a docstring; the goal is 260
 
 
 def test_modules_are_short_and_few() -> None:
@@ -21,33 +21,35 @@ def test_modules_are_short_and_few() -> None:
     assert sum(path.name != "__init__.py" or length > 10 for path, length in lengths.items()) <= _MOST
 
 
-def test_names_of_modules_tell_them_apart() -> None:
+def test_module_names_are_unique() -> None:
     paths = defaultdict(list)
     for path in PACKAGE.rglob("*.py"):
         name = path.parent.name if path.name == "__init__.py" else path.stem
         if name != "workbench" and "_bundled" not in path.parts:
             paths[name].append(path)
-    for name in ("backend", "dialogs", "history"):  # packages, each with the module that gave it its name
+    for name in ("backend", "dialogs", "history"):  # packages that contain a module of the same name
         paths.pop(name)
 
     assert not {name for name, found in paths.items() if len(found) > 1}
 
 
-def test_imports_make_no_circle() -> None:
+def test_imports_are_not_circular() -> None:
     graph = grimp.build_graph("workbench", exclude_type_checking_imports=True, cache_dir=None)
-    below = {module: graph.find_downstream_modules(module) for module in graph.modules}
+    downstream = {module: graph.find_downstream_modules(module) for module in graph.modules}
     circles = {
-        frozenset(other.removeprefix("workbench.") for other in {module} | {o for o in found if module in below[o]})
-        for module, found in below.items()
+        frozenset(
+            other.removeprefix("workbench.") for other in {module} | {o for o in found if module in downstream[o]}
+        )
+        for module, found in downstream.items()
     }
 
     assert not {circle for circle in circles if len(circle) > 1}
 
 
-def test_names_of_modules_in_strings_are_those_of_modules() -> None:
+def test_module_names_in_strings_exist() -> None:
     graph = grimp.build_graph("workbench", cache_dir=None)
     layers = "agents|cli|engine|llm|metrics|model|report|simulation|store|testing|tui|watch"
-    named = re.compile(rf"workbench\.(?:{layers})(?:\.\w+)*")
+    module_name = re.compile(rf"workbench\.(?:{layers})(?:\.\w+)*")
     strings = [
         node.value.partition(":")[0]
         for path in PACKAGE.rglob("*.py")
@@ -55,11 +57,11 @@ def test_names_of_modules_in_strings_are_those_of_modules() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 
-    assert not {text for text in strings if named.fullmatch(text)} - graph.modules
+    assert not {text for text in strings if module_name.fullmatch(text)} - graph.modules
 
 
-def test_the_tests_of_a_module_are_where_its_name_says() -> None:
-    """`tests/a/test_b.py` or `tests/a/b/test_….py` for `workbench/a/b.py`."""
+def test_test_files_mirror_the_modules_they_test() -> None:
+    """Expect `tests/a/test_b.py` or `tests/a/b/test_….py` for `workbench/a/b.py`."""
     tests = Path(__file__).parent
     layers = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
     misplaced = []

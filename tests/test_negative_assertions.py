@@ -1,6 +1,6 @@
-"""Assertions that a text is absent name a text that the program, or the data of the test, can show.
+"""An assertion that a text is absent must name a text that the program or the test data can show.
 
-Who rewords a message would otherwise leave such an assertion behind that cannot fail any more.
+Otherwise a reworded message leaves behind an assertion that can never fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 _SHOWN = re.compile(r"\b(text|footer|shown|out|err|output|stdout|stderr|said|told|lines?|printed|screen|report|page)\b")
 _PROSE = re.compile(r"[A-Za-z][A-Za-z'’]*(?:[ ,;:\-][ ]?[A-Za-z][A-Za-z'’]*)*")
-_OF_OTHERS = frozenset(("Traceback", "Do you want to quit?"))
-"""What Python and Textual say."""
+_FOREIGN_TEXTS = frozenset(("Traceback", "Do you want to quit?"))
+"""Texts of Python and Textual."""
 
 
 class Absence(NamedTuple):
@@ -26,48 +26,48 @@ class Absence(NamedTuple):
     text: str
 
 
-def test_what_must_not_be_shown_can_be_shown() -> None:
+def test_texts_asserted_absent_can_be_shown() -> None:
     unknown = [
         absence
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for tree in [_tree(path)]
-        for absence in _absences(path, tree)
-        if not (_is_said_by_the_program(absence.text) or _is_data_of(tree, absence.text))
+        for tree in [_parse(path)]
+        for absence in _find_absences(path, tree)
+        if not (_is_text_of_program(absence.text) or _is_test_data(tree, absence.text))
     ]
 
     assert not unknown, "\n".join(f"{place}: {text!r} can never be shown" for place, text in unknown)
 
 
-def test_a_text_that_no_message_has_is_found() -> None:
+def test_a_text_that_no_message_contains_is_found() -> None:
     tree = ast.parse('assert "zebras never dance" not in screen.text')
 
-    assert [text for _, text in _absences(ROOT / "tests" / "test_x.py", tree)] == ["zebras never dance"]
-    assert not _is_said_by_the_program("zebras " + "never dance")
-    assert not _is_data_of(tree, "zebras never dance")
+    assert [text for _, text in _find_absences(ROOT / "tests" / "test_x.py", tree)] == ["zebras never dance"]
+    assert not _is_text_of_program("zebras " + "never dance")
+    assert not _is_test_data(tree, "zebras never dance")
 
 
-def _absences(path: Path, tree: ast.Module) -> Iterator[Absence]:
+def _find_absences(path: Path, tree: ast.Module) -> Iterator[Absence]:
     for node in ast.walk(tree):
         text: ast.expr | None = None
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn):
             text = node.left if _SHOWN.search(ast.unparse(node.comparators[0])) else None
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "until_gone":
             text = node.args[0]
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and _prose(text.value):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and _find_longest_words(text.value):
             yield Absence(f"{path.relative_to(ROOT)}:{text.lineno}", text.value)
 
 
-def _prose(text: str) -> str:
-    """The longest run of words in a text: what stands around it may come from elsewhere, such as numbers."""
+def _find_longest_words(text: str) -> str:
+    """Return the longest run of words in a text: the rest, such as numbers, may be inserted at run time."""
     return max((found.group() for found in _PROSE.finditer(text)), key=len, default="")
 
 
-def _is_said_by_the_program(text: str) -> bool:
-    return text in _OF_OTHERS or _texts_of_the_program().can_make(text)
+def _is_text_of_program(text: str) -> bool:
+    return text in _FOREIGN_TEXTS or _read_program_texts().can_make(text)
 
 
 class Texts:
-    """The constants of sources, and their f-strings as patterns, each with the letters that it is sure of."""
+    """The constants of sources, and their f-strings as patterns with the number of constant letters."""
 
     def __init__(self, nodes: Iterable[ast.AST]) -> None:
         self._constants: list[str] = []
@@ -84,26 +84,26 @@ class Texts:
                 self._patterns.append((letters, re.compile(pattern, re.DOTALL)))
 
     def can_make(self, text: str) -> bool:
-        """Whether the words of a text are in a constant, or a third of it at least in an f-string that makes it."""
-        words = _prose(text)
+        """Return whether a constant contains the words of a text, or an f-string at least a third of it."""
+        words = _find_longest_words(text)
         return any(words in constant for constant in self._constants) or any(
             3 * letters >= len(text) and pattern.search(text) for letters, pattern in self._patterns
         )
 
 
 @cache
-def _texts_of_the_program() -> Texts:
+def _read_program_texts() -> Texts:
     sources = [path.read_text("utf-8") for path in (ROOT / "workbench").rglob("*.py")]
     return Texts(node for source in sources for node in ast.walk(ast.parse(source)))
 
 
-def _is_data_of(tree: ast.Module, text: str) -> bool:
-    """Whether the test has the text, or its words, for something else than its absence."""
-    absent = {id(part) for node in ast.walk(tree) for part in _parts_of_absence(node)}
+def _is_test_data(tree: ast.Module, text: str) -> bool:
+    """Return whether the test also uses the text, or its words, outside assertions of absence."""
+    absent = {id(part) for node in ast.walk(tree) for part in _find_absent_texts(node)}
     return Texts(node for node in ast.walk(tree) if id(node) not in absent).can_make(text)
 
 
-def _parts_of_absence(node: ast.AST) -> Iterator[ast.expr]:
+def _find_absent_texts(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotIn):
         yield node.left
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "until_gone":
@@ -111,5 +111,5 @@ def _parts_of_absence(node: ast.AST) -> Iterator[ast.expr]:
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
+def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))

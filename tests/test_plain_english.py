@@ -73,8 +73,8 @@ class Place(NamedTuple):
     text: str
 
 
-def prose(path: Path) -> Iterator[Place]:
-    """Docstrings (of attributes too) and comments of a module."""
+def find_prose(path: Path) -> Iterator[Place]:
+    """Yield the docstrings (also of attributes) and comments of a module."""
     source = path.read_text("utf-8")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -87,14 +87,14 @@ def prose(path: Path) -> Iterator[Place]:
             yield Place(path, token.start[0], token.string)
 
 
-def functions(path: Path) -> Iterator[Place]:
+def find_functions(path: Path) -> Iterator[Place]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("__"):
             yield Place(path, node.lineno, node.name)
 
 
-def is_no_verb_phrase(name: str) -> bool:
-    """Whether a name ends with a preposition, or is one participle: `layer_of`, `kept`."""
+def is_poor_name(name: str) -> bool:
+    """Return whether a name ends with a preposition or is a single participle: `layer_of`, `kept`."""
     words = name.strip("_").split("_")
     word = words[-1]
     if word in _PREPOSITIONS:
@@ -111,7 +111,7 @@ def modules() -> list[Path]:
 
 
 def test_words_of_a_private_language_are_rare(modules: list[Path]) -> None:
-    texts = [place.text for path in modules for place in prose(path)]
+    texts = [place.text for path in modules for place in find_prose(path)]
     words = sum(len(re.findall(r"[A-Za-z']+", text)) for text in texts)
 
     shares = {
@@ -121,24 +121,24 @@ def test_words_of_a_private_language_are_rare(modules: list[Path]) -> None:
 
 
 def test_functions_are_named_by_verb_phrases(modules: list[Path]) -> None:
-    names = [place.text for path in modules for place in functions(path)]
+    names = [place.text for path in modules for place in find_functions(path)]
 
-    assert len([name for name in names if is_no_verb_phrase(name)]) / len(names) * 100 <= _MOST_NAMES
+    assert len([name for name in names if is_poor_name(name)]) / len(names) * 100 <= _MOST_NAMES
 
 
 def test_the_counts_find_what_they_look_for(tmp_path: Path) -> None:
     module = tmp_path / "a.py"
     module.write_text('"""Nobody is told."""\n\n\ndef kept() -> None:\n    pass  # stands here\n', "utf-8")
 
-    texts = " ".join(place.text for place in prose(module))
+    texts = " ".join(place.text for place in find_prose(module))
     assert [kind for kind, words in _WORDS.items() if words.search(texts)] == list(_WORDS)[:3]
-    assert [is_no_verb_phrase(place.text) for place in functions(module)] == [True]
-    assert not any(map(is_no_verb_phrase, ("feed", "find_calls", "is_shown", "open", "setting")))
+    assert [is_poor_name(place.text) for place in find_functions(module)] == [True]
+    assert not any(map(is_poor_name, ("feed", "find_calls", "is_shown", "open", "setting")))
 
 
 def _report(folders: list[Path]) -> None:
     paths = sorted({path for folder in folders for path in (folder.rglob("*.py") if folder.is_dir() else [folder])})
-    places = [place for path in paths for place in prose(path)]
+    places = [place for path in paths for place in find_prose(path)]
     words = sum(len(re.findall(r"[A-Za-z']+", place.text)) for place in places) or 1
     for kind, pattern in _WORDS.items():
         hits = [(place, match) for place in places for match in pattern.finditer(place.text)]
@@ -147,8 +147,8 @@ def _report(folders: list[Path]) -> None:
             around = " ".join(place.text[max(0, match.start() - 50) : match.end() + 50].split())
             print(f"{place.path}:{line}: {kind}: … {around} …")
         print(f"--- {kind}: {len(hits) / words * 10_000:.1f} (at most {_MOST[kind]})\n")
-    names = [place for path in paths for place in functions(path)]
-    poor = [place for place in names if is_no_verb_phrase(place.text)]
+    names = [place for path in paths for place in find_functions(path)]
+    poor = [place for place in names if is_poor_name(place.text)]
     for place in poor:
         print(f"{place.path}:{place.line}: {place.text}")
     print(f"--- names: {len(poor)} of {len(names)}, {len(poor) / max(1, len(names)) * 100:.1f} % (at most 3)")

@@ -1,4 +1,4 @@
-"""Models that are asked at local servers."""
+"""Models behind local servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.llm.models import ModelOptions, Models
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Answer], Server]]:
-    """Start servers that answer as the test says."""
+    """Start servers with answers of the test."""
     with ExitStack() as stack:
         yield lambda answer: stack.enter_context(serving(answer))
 
@@ -25,8 +25,8 @@ async def open_models() -> AsyncIterator[Callable[..., Models]]:
     """Open access to the models behind a server."""
     opened: list[Models] = []
 
-    def open_(server: Server | None, *, environment: dict[str, str] | None = None, **given: Any) -> Models:
-        options = {"first_wait_seconds": 0.01, **given.pop("options", {})}
+    def open_(server: Server | None, *, environment: dict[str, str] | None = None, **arguments: Any) -> Models:
+        options = {"first_wait_seconds": 0.01, **arguments.pop("options", {})}
         if environment is None:
             assert server is not None
             environment = {
@@ -37,7 +37,7 @@ async def open_models() -> AsyncIterator[Callable[..., Models]]:
                 "DEEPSEEK_API_KEY": "key-of-deepseek",
                 "DEEPSEEK_API_BASE": f"{server.url}/v1",
             }
-        opened.append(Models(environment, ModelOptions(**options), **given))
+        opened.append(Models(environment, ModelOptions(**options), **arguments))
         return opened[-1]
 
     yield open_
@@ -45,6 +45,6 @@ async def open_models() -> AsyncIterator[Callable[..., Models]]:
         await models.close()
 
 
-def request(text: str = "Is it so?", *, model: str = "gemini-test", **given: Any) -> ModelRequest:
-    """A question."""
-    return ModelRequest(model=model, messages=(Message(role="user", text=text),), **given)
+def request(text: str = "Is it so?", *, model: str = "gemini-test", **arguments: Any) -> ModelRequest:
+    """Return a request with one user message."""
+    return ModelRequest(model=model, messages=(Message(role="user", text=text),), **arguments)

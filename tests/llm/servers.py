@@ -1,4 +1,4 @@
-"""Local servers that speak the protocols of model providers, over real HTTP: what they say, a test decides."""
+"""Local HTTP servers that speak the protocols of model providers, with answers of a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 @dataclass
 class Call:
-    """A request as it arrived."""
+    """A received request."""
 
     path: str
 
@@ -28,25 +28,25 @@ class Call:
 
 @dataclass
 class Said:
-    """What the server says to one request. Text as `body` is sent as it is, whatever it is."""
+    """The response to one request. A `body` of text is sent unchanged."""
 
     body: dict[str, Any] | str
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    """How long it thinks."""
+    """Delay before the response."""
 
 
 Answer = Callable[[Call], Said]
 
 
 class Server:
-    """A server on a port of its own."""
+    """A server on its own port."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.calls: list[Call] = []
-        self.most_at_a_time = 0
+        self.max_parallel_calls = 0
         self._running = 0
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -64,44 +64,44 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # headers and body are sent apart: the body would wait 40 ms
+            disable_nagle_algorithm = True  # headers and body are separate packets: the body would wait 40 ms
 
             def do_POST(self) -> None:
                 data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                server._say(
+                server._respond(
                     self,
-                    Call(self.path, {name.lower(): value for name, value in self.headers.items()}, _body(data)),
+                    Call(self.path, {name.lower(): value for name, value in self.headers.items()}, _parse_body(data)),
                 )
 
-            do_GET = do_POST  # noqa: N815 - as http.server wants it
+            do_GET = do_POST  # noqa: N815 - required by http.server
 
             def log_message(self, *_: Any) -> None:
                 pass
 
         return Handler
 
-    def _say(self, handler: BaseHTTPRequestHandler, call: Call) -> None:
+    def _respond(self, handler: BaseHTTPRequestHandler, call: Call) -> None:
         with self._lock:
             self.calls.append(call)
             self._running += 1
-            self.most_at_a_time = max(self.most_at_a_time, self._running)
+            self.max_parallel_calls = max(self.max_parallel_calls, self._running)
         try:
-            said = self.answer(call)
-            time.sleep(said.seconds)
+            response = self.answer(call)
+            time.sleep(response.seconds)
         finally:
             with self._lock:
                 self._running -= 1
-        data = (said.body if isinstance(said.body, str) else json.dumps(said.body)).encode()
-        handler.send_response(said.status)
-        for name, value in {"Content-Type": "application/json", **said.headers}.items():
+        data = (response.body if isinstance(response.body, str) else json.dumps(response.body)).encode()
+        handler.send_response(response.status)
+        for name, value in {"Content-Type": "application/json", **response.headers}.items():
             handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()
         handler.wfile.write(data)
 
 
-def _body(data: bytes) -> dict[str, Any]:
-    """The JSON of a request, or of a form its fields."""
+def _parse_body(data: bytes) -> dict[str, Any]:
+    """Parse the JSON of a request, or the fields of a form."""
     try:
         body: dict[str, Any] = json.loads(data)
     except ValueError:
@@ -111,7 +111,7 @@ def _body(data: bytes) -> dict[str, Any]:
 
 @contextmanager
 def serving(answer: Answer) -> Iterator[Server]:
-    """A server that runs meanwhile."""
+    """Run a server inside the context."""
     server = Server(answer)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
@@ -123,16 +123,16 @@ def serving(answer: Answer) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    """Return an unused local port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port
 
 
 @contextmanager
 def hanging_up() -> Iterator[tuple[str, list[Any]]]:
-    """A server that closes every connection without an answer: its address, and who has connected."""
+    """Run a server that closes every connection without an answer; yield its address and its clients."""
     connections: list[Any] = []
 
     class HangUp(socketserver.BaseRequestHandler):
@@ -150,8 +150,8 @@ def hanging_up() -> Iterator[tuple[str, list[Any]]]:
             thread.join()
 
 
-def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **said: Any) -> Said:
-    """An answer as `generateContent` of the Gemini API gives it."""
+def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **response: Any) -> Said:
+    """Return a response of `generateContent` of the Gemini API."""
     parts = [*([{"text": thoughts, "thought": True}] if thoughts else []), *([{"text": text}] if text else [])]
     usage = {"promptTokenCount": 7, "candidatesTokenCount": 3, "thoughtsTokenCount": 2, "totalTokenCount": 12}
     body = {
@@ -159,19 +159,19 @@ def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **said: Any) 
         "usageMetadata": usage,
         "modelVersion": "gemini-test-001",
     }
-    return Said(body, **said)
+    return Said(body, **response)
 
 
-def gemini_error(status: int, message: str, *, retry_delay: str | None = None, **said: Any) -> Said:
-    """An error as Google's services give it."""
+def gemini_error(status: int, message: str, *, retry_delay: str | None = None, **response: Any) -> Said:
+    """Return an error of Google's services."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": retry_delay}
     names = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
     error = {"code": status, "message": message, "status": names.get(status, "INTERNAL")}
-    return Said({"error": {**error, "details": [info] if retry_delay else []}}, status=status, **said)
+    return Said({"error": {**error, "details": [info] if retry_delay else []}}, status=status, **response)
 
 
-def openai(text: str | None, *, finish: str = "stop", **said: Any) -> Said:
-    """An answer as chat completions of the OpenAI API are."""
+def openai(text: str | None, *, finish: str = "stop", **response: Any) -> Said:
+    """Return a response of the chat completions of the OpenAI API."""
     body = {
         "id": "c1",
         "object": "chat.completion",
@@ -180,9 +180,9 @@ def openai(text: str | None, *, finish: str = "stop", **said: Any) -> Said:
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
         "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
     }
-    return Said(body, **said)
+    return Said(body, **response)
 
 
-def openai_error(status: int, message: str, *, code: str | None = None, **said: Any) -> Said:
-    """An error as the OpenAI API gives it."""
-    return Said({"error": {"message": message, "type": code or "error", "code": code}}, status=status, **said)
+def openai_error(status: int, message: str, *, code: str | None = None, **response: Any) -> Said:
+    """Return an error of the OpenAI API."""
+    return Said({"error": {"message": message, "type": code or "error", "code": code}}, status=status, **response)

@@ -1,4 +1,4 @@
-"""Models of other providers, asked with the real LiteLLM at a server that speaks the protocol of the OpenAI API."""
+"""Models of other providers: the real LiteLLM calls a server that speaks the protocol of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODEL = "openai/local-1"
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
 
 
-async def test_a_model_without_the_library_says_what_to_install(
+async def test_a_missing_litellm_library_names_the_extra_to_install(
     serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "litellm", None)
@@ -35,7 +35,7 @@ async def test_a_model_without_the_library_says_what_to_install(
 
 
 @pytest.mark.needs_litellm
-async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_request_sends_messages_system_config_and_reply_schema(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: openai("valid"))
 
     reply = await open_models(server).ask(
@@ -64,7 +64,7 @@ async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_mod
 
 @pytest.mark.needs_litellm
 @pytest.mark.parametrize(
-    ("said", "trouble"),
+    ("response", "trouble"),
     [
         (openai_error(400, "bad"), Trouble.REFUSED),
         (openai_error(401, "no key"), Trouble.DENIED),
@@ -77,10 +77,10 @@ async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_mod
         (openai(None, finish="content_filter"), Trouble.BLOCKED),
     ],
 )
-async def test_what_goes_wrong_is_told_apart_in_words(
-    serve: Serve, open_models: OpenModels, said: Said, trouble: Trouble
+async def test_each_failure_becomes_its_kind_of_trouble(
+    serve: Serve, open_models: OpenModels, response: Said, trouble: Trouble
 ) -> None:
-    models = open_models(serve(lambda _: said), options={"tries": 1})
+    models = open_models(serve(lambda _: response), options={"tries": 1})
 
     with pytest.raises(ModelError, match=f"^{MODEL}: ") as raised:
         await models.ask(request(model=MODEL))
@@ -99,25 +99,25 @@ async def test_what_goes_wrong_is_told_apart_in_words(
         (openai_error(400, "Your credit balance is too low"), "the account has no credit left"),
     ],
 )
-async def test_a_long_wait_or_an_empty_account_ends_the_asking_at_once(
+async def test_a_long_wait_or_an_empty_account_stops_further_requests(
     serve: Serve, open_models: OpenModels, refusal: Said, reason: str, model: str
 ) -> None:
-    server, told = serve(lambda _: refusal), list[str]()
-    models, account = open_models(server), Account(stopped=told.append)
+    server, messages = serve(lambda _: refusal), list[str]()
+    models, account = open_models(server), Account(stopped=messages.append)
 
     for _ in range(2):
         with pytest.raises(ModelError):
             await models.ask(request(model=model), account=account)
 
     assert len(server.calls) == 1
-    (message,) = told
+    (message,) = messages
     assert f"this run no longer asks {model}" in message
     assert reason in message
 
 
 @pytest.mark.needs_litellm
 @pytest.mark.parametrize("status", [400, 422, 500, 501])
-async def test_a_server_that_refuses_response_format_is_asked_without_it_and_each_try_is_booked(
+async def test_a_refused_response_format_is_dropped_and_every_try_is_charged(
     serve: Serve, open_models: OpenModels, status: int
 ) -> None:
     def answer(call: Call) -> Said:
@@ -126,17 +126,17 @@ async def test_a_server_that_refuses_response_format_is_asked_without_it_and_eac
     server = serve(answer)
     models, account = open_models(server), Account()
 
-    asked = [request(text, model=MODEL, reply_schema=SCHEMA) for text in ("first", "second")]
-    replies = [await models.ask(each, account=account) for each in asked]
+    requests = [request(text, model=MODEL, reply_schema=SCHEMA) for text in ("first", "second")]
+    replies = [await models.ask(each, account=account) for each in requests]
 
     assert [reply.text for reply in replies] == ["prose", "prose"]
-    assert len(server.calls) == 3  # that it cannot is remembered
+    assert len(server.calls) == 3  # the refusal is remembered
     (spent,) = account.list_spending()
     assert (spent.calls, spent.failed) == (2, 1)
 
 
 @pytest.mark.needs_litellm
-async def test_a_budget_counts_the_try_that_was_refused(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_budget_counts_refused_tries(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: openai_error(400, "response_format is unknown"))
     account = Account(budget=Budget(calls=1))
 
@@ -155,7 +155,7 @@ async def test_a_budget_counts_the_try_that_was_refused(serve: Serve, open_model
         ("gemini/gemini-2.5-flash", "GEMINI_API_KEY or GOOGLE_API_KEY"),
     ],
 )
-async def test_a_missing_key_is_known_before_the_library_is_loaded(
+async def test_a_missing_key_is_reported_without_loading_the_library(
     open_models: OpenModels, monkeypatch: pytest.MonkeyPatch, model: str, variables: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "litellm", None)
@@ -169,13 +169,13 @@ async def test_a_missing_key_is_known_before_the_library_is_loaded(
     )
 
 
-def test_a_token_in_place_of_the_key_will_do() -> None:
+def test_an_auth_token_replaces_the_key() -> None:
     assert find_missing_keys("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "t"}) == ()
     assert find_missing_keys("ollama/llama3", {}) == ()
 
 
 @pytest.mark.needs_litellm
-async def test_a_key_that_only_the_library_misses_is_not_asked_for_again_and_again(
+async def test_a_key_that_only_the_library_misses_is_not_retried(
     open_models: OpenModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in os.environ if name.startswith(("AZURE_", "OPENAI_"))]:
@@ -191,20 +191,22 @@ async def test_a_key_that_only_the_library_misses_is_not_asked_for_again_and_aga
 
 
 @pytest.mark.needs_litellm
-async def test_a_server_that_is_not_there_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
+async def test_an_unreachable_server_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
     port = free_port()
     environment = {"OPENAI_API_KEY": "k", "OPENAI_API_BASE": f"http://127.0.0.1:{port}/v1"}
     models = open_models(serve(lambda _: openai("x")), environment=environment, options={"tries": 1})
 
-    said = f"cannot be reached or has failed (cannot connect to 127.0.0.1:{port}: connection refused)"
-    with pytest.raises(ModelError, match=f"{re.escape(said)}$") as raised:
+    reason = f"cannot be reached or has failed (cannot connect to 127.0.0.1:{port}: connection refused)"
+    with pytest.raises(ModelError, match=f"{re.escape(reason)}$") as raised:
         await models.ask(request(model=MODEL))
 
     assert raised.value.trouble.is_outage
 
 
 @pytest.mark.needs_litellm
-async def test_a_configuration_that_others_do_not_know_is_named(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_config_key_unknown_to_other_providers_is_refused_by_name(
+    serve: Serve, open_models: OpenModels
+) -> None:
     server = serve(lambda _: openai("x"))
 
     with pytest.raises(ModelError, match="responseModalities is not known for models of other providers"):

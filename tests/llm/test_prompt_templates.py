@@ -1,4 +1,4 @@
-"""Templates of users: whatever they do, the message is one sentence and nothing else ends."""
+"""Templates of users: every failure becomes a one-sentence problem and affects nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.llm.prompt_templates import TemplateProblem, find_names, render_t
         "{% if %}",
     ],
 )
-def test_a_template_that_fails_is_a_problem_of_the_template(text: str) -> None:
+def test_a_failing_template_raises_a_template_problem(text: str) -> None:
     with pytest.raises(TemplateProblem):
         render_text(text, {})
 
@@ -34,12 +34,12 @@ def test_a_template_that_fails_is_a_problem_of_the_template(text: str) -> None:
         ("{{ '%9999999999d' | format(1) }}", "memory"),
     ],
 )
-def test_a_template_has_limits(text: str, expected: str) -> None:
+def test_a_template_is_limited_in_time_memory_and_length(text: str, expected: str) -> None:
     with pytest.raises(TemplateProblem, match=expected):
         render_text(text, {})
 
 
-def test_a_template_that_cannot_be_read_within_limits_is_a_problem_too() -> None:
+def test_parsing_a_template_is_limited_too() -> None:
     with pytest.raises(TemplateProblem, match="takes longer than"):
         find_names("{{ 10 ** (10 ** 8) }}")
     with pytest.raises(TemplateProblem, match="too deeply nested"):
@@ -50,7 +50,7 @@ def test_a_template_that_cannot_be_read_within_limits_is_a_problem_too() -> None
         find_names("{{ a }}" * 100_000)
 
 
-def test_a_template_that_fails_is_rendered_once_for_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_template_is_rendered_once_for_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         with pytest.raises(TemplateProblem, match="takes longer than"):
             render_text("{% for a in range(99998) %}{% for b in range(99998) %}{% endfor %}{% endfor %}", {})
@@ -73,6 +73,6 @@ def test_templates_are_filled_in(text: str, expected: str) -> None:
     assert render_text(text, {"end": "</end>", "persona": {"behaviors": [behavior]}}) == expected
 
 
-def test_the_names_that_a_template_expects() -> None:
+def test_find_names_returns_the_variables_of_a_template() -> None:
     assert find_names("{{ a }} {% for b in c %}{{ b }}{{ d }}{% endfor %}") == {"a", "c", "d"}
     assert find_names("{{ a }} and {{ b }}") == {"a", "b"}

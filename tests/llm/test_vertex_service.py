@@ -1,4 +1,4 @@
-"""The evaluation service of Vertex AI, asked with Google's own library at a server that speaks its REST protocol."""
+"""The evaluation service of Vertex AI: Google's library calls a server that speaks its REST protocol."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ VERDICTS = [
         "verdict": True,
         "reasoning": "It is.",
     },
-    {"evaluatedRubric": {"rubricId": "r2"}},  # what is not met has no verdict
+    {"evaluatedRubric": {"rubricId": "r2"}},  # an unmet rubric has no verdict
 ]
 SCORED = {"metricResults": [{"score": 0.5, "explanation": "half", "rubricVerdicts": VERDICTS}]}
 
 
-def asked(metric: str, **instance: Any) -> Any:
+def scoring_request(metric: str, **instance: Any) -> Any:
     return request(json.dumps({"metric": metric, "instance": instance}), model=f"vertex-evaluation/{metric}")
 
 
-def with_key(server: Server) -> dict[str, str]:
+def environment_with_key(server: Server) -> dict[str, str]:
     return {
         "GOOGLE_API_KEY": "key-of-vertex",
         "GOOGLE_GENAI_USE_VERTEXAI": "1",
@@ -55,7 +55,7 @@ async def test_without_a_project_the_message_says_what_to_set(
     models = open_models(serve(lambda _: Said(SCORED)), environment=environment)
 
     with pytest.raises(ModelError, match="set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION") as raised:
-        await models.ask(asked("safety_v1", prompt="p", response="r"))
+        await models.ask(scoring_request("safety_v1", prompt="p", response="r"))
 
     assert raised.value.trouble is Trouble.NO_KEY
 
@@ -65,20 +65,20 @@ async def test_without_the_library_the_message_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "agentplatform", None)
     server = serve(lambda _: Said(SCORED))
-    models = open_models(server, environment=with_key(server))
+    models = open_models(server, environment=environment_with_key(server))
 
     with pytest.raises(ModelError, match=r"pip install 'agent-eval-workbench\[vertex\]'") as raised:
-        await models.ask(asked("safety_v1", prompt="p", response="r"))
+        await models.ask(scoring_request("safety_v1", prompt="p", response="r"))
 
     assert raised.value.trouble is Trouble.NO_LIBRARY
 
 
 @pytest.mark.needs_vertex
-async def test_a_response_is_scored_by_a_metric_that_the_service_knows(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_response_is_scored_by_a_predefined_metric(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: Said(SCORED))
-    models = open_models(server, environment=with_key(server))
+    models = open_models(server, environment=environment_with_key(server))
 
-    reply = await models.ask(asked("safety_v1", prompt="p {x}", response="r", reference="e"))
+    reply = await models.ask(scoring_request("safety_v1", prompt="p {x}", response="r", reference="e"))
 
     assert json.loads(reply.text) == {
         "score": 0.5,
@@ -102,41 +102,41 @@ async def test_a_response_is_scored_by_a_metric_that_the_service_knows(serve: Se
 @pytest.mark.needs_vertex
 async def test_coherence_is_graded_by_the_template_of_the_library(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: Said({"pointwiseMetricResult": {"score": 4, "explanation": "flows"}}))
-    models = open_models(server, environment=with_key(server))
+    models = open_models(server, environment=environment_with_key(server))
 
-    reply = await models.ask(asked("coherence", prompt="p", response="r", reference="e"))
+    reply = await models.ask(scoring_request("coherence", prompt="p", response="r", reference="e"))
 
     assert json.loads(reply.text) == {"score": 4.0, "explanation": "flows", "rubrics": []}
-    told = server.calls[0].body["pointwiseMetricInput"]
-    assert json.loads(told["instance"]["json_instance"]) == {"prompt": "p", "response": "r"}
-    assert "{response}" in told["metric_spec"]["metric_prompt_template"]
-    assert "coheren" in told["metric_spec"]["metric_prompt_template"]
+    metric_input = server.calls[0].body["pointwiseMetricInput"]
+    assert json.loads(metric_input["instance"]["json_instance"]) == {"prompt": "p", "response": "r"}
+    assert "{response}" in metric_input["metric_spec"]["metric_prompt_template"]
+    assert "coheren" in metric_input["metric_spec"]["metric_prompt_template"]
 
 
 @pytest.mark.needs_vertex
 async def test_a_conversation_is_sent_with_its_agents_and_events(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: Said(SCORED))
-    models = open_models(server, environment=with_key(server))
+    models = open_models(server, environment=environment_with_key(server))
     event = {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}}
     data = {
         "agents": {"root": {"agent_id": "root", "instruction": "Be brief.", "tools": []}},
         "turns": [{"turn_index": 0, "events": [event]}],
     }
 
-    await models.ask(asked("multi_turn_task_success_v1", agent_data=data))
+    await models.ask(scoring_request("multi_turn_task_success_v1", agent_data=data))
 
-    told = server.calls[0].body["instance"]["agent_eval_data"]
-    assert told["agents"]["root"]["instruction"] == "Be brief."
-    assert told["turns"][0]["events"][0]["content"]["parts"] == [{"text": "hi"}]
+    conversation = server.calls[0].body["instance"]["agent_eval_data"]
+    assert conversation["agents"]["root"]["instruction"] == "Be brief."
+    assert conversation["turns"][0]["events"][0]["content"]["parts"] == [{"text": "hi"}]
 
 
 @pytest.mark.needs_vertex
-async def test_a_conversation_that_the_service_could_not_read_is_refused(serve: Serve, open_models: OpenModels) -> None:
+async def test_an_invalid_conversation_is_refused_before_it_is_sent(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: Said(SCORED))
-    models = open_models(server, environment=with_key(server))
+    models = open_models(server, environment=environment_with_key(server))
 
     with pytest.raises(ModelError, match="the conversation: ") as raised:
-        await models.ask(asked("multi_turn_task_success_v1", agent_data={"turns": 7}))
+        await models.ask(scoring_request("multi_turn_task_success_v1", agent_data={"turns": 7}))
 
     assert raised.value.trouble is Trouble.REFUSED
     assert not server.calls
@@ -144,7 +144,7 @@ async def test_a_conversation_that_the_service_could_not_read_is_refused(serve: 
 
 @pytest.mark.needs_vertex
 @pytest.mark.parametrize(
-    ("said", "trouble"),
+    ("response", "trouble"),
     [
         (gemini_error(403, "no permission"), Trouble.DENIED),
         (gemini_error(404, "no such project"), Trouble.UNKNOWN_MODEL),
@@ -159,21 +159,21 @@ async def test_a_conversation_that_the_service_could_not_read_is_refused(serve: 
         (Said({"metricResults": [{"error": {"code": 3, "message": "bad"}}]}), Trouble.REFUSED),
     ],
 )
-async def test_what_the_service_cannot_score_has_its_reason(
-    serve: Serve, open_models: OpenModels, said: Said, trouble: Trouble
+async def test_each_scoring_failure_becomes_its_kind_of_trouble(
+    serve: Serve, open_models: OpenModels, response: Said, trouble: Trouble
 ) -> None:
-    server = serve(lambda _: said)
-    models = open_models(server, environment=with_key(server), options={"tries": 2})
+    server = serve(lambda _: response)
+    models = open_models(server, environment=environment_with_key(server), options={"tries": 2})
 
     with pytest.raises(ModelError) as raised:
-        await models.ask(asked("safety_v1", prompt="p", response="r"))
+        await models.ask(scoring_request("safety_v1", prompt="p", response="r"))
 
     assert raised.value.trouble is trouble
     assert len(server.calls) == (2 if trouble.is_temporary else 1)
 
 
 @pytest.mark.needs_vertex
-async def test_the_project_of_the_environment_is_asked_with_its_credentials(
+async def test_the_configured_project_is_called_with_default_credentials(
     serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def answer(call: Call) -> Said:
@@ -183,7 +183,7 @@ async def test_the_project_of_the_environment_is_asked_with_its_credentials(
 
     server = serve(answer)
     account = tmp_path / "account.json"
-    account.write_text(json.dumps(service_account(f"{server.url}/token")), encoding="utf-8")
+    account.write_text(json.dumps(make_service_account(f"{server.url}/token")), encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
     environment = {
         "GOOGLE_CLOUD_PROJECT": "my-project",
@@ -191,15 +191,15 @@ async def test_the_project_of_the_environment_is_asked_with_its_credentials(
         "GOOGLE_VERTEX_BASE_URL": server.url,
     }
 
-    await open_models(server, environment=environment).ask(asked("safety_v1", prompt="p", response="r"))
+    await open_models(server, environment=environment).ask(scoring_request("safety_v1", prompt="p", response="r"))
 
     call = server.calls[-1]
     assert "projects/my-project/locations/europe-west4" in call.path
     assert call.headers["authorization"] == "Bearer of-the-account"
 
 
-def service_account(token_uri: str) -> dict[str, str]:
-    """An account that nobody has, with a key made for it."""
+def make_service_account(token_uri: str) -> dict[str, str]:
+    """Return the credentials of an invented account with a new key."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 

@@ -1,4 +1,4 @@
-"""The keys of a generation configuration: those of the library, and what is said of others."""
+"""The keys of a generation configuration: known keys of the library, and problems with unknown keys."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from google.genai import types
 from workbench.llm.gemini import IGNORED_LITELLM_KEYS, KEYS, LITELLM_KEYS, THINKING_KEYS, find_unknown_keys
 
 
-def said(config: dict[str, object], model: str = "gemini-2.5-flash") -> list[str]:
+def list_problems(config: dict[str, object], model: str = "gemini-2.5-flash") -> list[str]:
     return [str(problem) for problem in find_unknown_keys(config, model=model, place="config")]
 
 
-def test_the_keys_are_those_of_the_library() -> None:
+def test_the_known_keys_match_the_fields_of_the_library() -> None:
     assert types.GenerateContentConfig.model_fields.keys() == KEYS
     assert types.ThinkingConfig.model_fields.keys() == THINKING_KEYS
     assert LITELLM_KEYS.keys() | IGNORED_LITELLM_KEYS < KEYS
@@ -23,7 +23,9 @@ def test_every_key_may_be_written_in_snake_and_in_camel_case() -> None:
     aliases = {name: field.alias or name for name, field in fields.items()}
     thinking = dict.fromkeys([*THINKING_KEYS, *(aliases[name] for name in THINKING_KEYS)])
 
-    assert said({**dict.fromkeys([*KEYS, *(aliases[name] for name in KEYS)]), "thinking_config": thinking}) == []
+    assert (
+        list_problems({**dict.fromkeys([*KEYS, *(aliases[name] for name in KEYS)]), "thinking_config": thinking}) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,9 @@ def test_every_key_may_be_written_in_snake_and_in_camel_case() -> None:
         ({"thinking_config": {"seed": 1}}, "gemini-x", "found the unknown key 'seed', expected one of include"),
     ],
 )  # fmt: skip
-def test_an_unknown_key_is_told_with_the_nearest_known_one(config: dict[str, object], model: str, problem: str) -> None:
-    (found,) = said(config, model)
+def test_an_unknown_key_is_reported_with_the_nearest_known_one(
+    config: dict[str, object], model: str, problem: str
+) -> None:
+    (reported_problem,) = list_problems(config, model)
 
-    assert problem in found
+    assert problem in reported_problem

@@ -1,4 +1,4 @@
-"""Models of Google, asked with the real library at a server that speaks the protocol of the Gemini API."""
+"""Models of Google: the real library calls a server that speaks the protocol of the Gemini API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OpenModels = Callable[..., Models]
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
 
 
-async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_request_sends_messages_system_config_and_reply_schema(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("valid", thoughts="let me think"))
     models = open_models(server)
 
@@ -51,7 +51,7 @@ async def test_a_question_with_all_that_shapes_the_answer(serve: Serve, open_mod
     assert config["responseJsonSchema"] == SCHEMA
 
 
-async def test_a_model_that_knows_no_schemas_is_asked_without(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_model_that_rejects_schemas_is_asked_without_one(serve: Serve, open_models: OpenModels) -> None:
     def answer(call: object) -> Said:
         with_schema = "responseMimeType" in server.calls[-1].body.get("generationConfig", {})
         return gemini_error(400, "JSON mode is not enabled for this model") if with_schema else gemini("prose")
@@ -61,11 +61,11 @@ async def test_a_model_that_knows_no_schemas_is_asked_without(serve: Serve, open
 
     assert (await models.ask(request(reply_schema=SCHEMA))).text == "prose"
     assert (await models.ask(request("again", reply_schema=SCHEMA))).text == "prose"
-    assert len(server.calls) == 3  # that it cannot is remembered
+    assert len(server.calls) == 3  # the refusal is remembered
 
 
 @pytest.mark.parametrize(
-    ("said", "trouble", "words"),
+    ("response", "trouble", "words"),
     [
         (gemini_error(400, "contents are required"), Trouble.REFUSED, "the request was refused .*contents are"),
         (gemini_error(400, "API key not valid. Please pass a valid API key."), Trouble.DENIED, "key was not accepted"),
@@ -83,10 +83,10 @@ async def test_a_model_that_knows_no_schemas_is_asked_without(serve: Serve, open
         (Said({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}), Trouble.BLOCKED, "PROHIBITED_CONTENT"),
     ],
 )
-async def test_what_goes_wrong_is_told_apart_in_words(
-    serve: Serve, open_models: OpenModels, said: Said, trouble: Trouble, words: str
+async def test_each_failure_has_its_kind_of_trouble_and_message(
+    serve: Serve, open_models: OpenModels, response: Said, trouble: Trouble, words: str
 ) -> None:
-    models = open_models(serve(lambda _: said), options={"tries": 1})
+    models = open_models(serve(lambda _: response), options={"tries": 1})
 
     with pytest.raises(ModelError, match=words) as raised:
         await models.ask(request())
@@ -95,7 +95,7 @@ async def test_what_goes_wrong_is_told_apart_in_words(
     assert raised.value.message.startswith("gemini-test: ")
 
 
-async def test_an_answer_that_is_cut_off_says_so(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_reply_cut_off_by_the_token_limit_is_marked_truncated(serve: Serve, open_models: OpenModels) -> None:
     models = open_models(serve(lambda _: gemini("and the", finish="MAX_TOKENS")))
 
     assert (await models.ask(request())).is_truncated
@@ -112,9 +112,9 @@ async def test_without_a_key_the_message_says_where_to_put_one(serve: Serve, ope
     assert not server.calls
 
 
-async def test_a_server_that_is_not_there_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
-    environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": nobody}
+async def test_an_unreachable_server_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
+    unused_url = f"http://127.0.0.1:{free_port()}"
+    environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": unused_url}
     models = open_models(serve(lambda _: gemini("x")), options={"tries": 1}, environment=environment)
 
     with pytest.raises(ModelError) as raised:
@@ -123,12 +123,12 @@ async def test_a_server_that_is_not_there_is_an_outage(serve: Serve, open_models
     assert raised.value.trouble.is_outage
     assert raised.value.message == (
         "gemini-test: the service cannot be reached or has failed "
-        f"(cannot connect to {nobody.removeprefix('http://')}: connection refused)"
+        f"(cannot connect to {unused_url.removeprefix('http://')}: connection refused)"
     )
 
 
 @pytest.mark.parametrize("tries", [1, 3])
-async def test_a_connection_is_tried_as_often_as_the_options_say(open_models: OpenModels, tries: int) -> None:
+async def test_a_closed_connection_is_retried_as_often_as_configured(open_models: OpenModels, tries: int) -> None:
     with hanging_up() as (url, connections):
         environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": url}
         models = open_models(None, options={"tries": tries}, environment=environment)
@@ -152,7 +152,7 @@ async def test_an_address_without_a_scheme_is_refused_at_once(open_models: OpenM
     assert [each.failed for each in account.list_spending()] == [1]
 
 
-async def test_a_project_without_network_is_not_told_that_its_key_is_wrong(
+async def test_an_unreachable_token_server_is_not_reported_as_a_wrong_key(
     open_models: OpenModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = free_port()
@@ -165,7 +165,7 @@ async def test_a_project_without_network_is_not_told_that_its_key_is_wrong(
         "token_uri": f"http://127.0.0.1:{port}/token",
     }
     (tmp_path / "account.json").write_text(json.dumps(credentials))
-    in_project = {
+    environment = {
         "GOOGLE_GENAI_USE_VERTEXAI": "1",
         "GOOGLE_CLOUD_PROJECT": "p",
         "GOOGLE_CLOUD_LOCATION": "us-central1",
@@ -173,14 +173,12 @@ async def test_a_project_without_network_is_not_told_that_its_key_is_wrong(
     }
 
     with pytest.raises(ModelError, match="cannot connect to ") as raised:
-        await open_models(None, environment=in_project, options={"tries": 1}).ask(request())
+        await open_models(None, environment=environment, options={"tries": 1}).ask(request())
 
     assert raised.value.trouble is Trouble.UNAVAILABLE
 
 
-async def test_a_configuration_that_is_none_is_refused_before_anyone_is_asked(
-    serve: Serve, open_models: OpenModels
-) -> None:
+async def test_an_invalid_configuration_is_refused_before_any_request(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("x"))
 
     with pytest.raises(ModelError, match="its configuration: temperature: Input should be a valid number"):
@@ -189,7 +187,7 @@ async def test_a_configuration_that_is_none_is_refused_before_anyone_is_asked(
     assert not server.calls
 
 
-async def test_a_project_of_vertex_ai_is_asked_with_a_key(serve: Serve, open_models: OpenModels) -> None:
+async def test_vertex_ai_is_called_with_an_api_key(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("x"))
     environment = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_API_KEY": "k", "GOOGLE_VERTEX_BASE_URL": server.url}
     models = open_models(server, environment=environment)

@@ -1,4 +1,4 @@
-"""What models cost, by whom prices are known, and that nobody is asked beyond a budget."""
+"""Costs of model calls, sources of prices, and budgets that stop further requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MILLION = Tokens(1_000_000, 1_000_000)
 @pytest.mark.parametrize(
     "model", [FLASH, f"models/{FLASH}", f"publishers/google/models/{FLASH}", f"gemini/{FLASH}", f"vertex_ai/{FLASH}"]
 )
-def test_a_model_has_one_price_however_it_is_named(model: str) -> None:
+def test_all_spellings_of_a_model_have_the_same_price(model: str) -> None:
     assert Prices().cost(model, MILLION) == Prices().cost(FLASH, MILLION) > 0
 
 
@@ -33,11 +33,11 @@ def test_models_of_other_providers_have_prices() -> None:
     assert Prices().cost("anthropic/claude-sonnet-4-5", Tokens(1_000, 0)) > 0
 
 
-def test_models_at_home_are_free() -> None:
+def test_local_models_are_free() -> None:
     assert Prices().cost("ollama/llama3.2", MILLION) == 0
 
 
-def test_settings_say_what_nobody_knows_and_what_is_otherwise() -> None:
+def test_settings_add_unknown_prices_and_override_known_ones() -> None:
     own = Prices({"openai/mine": OwnPrice(0.5, 1.5), FLASH: OwnPrice(0.0, 0.0)})
 
     assert own.cost("openai/mine", MILLION) == Decimal(2)
@@ -57,11 +57,11 @@ def test_settings_say_what_nobody_knows_and_what_is_otherwise() -> None:
         (None, None),
     ],
 )
-def test_what_is_paid_for_is_known_only_where_the_model_told(usage: TokenUsage | None, tokens: Tokens | None) -> None:
+def test_tokens_are_counted_only_if_the_model_reports_usage(usage: TokenUsage | None, tokens: Tokens | None) -> None:
     assert count_tokens(usage) == tokens
 
 
-async def test_an_unknown_price_is_no_price_of_nothing(serve: Serve, open_models: OpenModels) -> None:
+async def test_an_unknown_price_is_not_zero(serve: Serve, open_models: OpenModels) -> None:
     account = Account()
     models = open_models(serve(lambda _: gemini("yes")))
 
@@ -83,38 +83,38 @@ async def test_an_answer_without_usage_has_an_unknown_cost(serve: Serve, open_mo
     assert (spent.calls, spent.calls_without_usage, spent.cost) == (1, 1, None)
 
 
-async def test_an_answer_without_text_is_paid_for(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_reply_without_text_is_charged(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("", thoughts="hm", finish="MAX_TOKENS"))
     account = Account(Prices({"gemini-test": OwnPrice(0.0, 1_000_000)}), Budget(cost=9.0))
     models = open_models(server)
 
-    told = [await _trouble(models, account, number) for number in range(3)]
+    troubles = [await _find_trouble(models, account, number) for number in range(3)]
 
-    assert told == [Trouble.EMPTY, Trouble.EMPTY, Trouble.BUDGET]  # five tokens each, a dollar apiece
+    assert troubles == [Trouble.EMPTY, Trouble.EMPTY, Trouble.BUDGET]  # five tokens each, one dollar per token
     (spent,) = account.list_spending()
     assert (spent.calls, spent.failed, spent.input_tokens, spent.output_tokens, spent.cost) == (0, 2, 14, 10, 10.0)
 
 
-async def test_nobody_is_asked_beyond_a_number_of_calls(serve: Serve, open_models: OpenModels) -> None:
-    said: list[str] = []
+async def test_a_call_budget_stops_further_requests(serve: Serve, open_models: OpenModels) -> None:
+    messages: list[str] = []
     server = serve(lambda _: gemini("yes", seconds=0.02))
-    account = Account(budget=Budget(calls=3), stopped=said.append)
+    account = Account(budget=Budget(calls=3), stopped=messages.append)
     models = open_models(server)
 
-    told = await asyncio.gather(*(_trouble(models, account, number) for number in range(8)))
+    troubles = await asyncio.gather(*(_find_trouble(models, account, number) for number in range(8)))
 
-    assert (told.count(None), told.count(Trouble.BUDGET), len(server.calls)) == (3, 5, 3)
-    assert said == ["the budget of 3 model calls is used up: raise --max-model-calls, or max_calls of [judge]"]
+    assert (troubles.count(None), troubles.count(Trouble.BUDGET), len(server.calls)) == (3, 5, 3)
+    assert messages == ["the budget of 3 model calls is used up: raise --max-model-calls, or max_calls of [judge]"]
 
 
-async def test_nobody_is_asked_once_the_money_is_spent(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_cost_budget_stops_further_requests(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("yes"))
     account = Account(Prices({"gemini-test": OwnPrice(0.0, 1_000_000)}), Budget(cost=12.0))
     models = open_models(server, options={"concurrency": 1})
 
-    told = await asyncio.gather(*(_trouble(models, account, number) for number in range(5)))
+    troubles = await asyncio.gather(*(_find_trouble(models, account, number) for number in range(5)))
 
-    assert told == [None, None, None, Trouble.BUDGET, Trouble.BUDGET]  # five tokens each, a dollar apiece
+    assert troubles == [None, None, None, Trouble.BUDGET, Trouble.BUDGET]  # five tokens each, one dollar per token
     assert account.list_spending()[0].cost == 15.0
 
 
@@ -130,7 +130,7 @@ async def test_nobody_is_asked_once_the_money_is_spent(serve: Serve, open_models
         ),
     ],
 )
-async def test_what_was_asked_before_on_the_same_budget_is_charged_and_told_once(
+async def test_earlier_spending_counts_against_the_budget_but_is_not_listed_again(
     serve: Serve, open_models: OpenModels, before: ModelSpending, budget: Budget, reason: str
 ) -> None:
     server = serve(lambda _: gemini("yes"))
@@ -143,7 +143,7 @@ async def test_what_was_asked_before_on_the_same_budget_is_charged_and_told_once
     assert sum(spent.calls for spent in account.list_spending()) == 0
 
 
-async def test_a_budget_that_cannot_be_kept_asks_nobody(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_cost_budget_without_a_known_price_sends_no_request(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("yes"))
 
     with pytest.raises(ModelError, match=r"a budget of \$1 cannot be kept: the price of gemini-test is not known"):
@@ -152,7 +152,7 @@ async def test_a_budget_that_cannot_be_kept_asks_nobody(serve: Serve, open_model
     assert server.calls == []
 
 
-async def _trouble(models: Models, account: Account, number: int) -> Trouble | None:
+async def _find_trouble(models: Models, account: Account, number: int) -> Trouble | None:
     try:
         await models.ask(request(str(number)), account=account)
     except ModelError as error:

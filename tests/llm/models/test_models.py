@@ -1,4 +1,4 @@
-"""Asking models: again where an answer may come later, never more at a time than allowed, and not twice."""
+"""Model calls: retries, limits on parallel calls, and cached replies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]
 
 
-async def test_what_may_be_answered_later_is_asked_again(serve: Serve, open_models: OpenModels) -> None:
+async def test_temporary_errors_are_retried(serve: Serve, open_models: OpenModels) -> None:
     answers = iter([gemini_error(503, "overloaded"), gemini_error(429, "busy"), gemini("yes")])
     models = open_models(serve(lambda _: next(answers)))
 
@@ -48,7 +48,7 @@ async def test_what_may_be_answered_later_is_asked_again(serve: Serve, open_mode
     assert (spent.calls, spent.failed, spent.input_tokens, spent.output_tokens) == (1, 2, 7, 5)
 
 
-async def test_what_will_not_change_is_asked_once(serve: Serve, open_models: OpenModels) -> None:
+async def test_permanent_errors_are_not_retried(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini_error(404, "not found"))
 
     with pytest.raises(ModelError):
@@ -57,7 +57,7 @@ async def test_what_will_not_change_is_asked_once(serve: Serve, open_models: Ope
     assert len(server.calls) == 1
 
 
-async def test_after_so_many_tries_the_last_error_is_told(serve: Serve, open_models: OpenModels) -> None:
+async def test_the_last_error_is_raised_after_all_tries(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini_error(500, "oops"))
 
     with pytest.raises(ModelError, match="500"):
@@ -67,7 +67,9 @@ async def test_after_so_many_tries_the_last_error_is_told(serve: Serve, open_mod
 
 
 @pytest.mark.parametrize("how", ["details", "header"])
-async def test_a_service_is_left_alone_for_as_long_as_it_wants(serve: Serve, open_models: OpenModels, how: str) -> None:
+async def test_all_requests_wait_as_long_as_the_service_demands(
+    serve: Serve, open_models: OpenModels, how: str
+) -> None:
     delay = {"retry_delay": "0.4s"} if how == "details" else {"headers": {"Retry-After": "0.4"}}
     answers = iter([gemini_error(429, "busy", **delay), gemini("yes"), gemini("and this")])
     models = open_models(serve(lambda _: next(answers)))
@@ -78,10 +80,10 @@ async def test_a_service_is_left_alone_for_as_long_as_it_wants(serve: Serve, ope
     second = asyncio.create_task(models.ask(request("second")))
     await asyncio.gather(first, second)
 
-    assert time.monotonic() - began >= 0.4  # the second waits with the first
+    assert time.monotonic() - began >= 0.4  # the second request waits too
 
 
-async def test_an_answer_that_takes_too_long_is_given_up(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_slow_answer_times_out_without_a_retry(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("late", seconds=5.0))
 
     with pytest.raises(ModelError, match="no answer within 1 s") as raised:
@@ -91,7 +93,7 @@ async def test_an_answer_that_takes_too_long_is_given_up(serve: Serve, open_mode
     assert len(server.calls) == 1
 
 
-async def test_no_more_run_at_a_time_than_allowed_and_fewer_when_it_is_too_much(
+async def test_parallel_calls_stay_within_the_limit_and_shrink_when_refused(
     serve: Serve, open_models: OpenModels
 ) -> None:
     numbers = count()
@@ -105,11 +107,13 @@ async def test_no_more_run_at_a_time_than_allowed_and_fewer_when_it_is_too_much(
     replies = await asyncio.gather(*(models.ask(request(str(number))) for number in range(20)))
 
     assert [reply.text for reply in replies] == ["yes"] * 20
-    assert server.most_at_a_time <= 4
+    assert server.max_parallel_calls <= 4
     assert models._limits["gemini-test"].capacity in (2, 3, 4)
 
 
-async def test_a_service_that_takes_two_at_a_time_costs_no_answer(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_service_that_allows_two_parallel_calls_answers_every_request(
+    serve: Serve, open_models: OpenModels
+) -> None:
     running, lock = [0], threading.Lock()
 
     def answer(_: Call) -> Said:
@@ -128,11 +132,11 @@ async def test_a_service_that_takes_two_at_a_time_costs_no_answer(serve: Serve, 
     replies = await asyncio.gather(*(models.ask(request(str(number))) for number in range(40)))
 
     assert [reply.text for reply in replies] == ["yes"] * 40
-    assert len(server.calls) < 80  # it learns how many are too many
+    assert len(server.calls) < 80  # the limit adapts to the service
 
 
 @pytest.mark.parametrize(
-    ("refusal", "said"),
+    ("refusal", "reason"),
     [
         (gemini_error(401, "no"), "the key was not accepted"),
         (gemini_error(403, "no"), "the key was not accepted"),
@@ -141,67 +145,67 @@ async def test_a_service_that_takes_two_at_a_time_costs_no_answer(serve: Serve, 
         (gemini_error(503, "down", headers={"Retry-After": "3600"}), "the service cannot be reached or has failed"),
     ],
 )
-async def test_what_will_not_answer_is_not_asked_any_more_in_a_run(
-    serve: Serve, open_models: OpenModels, refusal: Said, said: str
+async def test_a_model_that_cannot_answer_is_not_asked_again_in_a_run(
+    serve: Serve, open_models: OpenModels, refusal: Said, reason: str
 ) -> None:
-    server, told = serve(lambda _: refusal), list[str]()
+    server, messages = serve(lambda _: refusal), list[str]()
     models = open_models(server, options={"concurrency": 2})
-    account = Account(stopped=told.append)
+    account = Account(stopped=messages.append)
 
     outcomes = await asyncio.gather(
         *(models.ask(request(str(number)), account=account) for number in range(18)), return_exceptions=True
     )
 
     assert len(server.calls) <= 2
-    assert len(told) == 1
-    assert told[0].startswith(f"gemini-test: {said} (")
-    assert "; this run no longer asks gemini-test" in told[0]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"gemini-test: {reason} (")
+    assert "; this run no longer asks gemini-test" in messages[0]
     stopped = [each for each in outcomes if isinstance(each, ModelError) and each.trouble is Trouble.STOPPED]
     assert len(stopped) >= 16
-    assert {each.message for each in stopped} == {f"gemini-test was not asked: {said}"}
-    with pytest.raises(ModelError, match=re.escape(said)):  # the next run finds out for itself
-        await models.ask(request(), account=Account(stopped=told.append))
-    assert len(told) == 2
+    assert {each.message for each in stopped} == {f"gemini-test was not asked: {reason}"}
+    with pytest.raises(ModelError, match=re.escape(reason)):  # the next run asks again
+        await models.ask(request(), account=Account(stopped=messages.append))
+    assert len(messages) == 2
 
 
-def saying(text: str) -> ModelRequest:
+def request_with_text(text: str) -> ModelRequest:
     return request().model_copy(update={"messages": (Message(role="user", text=text),)})
 
 
-async def test_a_service_that_fails_at_one_request_after_the_other_is_not_asked_any_more(
+async def test_a_service_that_fails_for_several_requests_is_not_asked_again(
     serve: Serve, open_models: OpenModels
 ) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     server = serve(lambda _: gemini_error(500, "oops"))
-    models, account = open_models(server, options={"tries": 2}), Account(stopped=told.append)
+    models, account = open_models(server, options={"tries": 2}), Account(stopped=messages.append)
 
     failures = []
     for number in range(5):
         with pytest.raises(ModelError) as raised:
-            await models.ask(saying(str(number)), account=account)
+            await models.ask(request_with_text(str(number)), account=account)
         failures.append(raised.value.trouble)
 
     assert failures == [Trouble.UNAVAILABLE] * 3 + [Trouble.STOPPED] * 2
     assert len(server.calls) == 3 * 2
-    (message,) = told
+    (message,) = messages
     assert "500" in message and message.endswith("; this run no longer asks gemini-test")
 
 
-async def test_a_service_that_fails_at_one_prompt_or_for_a_while_is_asked_again(
+async def test_a_service_that_fails_for_one_prompt_or_for_a_while_is_asked_again(
     serve: Serve, open_models: OpenModels
 ) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     server = serve(lambda _: gemini_error(500, "oops"))
-    models, account = open_models(server, options={"tries": 2}), Account(stopped=told.append)
+    models, account = open_models(server, options={"tries": 2}), Account(stopped=messages.append)
 
     async def ask(text: str) -> Trouble | None:
         try:
-            await models.ask(saying(text), account=account)
+            await models.ask(request_with_text(text), account=account)
         except ModelError as error:
             return error.trouble
         return None
 
-    same = [await ask("the same") for _ in range(5)]  # as the samples of a judge
+    same = [await ask("the same") for _ in range(5)]  # like the samples of a judge
     together = await asyncio.gather(*(ask(str(number)) for number in range(8)))
     server.answer = lambda _: gemini("yes")
     between = await ask("another")
@@ -210,41 +214,41 @@ async def test_a_service_that_fails_at_one_prompt_or_for_a_while_is_asked_again(
 
     assert between is None
     assert {*same, *together, *after} == {Trouble.UNAVAILABLE}
-    assert told == []
+    assert messages == []
 
 
-async def test_a_quota_that_is_used_up_ends_the_asking_once(serve: Serve, open_models: OpenModels) -> None:
-    server, told = serve(lambda _: gemini_error(429, "quota")), list[str]()
+async def test_an_exhausted_quota_stops_requests_with_one_message(serve: Serve, open_models: OpenModels) -> None:
+    server, messages = serve(lambda _: gemini_error(429, "quota")), list[str]()
     models = open_models(server, options={"tries": 3, "concurrency": 4})
-    account = Account(stopped=told.append)
+    account = Account(stopped=messages.append)
 
     outcomes = await asyncio.gather(
         *(models.ask(request(str(number)), account=account) for number in range(18)), return_exceptions=True
     )
 
     assert all(isinstance(each, ModelError) for each in outcomes)
-    assert len(told) == 1
+    assert len(messages) == 1
     assert len(server.calls) <= 3 * 4
 
 
-async def test_a_missing_key_is_told_once_and_in_few_words_to_each_request(open_models: OpenModels) -> None:
-    told: list[str] = []
-    models, account = open_models(None, environment={}), Account(stopped=told.append)
+async def test_a_missing_key_is_explained_once_and_named_briefly_per_request(open_models: OpenModels) -> None:
+    messages: list[str] = []
+    models, account = open_models(None, environment={}), Account(stopped=messages.append)
 
     outcomes = await asyncio.gather(
         *(models.ask(request(str(number)), account=account) for number in range(3)), return_exceptions=True
     )
 
     assert [str(each) for each in outcomes] == ["gemini-test was not asked: no key"] * 3
-    (message,) = told
+    (message,) = messages
     assert "set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env" in message
 
 
-async def test_a_wait_for_the_quota_is_told_once(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_wait_for_the_quota_is_reported_once(serve: Serve, open_models: OpenModels) -> None:
     answers = iter([gemini_error(429, "busy", retry_delay="1.2s"), *[gemini("yes")] * 3])
     waits: list[tuple[str, float]] = []
     models = open_models(serve(lambda _: next(answers)), options={"concurrency": 1})
-    account = Account(waits=lambda *told: waits.append(told))
+    account = Account(waits=lambda *wait: waits.append(wait))
 
     await asyncio.gather(*(models.ask(request(str(number)), account=account) for number in range(3)))
 
@@ -257,18 +261,18 @@ async def test_a_wait_for_the_quota_is_told_once(serve: Serve, open_models: Open
     ("text", "seconds"),
     [("40", 40.0), ("-1", 0.0), ("soon", None), (None, None), ("Mon, 23 Nov 2020 17:00:00 GMT", 0.0)],
 )
-def test_how_long_a_service_wants_to_be_left_alone(text: str | None, seconds: float | None) -> None:
+def test_a_retry_after_header_is_parsed_into_seconds(text: str | None, seconds: float | None) -> None:
     assert parse_retry_after(text) == seconds
 
 
-def test_a_date_to_come_is_so_many_seconds_away() -> None:
+def test_a_future_retry_after_date_is_parsed_into_seconds_from_now() -> None:
     soon = parse_retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True))
 
     assert soon is not None
     assert 90 <= soon <= 100
 
 
-async def test_who_gives_up_waiting_takes_no_place(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_cancelled_request_frees_its_place_in_the_queue(serve: Serve, open_models: OpenModels) -> None:
     models = open_models(serve(lambda _: gemini("yes", seconds=0.1)), options={"concurrency": 1})
     tasks = [asyncio.create_task(models.ask(request(str(number)))) for number in range(4)]
     await asyncio.sleep(0.05)
@@ -279,19 +283,21 @@ async def test_who_gives_up_waiting_takes_no_place(serve: Serve, open_models: Op
     assert (await asyncio.wait_for(tasks[3], 5.0)).text == "yes"
 
 
-async def test_what_was_answered_is_not_asked_again(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+async def test_a_cached_reply_is_reused_unless_the_cache_is_off(
+    tmp_path: Path, serve: Serve, open_models: OpenModels
+) -> None:
     server = serve(lambda _: gemini("yes"))
     caches = [Cache(tmp_path, warn=pytest.fail) for _ in range(3)]
     first, second, third = (open_models(server, replies=cache) for cache in caches)
 
     account = Account()
 
-    asked = [await first.ask(request())]
-    asked += [await second.ask(each, account=account) for each in (request(), request(sample=1))]
+    replies = [await first.ask(request())]
+    replies += [await second.ask(each, account=account) for each in (request(), request(sample=1))]
     again = await third.ask(request(), use_cache=False)
 
-    assert [reply.cached for reply in asked] == [False, True, False]
-    assert asked[1].model_copy(update={"cached": False}) == asked[0]
+    assert [reply.cached for reply in replies] == [False, True, False]
+    assert replies[1].model_copy(update={"cached": False}) == replies[0]
     assert not again.cached
     assert len(server.calls) == 3
     (spent,) = account.list_spending()
@@ -300,7 +306,9 @@ async def test_what_was_answered_is_not_asked_again(tmp_path: Path, serve: Serve
         await cache.close()
 
 
-async def test_a_cache_that_fails_costs_no_answer(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+async def test_a_broken_cache_warns_once_and_loses_no_reply(
+    tmp_path: Path, serve: Serve, open_models: OpenModels
+) -> None:
     (tmp_path / ".workbench").mkdir()
     (tmp_path / ".workbench/replies.db").mkdir()
     warnings: list[str] = []
@@ -312,12 +320,12 @@ async def test_a_cache_that_fails_costs_no_answer(tmp_path: Path, serve: Serve, 
     assert "answers of models are not kept" in warnings[0]
 
 
-async def test_who_gives_up_waiting_for_the_cache_does_not_harm_it(tmp_path: Path) -> None:
+async def test_a_cancelled_write_does_not_damage_the_cache(tmp_path: Path) -> None:
     cache = Cache(tmp_path, warn=pytest.fail)
     long, short = ModelReply(text=Random(0).randbytes(200_000).hex()), ModelReply(text="yes")
     for number in range(60):
         task = asyncio.create_task(cache.put(request("At length?", sample=number), long))
-        await asyncio.sleep(number / 1500)  # somewhere in what it takes to keep it
+        await asyncio.sleep(number / 1500)  # at varying points of the write
         task.cancel()
         await cache.put(request(sample=number), short)
 
@@ -325,7 +333,7 @@ async def test_who_gives_up_waiting_for_the_cache_does_not_harm_it(tmp_path: Pat
     await cache.close()
 
 
-async def test_a_cache_that_fails_whoever_gave_up_is_told_of(tmp_path: Path) -> None:
+async def test_a_broken_cache_warns_even_if_its_reader_was_cancelled(tmp_path: Path) -> None:
     (tmp_path / ".workbench/replies.db").mkdir(parents=True)
     warnings: list[str] = []
     cache = Cache(tmp_path, warn=warnings.append)
@@ -342,26 +350,26 @@ async def test_a_cache_that_fails_whoever_gave_up_is_told_of(tmp_path: Path) -> 
     assert await cache.get(request()) is None
 
 
-async def test_calls_are_recorded_and_replayed_without_asking(
+async def test_recorded_calls_are_replayed_without_the_model(
     tmp_path: Path, serve: Serve, open_models: OpenModels
 ) -> None:
     file = tmp_path / "calls.jsonl"
     answers = iter([gemini("first"), gemini("second"), gemini_error(404, "no")])
     server = serve(lambda _: next(answers))
-    asked = [request(), request(), request("unknown")]
+    requests = [request(), request(), request("unknown")]
     recorded = Recording(file).wrap(open_models(server).ask)
 
-    told = [await _told(recorded, each) for each in asked]
+    outcomes = [await _find_outcome(recorded, each) for each in requests]
     replay = Replay(file)
-    again = [await _told(replay.ask, each) for each in asked]
+    again = [await _find_outcome(replay.ask, each) for each in requests]
 
-    assert told == again == ["first", "second", Trouble.UNKNOWN_MODEL]
+    assert outcomes == again == ["first", "second", Trouble.UNKNOWN_MODEL]
     assert len(server.calls) == 3
     assert "key-of-google" not in file.read_text()
-    assert await _told(replay.ask, request("never asked")) is Trouble.NOT_RECORDED
+    assert await _find_outcome(replay.ask, request("never asked")) is Trouble.NOT_RECORDED
 
 
-async def test_what_the_cache_knows_is_recorded_too(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
+async def test_cached_replies_are_recorded_too(tmp_path: Path, serve: Serve, open_models: OpenModels) -> None:
     cache = Cache(tmp_path, warn=pytest.fail)
     models = open_models(serve(lambda _: gemini("yes")), replies=cache)
     await models.ask(request())
@@ -373,7 +381,7 @@ async def test_what_the_cache_knows_is_recorded_too(tmp_path: Path, serve: Serve
     await cache.close()
 
 
-def test_only_a_file_of_calls_is_begun_anew(tmp_path: Path) -> None:
+def test_only_a_file_of_recorded_calls_is_overwritten(tmp_path: Path) -> None:
     calls, other = tmp_path / "calls.jsonl", tmp_path / "set.evalset.json"
     calls.write_text("")
     other.write_text("{}")
@@ -385,11 +393,13 @@ def test_only_a_file_of_calls_is_begun_anew(tmp_path: Path) -> None:
     assert other.read_text() == "{}"
 
 
-ASKED = '{"format": "workbench-calls-1", "request": {"model": "m", "messages": [{"role": "user", "text": "q"}]}'
+RECORDED_REQUEST = (
+    '{"format": "workbench-calls-1", "request": {"model": "m", "messages": [{"role": "user", "text": "q"}]}'
+)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{", ":2:2: found a line that is no JSON (Expecting property name"),
         ("[]", ":2:1: found a list, expected a recorded call (workbench-calls-1)"),
@@ -398,14 +408,14 @@ ASKED = '{"format": "workbench-calls-1", "request": {"model": "m", "messages": [
         ('{"format": "workbench-calls-1"}', ":2:1: found nothing, expected request, which it must have"),
         ('{"format": "workbench-calls-1", "request": 1}', ":2:44: request: found 1, expected an object"),
         ('{"format": "workbench-calls-1", "request": {}}', ":2:44: request: found nothing, expected model, which"),
-        (ASKED + "}", ":2:1: found neither, expected exactly one of reply and trouble"),
-        (ASKED + ', "reply": {"text": 1}}', "reply.text: found 1, expected a text"),
-        (ASKED + ', "trouble": "bad day", "message": ""}', "trouble: found \"bad day\", expected 'no key'"),
-        (ASKED + ', "replay": {}}', "replay: found an object, expected no key of this name"),
+        (RECORDED_REQUEST + "}", ":2:1: found neither, expected exactly one of reply and trouble"),
+        (RECORDED_REQUEST + ', "reply": {"text": 1}}', "reply.text: found 1, expected a text"),
+        (RECORDED_REQUEST + ', "trouble": "bad day", "message": ""}', "trouble: found \"bad day\", expected 'no key'"),
+        (RECORDED_REQUEST + ', "replay": {}}', "replay: found an object, expected no key of this name"),
     ],
 )
-def test_what_is_no_recorded_call_is_told_with_its_place_what_was_found_and_what_was_expected(
-    tmp_path: Path, line: str, said: str
+def test_an_invalid_recorded_call_is_refused_with_position_value_and_expectation(
+    tmp_path: Path, line: str, message: str
 ) -> None:
     file = tmp_path / "calls.jsonl"
     file.write_text(f"\n{line}\n")
@@ -413,7 +423,7 @@ def test_what_is_no_recorded_call_is_told_with_its_place_what_was_found_and_what
     with pytest.raises(StoreError) as refused:
         Replay(file)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).startswith(str(file))
 
 
@@ -428,58 +438,58 @@ def test_what_is_no_recorded_call_is_told_with_its_place_what_was_found_and_what
         ("ollama/llama", False),
     ],
 )
-def test_who_answers_for_a_model_is_in_its_name(model: str, google: bool) -> None:
+def test_the_name_of_a_model_decides_its_provider(model: str, google: bool) -> None:
     assert is_google_model(model) is google
 
 
-async def _told(ask: Ask, asked: ModelRequest) -> object:
+async def _find_outcome(ask: Ask, model_request: ModelRequest) -> object:
     try:
-        return (await ask(asked)).text
+        return (await ask(model_request)).text
     except ModelError as error:
         return error.trouble
 
 
-def test_words_and_short_numbers_are_no_secrets_of_models() -> None:
+def test_words_and_short_numbers_are_not_secrets() -> None:
     environment = {"OPENAI_API_KEY": "key-123", "DB_PASSWORD": "postgres", "PAGE_TOKEN": "123456", "HOME": "/home/a-1"}
 
     assert find_secrets(environment) == {"key-123"}
 
 
-async def test_another_server_is_another_model_to_the_cache_and_a_repeated_key_is_left_out() -> None:
+async def test_the_cache_separates_servers_and_errors_redact_the_key() -> None:
     key = "AQ.a-key-of-no-known-shape"
-    seen: dict[str, ModelReply] = {}
+    cached_replies: dict[str, ModelReply] = {}
 
     class Replies:
         async def get(self, request: ModelRequest) -> ModelReply | None:
-            return seen.get(request.key)
+            return cached_replies.get(request.key)
 
         async def put(self, request: ModelRequest, reply: ModelReply) -> None:
-            seen[request.key] = reply
+            cached_replies[request.key] = reply
 
-    asked = ModelRequest(model="gemini-x", messages=(Message(role="user", text="q"),))
+    model_request = ModelRequest(model="gemini-x", messages=(Message(role="user", text="q"),))
     for answer in ("one", "two"):
         with serving(lambda _, answer=answer: gemini(answer)) as server:
             models = Models({"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": server.url}, replies=Replies())
-            assert [(await models.ask(asked)).text for _ in range(2)] == [answer, answer]
+            assert [(await models.ask(model_request)).text for _ in range(2)] == [answer, answer]
             await models.close()
             assert len(server.calls) == 1
 
     with serving(lambda _: gemini_error(401, f"API key not valid: {key}")) as server:
         models = Models({"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": server.url})
         with pytest.raises(ModelError, match=r"not valid: \[redacted\]") as caught:
-            await models.ask(asked)
+            await models.ask(model_request)
         await models.close()
     assert key not in str(caught.value)
 
 
-async def test_a_record_keeps_every_character_and_is_emptied_only_when_there_is_more(tmp_path: Path) -> None:
+async def test_a_record_keeps_every_character_and_is_not_emptied_without_calls(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
 
     async def ask(_: ModelRequest) -> ModelReply:
         return ModelReply(text="a\u2028b\x85c")
 
-    asked = ModelRequest(model="m", messages=(Message(role="user", text="q\u2029"),))
-    await Recording(path).wrap(ask)(asked)
-    Recording(path)  # a run in which nothing is asked
+    model_request = ModelRequest(model="m", messages=(Message(role="user", text="q\u2029"),))
+    await Recording(path).wrap(ask)(model_request)
+    Recording(path)  # a run without calls
 
-    assert (await Replay(path).ask(asked)).text == "a\u2028b\x85c"
+    assert (await Replay(path).ask(model_request)).text == "a\u2028b\x85c"

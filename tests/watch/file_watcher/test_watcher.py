@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import modules_after
+from tests.test_architecture import find_loaded_packages
 from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watch_folders
 from tests.watch.folder_scanner.test_folders import make_files
 from workbench.watch.file_watcher import SCAN_VARIABLE, Watcher
@@ -433,7 +433,7 @@ async def test_a_failure_to_start_the_scanner_is_raised(project: Path, monkeypat
 
 
 def test_importing_the_watcher_loads_no_heavy_modules() -> None:
-    assert not modules_after("import workbench.watch.file_watcher") & {
+    assert not find_loaded_packages("import workbench.watch.file_watcher") & {
         "watchfiles",
         "anyio",
         "pathspec",
