@@ -1,4 +1,4 @@
-"""What happened in a turn, in one order, and who spoke last."""
+"""The ordered events of a turn, and the author of its final response."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def invocation(data: dict[str, Any], final: str | None = "Done.") -> Invocation:
 
 
 def event(author: str, *parts: Any) -> dict[str, Any]:
-    """Texts, calls as `f()`, responses as `f=`; without parts the event has no content."""
+    """Build an event of texts, calls `f()` and responses `f=`; without parts it has no content."""
 
-    def part(given: str) -> dict[str, Any]:
-        if given.endswith("()"):
-            return {"function_call": {"name": given[:-2]}}
-        return {"function_response": {"name": given[:-1]}} if given.endswith("=") else {"text": given}
+    def part(text: str) -> dict[str, Any]:
+        if text.endswith("()"):
+            return {"function_call": {"name": text[:-2]}}
+        return {"function_response": {"name": text[:-1]}} if text.endswith("=") else {"text": text}
 
     return {"author": author, **({"content": {"parts": [part(each) for each in parts]}} if parts else {})}
 
 
-def told(given: Invocation) -> list[str]:
+def format_events(turn: Invocation) -> list[str]:
     def line(each: Any) -> str:
         match each:
             case TextEvent(author, text):
@@ -40,13 +40,13 @@ def told(given: Invocation) -> list[str]:
                 return f"{response.name}({response.id or ''}) gave {response.response}"
         raise AssertionError(each)
 
-    return [line(each) for each in iterate_events(given)]
+    return [line(each) for each in iterate_events(turn)]
 
 
 def test_events_keep_the_order_of_their_parts() -> None:
     events = [event("a", "One,", "two", "f()", "three"), event("a", "f="), event("b", "four")]
 
-    assert told(invocation({"invocation_events": events})) == [
+    assert format_events(invocation({"invocation_events": events})) == [
         "a: One,\ntwo",
         "a f()",
         "a: three",
@@ -55,7 +55,7 @@ def test_events_keep_the_order_of_their_parts() -> None:
     ]
 
 
-def test_lists_of_calls_have_each_response_behind_its_call() -> None:
+def test_responses_in_lists_follow_their_calls() -> None:
     data = {
         "tool_uses": [{"name": "f", "id": "1"}, {"name": "f", "id": "2"}, {"name": "g"}],
         "tool_responses": [
@@ -68,7 +68,7 @@ def test_lists_of_calls_have_each_response_behind_its_call() -> None:
         "intermediate_responses": [["helper", [{"text": "soon"}]]],
     }
 
-    assert told(invocation(data)) == [
+    assert format_events(invocation(data)) == [
         "None f(1)",
         "f(1) gave {'x': 1}",
         "f(1) gave {'x': 3}",
@@ -82,26 +82,30 @@ def test_lists_of_calls_have_each_response_behind_its_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "author", "said"),
+    ("events", "author", "texts"),
     [
-        ([event("a", "go()"), event("a", "go="), event("b")], "b", []),  # as ADK writes a transfer
+        ([event("a", "go()"), event("a", "go="), event("b")], "b", []),  # a transfer in ADK's form
         ([event("a", "Done."), event("b")], "b", ["a: Done."]),
-        ([event("a", "Done.", "wait()"), event("a", "wait=")], "a", []),  # as ADK writes a call that takes long
-        ([event("a", "Done."), event("b", "Done.")], "b", ["a: Done."]),  # repeated once, by the event of the response
+        ([event("a", "Done.", "wait()"), event("a", "wait=")], "a", []),  # a long-running call in ADK's form
+        (
+            [event("a", "Done."), event("b", "Done.")],
+            "b",
+            ["a: Done."],
+        ),  # only the event of the final response repeats it
         ([event("a", "go()"), event("b", "go=")], "a", []),
         ([], None, []),
     ],
 )
-def test_the_final_response_is_of_its_event_and_not_told_twice(
-    events: list[dict[str, Any]], author: str | None, said: list[str]
+def test_the_final_response_has_the_author_of_its_event_and_appears_once(
+    events: list[dict[str, Any]], author: str | None, texts: list[str]
 ) -> None:
-    given = invocation({"invocation_events": events})
+    turn = invocation({"invocation_events": events})
 
-    assert find_final_author(given) == author
-    assert [line for line in told(given) if ": " in line] == said
+    assert find_final_author(turn) == author
+    assert [line for line in format_events(turn) if ": " in line] == texts
 
 
-def test_lists_of_calls_do_not_tell_who_spoke_last() -> None:
+def test_lists_of_calls_have_no_final_author() -> None:
     data = {"intermediate_responses": [["helper", [{"text": "soon"}]]]}
 
     assert find_final_author(invocation(data)) is None
@@ -110,10 +114,10 @@ def test_lists_of_calls_do_not_tell_who_spoke_last() -> None:
 def test_many_calls_are_paired_in_linear_time() -> None:
     names = [f"f{number}" for number in range(10_000)]
     data = {"tool_uses": names, "tool_responses": [{"name": name} for name in reversed(names)]}
-    given = invocation(data)
+    turn = invocation(data)
 
     began = time.process_time()
-    events = list(iterate_events(given))
+    events = list(iterate_events(turn))
 
     assert time.process_time() - began < 2
     assert [each.response.name for each in events if isinstance(each, ResponseEvent)] == names

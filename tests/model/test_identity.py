@@ -1,4 +1,4 @@
-"""How jobs are looked up."""
+"""Hashing of job keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 from workbench.model.identity import CaseKey, JobKey
 
 
-def test_keys_of_jobs_that_differ_in_anything_hash_apart() -> None:
+def test_different_job_keys_have_different_hashes() -> None:
     keys = {
         JobKey(case=CaseKey(target="t", eval_set=eval_set, eval_id=eval_id, occurrence=occurrence), repeat=repeat)
         for eval_set, eval_id, occurrence, repeat in product("ab", "cd", range(20), range(20))

@@ -1,4 +1,4 @@
-"""Text from outside: nothing of it steers a terminal, and no key of it is shown."""
+"""Foreign text: control characters are neutralised and secrets are redacted."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from workbench.model.text import (
 
 
 @given(st.text())
-def test_no_control_character_survives_but_tabs_and_line_feeds(text: str) -> None:
+def test_only_tabs_and_line_feeds_survive_of_control_characters(text: str) -> None:
     safe = neutralise(text)
 
     assert not [c for c in safe if unicodedata.category(c) in ("Cc", "Cs") and c not in "\t\n"]
 
 
-def test_escapes_and_marks_that_reorder_text_are_shown_not_obeyed() -> None:
+def test_escapes_and_bidirectional_marks_are_shown_as_text() -> None:
     assert neutralise("\x1b[31mred\x07 \u202egnp.exe\x9b2J") == "␛[31mred␇ \\u202egnp.exe\\x9b2J"
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
+def test_ordinary_text_stays_unchanged() -> None:
     text = "café 你好 สวัสดี مرحبا 👩 🇩🇪\n\ttabbed [bold]not markup[/bold]"
 
     assert neutralise(text) == text
 
 
 @given(st.text(), st.integers(1, 40))
-def test_one_line_is_one_line_of_the_width_asked_for(text: str, width: int) -> None:
+def test_one_line_returns_a_single_line_of_at_most_the_given_width(text: str, width: int) -> None:
     line = one_line(text, width=width)
 
     assert len(line) <= width
@@ -65,7 +65,7 @@ def test_one_line_is_one_line_of_the_width_asked_for(text: str, width: int) -> N
         "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----",
     ],
 )
-def test_keys_are_told_by_their_form(secret: str) -> None:
+def test_keys_are_recognised_by_their_format(secret: str) -> None:
     assert redact(f"failed with {secret} in it") == "failed with [redacted] in it"
 
 
@@ -79,7 +79,7 @@ def test_keys_are_told_by_their_form(secret: str) -> None:
         ("a task-force-report...", "a task-force-report..."),
     ],
 )
-def test_keys_are_told_by_their_form_also_where_an_agent_cut_them(text: str, expected: str) -> None:
+def test_truncated_keys_are_recognised_by_their_format(text: str, expected: str) -> None:
     assert redact(text) == expected
 
 
@@ -102,7 +102,7 @@ def test_keys_are_told_by_their_form_also_where_an_agent_cut_them(text: str, exp
         ("the bearer of these messages", "the bearer of these messages"),
     ],
 )
-def test_secrets_are_told_by_their_name(text: str, expected: str) -> None:
+def test_secrets_are_recognised_by_their_name(text: str, expected: str) -> None:
     assert redact(text) == expected
 
 
@@ -118,8 +118,8 @@ def test_secrets_are_told_by_their_name(text: str, expected: str) -> None:
         max_size=8,
     ).map("".join)
 )
-def test_a_text_is_searched_wherever_something_would_be_found(text: str) -> None:
-    """The expressions are only asked where one of their marks is."""
+def test_the_search_for_marks_misses_no_secret(text: str) -> None:
+    """The expressions are only tried where one of their marks occurs."""
     with mock.patch.multiple(text_module, _MARKS=("",), _MARKS_OF_NAMES=("",)):
         expected = redact(text)
 
@@ -127,8 +127,8 @@ def test_a_text_is_searched_wherever_something_would_be_found(text: str) -> None
 
 
 @pytest.mark.parametrize("part", ["aB3_x9-", "secret:", "secret: ", "bearer ", "password", "eyJ.", "sk-"])
-def test_a_long_text_is_read_once(part: str) -> None:
-    """An encoded picture in a trace: with a search that starts again at each of its parts, this would take minutes."""
+def test_a_long_text_is_redacted_in_linear_time(part: str) -> None:
+    """A search that restarts at each part, for example of an encoded picture, would take minutes."""
     text = part * 100_000 + ", and the end"
 
     assert redact(text).endswith(", and the end")
@@ -153,13 +153,13 @@ SECRET = "Zx81-abcdefghijklmnopqrstuvwxyz-012345678"
         (f"less than half {SECRET[:18]} is a word", f"less than half {SECRET[:18]} is a word"),
     ],
 )
-def test_known_secrets_are_told_by_their_value_also_where_a_text_was_cut(text: str, expected: str) -> None:
+def test_known_secrets_are_redacted_whole_and_truncated(text: str, expected: str) -> None:
     add_secrets([SECRET])
 
     assert redact(text) == mask_secrets(text) == expected
 
 
-def test_a_word_that_begins_a_known_secret_is_none() -> None:
+def test_a_word_that_begins_a_known_secret_is_not_masked() -> None:
     add_secrets(["password-for-tests-1", "20240131-key"])
 
     for text in ("reset_password", "What is my password", "my password...", "in 20240131"):
@@ -184,7 +184,7 @@ ENCODED = "q7/Ab+\"c&d\nEf'9 ghijklmnopqrstuvwxyz_0123456é"
         lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
     ],
 )
-def test_known_secrets_are_masked_when_encoded_whole_or_cut(encode: Callable[[str], str]) -> None:
+def test_encoded_secrets_are_masked_whole_and_truncated(encode: Callable[[str], str]) -> None:
     add_secrets([ENCODED])
     whole = encode(ENCODED).strip("='\"")
 
@@ -201,9 +201,9 @@ def test_known_secrets_inside_other_encoded_text_are_masked(
     add_secrets([ENCODED])
     whole = encode(f"{before}{ENCODED}{after}".encode()).decode()
 
-    left = mask_secrets(whole).replace(REDACTED, "")
+    rest = mask_secrets(whole).replace(REDACTED, "")
 
-    assert len(left) <= (len(before) + len(after)) * 4 / 3 + 8
+    assert len(rest) <= (len(before) + len(after)) * 4 / 3 + 8
 
 
 def test_parts_of_secrets_are_found_in_linear_time() -> None:
@@ -215,13 +215,13 @@ def test_parts_of_secrets_are_found_in_linear_time() -> None:
     assert time.process_time() - start < 5
 
 
-def test_in_data_every_text_is_masked() -> None:
+def test_every_text_in_data_is_masked() -> None:
     add_secrets([SECRET])
 
     assert mask_data({SECRET: [1, None, {"a": f"x{SECRET}"}]}) == {"[redacted]": [1, None, {"a": "x[redacted]"}]}
 
 
-def test_a_line_of_json_that_may_hold_a_secret_is_told_without_reading_it() -> None:
+def test_a_json_line_that_may_hold_a_secret_is_detected_without_parsing() -> None:
     add_secrets(['"quoted" secret'])
 
     assert may_hold_secret(json.dumps({"a": 'the "quoted" secret'}).encode())
@@ -238,7 +238,7 @@ def test_a_line_of_json_that_may_hold_a_secret_is_told_without_reading_it() -> N
         ("tokens", False),
     ],
 )
-def test_names_of_secrets(name: str, is_secret: bool) -> None:
+def test_secret_keys_are_recognised_by_their_name(name: str, is_secret: bool) -> None:
     assert is_secret_key(name) is is_secret
 
 
@@ -253,7 +253,7 @@ _FRAGMENTS = st.sampled_from(
 
 @settings(max_examples=500)
 @given(st.lists(_FRAGMENTS, max_size=12).map("".join))
-def test_a_text_without_a_sign_of_secrets_has_none(text: str) -> None:
+def test_a_text_without_signs_of_secrets_contains_none(text: str) -> None:
     found = any(
         pattern.search(text) for pattern in (text_module._SECRETS, text_module._ASSIGNED_SECRETS, text_module._BEARER)
     )
@@ -262,11 +262,11 @@ def test_a_text_without_a_sign_of_secrets_has_none(text: str) -> None:
 
 
 @given(st.from_regex(text_module._NAMES_SECRET, fullmatch=True))
-def test_names_of_secrets_are_signs_of_them(name: str) -> None:
+def test_names_of_secrets_are_signs_of_secrets(name: str) -> None:
     assert may_be_redacted(name)
 
 
-def test_joiners_that_join_nothing_are_shown() -> None:
+def test_joiners_without_effect_are_shown_as_escapes() -> None:
     assert neutralise("zwj\u200d") == "zwj\\u200d"
     assert neutralise("on\ufe0f, on\u034f") == "on\\ufe0f, on\\u034f"
     assert neutralise("a\u200cb \u200d漢") == "a\\u200cb \\u200d漢"
@@ -274,7 +274,7 @@ def test_joiners_that_join_nothing_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("❤\ufe0f", "❤"), ("1\ufe0f\u20e3", "1"), ("☝🏽", "☝"), ("👩\u200d💻", "👩💻"), ("🇩🇪", "🇩🇪")]
+    ("text", "expected"), [("❤\ufe0f", "❤"), ("1\ufe0f\u20e3", "1"), ("☝🏽", "☝"), ("👩\u200d💻", "👩💻"), ("🇩🇪", "🇩🇪")]
 )
-def test_emoji_whose_width_terminals_disagree_about_are_taken_apart(text: str, shown: str) -> None:
-    assert neutralise(text) == shown
+def test_emoji_of_uncertain_width_are_decomposed(text: str, expected: str) -> None:
+    assert neutralise(text) == expected

@@ -1,4 +1,4 @@
-"""Results to report on, made by hand: no agent runs here."""
+"""Hand-made results for reports; no agent runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workbench.report.run_report import ReportedCase, RunReport
 
 
 def invocation(prompt: str = "hi", response: str | None = "hello", calls: Any = ()) -> Invocation:
-    """A turn with calls written as (name, args)."""
+    """Build a turn with calls given as (name, args)."""
     return Invocation(
         user_content=Content.of_text(prompt, role="user"),
         final_response=None if response is None else Content.of_text(response, role="model"),
@@ -36,7 +36,7 @@ def invocation(prompt: str = "hi", response: str | None = "hello", calls: Any = 
 
 
 def metric(name: str, score: float | None, threshold: float | None = 1.0, **more: Any) -> MetricResult:
-    """A metric of one turn, judged as it must be."""
+    """Build a metric of one turn, with the status that follows from score and threshold."""
     if score is None:
         status = MetricStatus.UNDEFINED
     elif threshold is None:
@@ -55,7 +55,7 @@ def metric(name: str, score: float | None, threshold: float | None = 1.0, **more
     return MetricResult(**{**values, **more})
 
 
-def reported(
+def make_reported_case(
     eval_id: str,
     status: CaseStatus,
     *,
@@ -67,7 +67,7 @@ def reported(
     eval_set: str = "sets/light.evalset.json",
     **execution: Any,
 ) -> ReportedCase:
-    """One result beside the case it was held against."""
+    """Build a result together with its expected case."""
     turns = () if actual is None else (TurnResult(invocation=actual, duration_seconds=0.25),)
     result = CaseResult(
         case=CaseKey(target="home", eval_set=eval_set, eval_id=eval_id),
@@ -84,8 +84,8 @@ def reported(
     return ReportedCase(result, case)
 
 
-def summary_of(cases: list[ReportedCase], metrics: dict[str, MetricSummary] | None = None) -> RunSummary:
-    """Counts only: the numbers of the metrics are the engine's business."""
+def summarise(cases: list[ReportedCase], metrics: dict[str, MetricSummary] | None = None) -> RunSummary:
+    """Count the statuses; the engine computes the metrics."""
     counts = {status: sum(case.result.status is status for case in cases) for status in CaseStatus}
     return RunSummary(
         total=len(cases),
@@ -111,7 +111,7 @@ def make_metric() -> Callable[..., MetricResult]:
 
 @pytest.fixture
 def make_case() -> Callable[..., ReportedCase]:
-    return reported
+    return make_reported_case
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def make_report() -> Callable[..., RunReport]:
             run_id="20261121-1",
             started_at=datetime(2026, 11, 21, 8, 0, tzinfo=UTC),
             duration_seconds=1.5,
-            summary=summary_of(cases, more.pop("metrics", None)),
+            summary=summarise(cases, more.pop("metrics", None)),
             cases=cases,
             criteria={"sets/light.evalset.json": default_config()},
             **more,
@@ -132,9 +132,9 @@ def make_report() -> Callable[..., RunReport]:
 
 @pytest.fixture
 def every_status() -> list[ReportedCase]:
-    """One case of each status, each for its own reason, with text that means harm."""
-    wanted = invocation("turn it off", "done", [("set_device", {"device_id": "device_2", "status": "OFF"})])
-    given = invocation("turn it off", "done", [("set_device", {"device_id": "device_3", "status": "OFF"})])
+    """Return one case of each status, each for a different reason and with hostile text."""
+    expected_turn = invocation("turn it off", "done", [("set_device", {"device_id": "device_2", "status": "OFF"})])
+    actual_turn = invocation("turn it off", "done", [("set_device", {"device_id": "device_3", "status": "OFF"})])
     boom = Failure(
         kind=FailureKind.AGENT,
         message="ValueError: \x1b[31mboom\x00 <&> sk-abcdefghijklmnopqrstuvwx",
@@ -144,28 +144,28 @@ def every_status() -> list[ReportedCase]:
     )
     trajectory, response = "tool_trajectory_avg_score", "response_match_score"
     return [
-        reported(
+        make_reported_case(
             "good",
             CaseStatus.PASSED,
-            expected=wanted,
-            actual=wanted,
+            expected=expected_turn,
+            actual=expected_turn,
             metrics=(metric(trajectory, 1.0), metric("latency", 0.2, None)),
         ),
-        reported(
+        make_reported_case(
             "wrong|device",
             CaseStatus.FAILED,
-            expected=wanted,
-            actual=given,
+            expected=expected_turn,
+            actual=actual_turn,
             metrics=(metric(trajectory, 0.0), metric(response, 1.0, 0.8)),
         ),
-        reported("boom", CaseStatus.ERROR, expected=wanted, failure=boom),
-        reported(
+        make_reported_case("boom", CaseStatus.ERROR, expected=expected_turn, failure=boom),
+        make_reported_case(
             "空",
             CaseStatus.NOT_EVALUATED,
-            expected=wanted,
-            actual=wanted,
+            expected=expected_turn,
+            actual=expected_turn,
             metrics=(metric(response, None, 0.8, reason="nothing to compare"),),
         ),
-        reported("left out", CaseStatus.SKIPPED, expected=wanted),
-        reported("stopped", CaseStatus.CANCELLED, expected=wanted),
+        make_reported_case("left out", CaseStatus.SKIPPED, expected=expected_turn),
+        make_reported_case("stopped", CaseStatus.CANCELLED, expected=expected_turn),
     ]

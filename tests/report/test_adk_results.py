@@ -1,4 +1,4 @@
-"""google-adk opens the result files, sees in them what we found, and our own details survive beside it."""
+"""google-adk reads our result files completely, and our additional details survive in them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def write(tmp_path: Path, *results: CaseResult, config: EvalConfig | None = None
 
 
 def read_with_adk(path: Path) -> Any:
-    """The result as `adk web` gets it: listed by its file, then read by its id."""
+    """Read the result like `adk web`: find its file in the list, then read it by its id."""
     from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 
     manager = LocalEvalSetResultsManager(str(path.parents[3]))
@@ -118,7 +118,7 @@ def read_with_adk(path: Path) -> Any:
     return manager.get_eval_set_result(app, name)
 
 
-def test_the_file_lies_where_adk_looks_and_is_named_as_adk_names_it(tmp_path: Path) -> None:
+def test_the_file_has_the_folder_and_name_that_adk_expects(tmp_path: Path) -> None:
     path = write(tmp_path, case())
 
     history = tmp_path / "my_agent" / ".adk" / "eval_history"
@@ -126,13 +126,18 @@ def test_the_file_lies_where_adk_looks_and_is_named_as_adk_names_it(tmp_path: Pa
 
 
 @pytest.mark.needs_adk
-def test_adk_reads_what_happened_and_what_should_have(tmp_path: Path) -> None:
+def test_adk_reads_actual_and_expected_turns(tmp_path: Path) -> None:
     passed = metric("tool_trajectory_avg_score", MetricStatus.PASSED, 1.0, threshold=1.0)
     result = read_with_adk(write(tmp_path, case("c1", CaseStatus.PASSED, passed)))
 
-    (told,) = result.eval_case_results
-    assert (result.eval_set_id, told.eval_id, told.session_id, told.user_id) == ("set1", "c1", "s1", "u1")
-    (turn,) = told.eval_metric_result_per_invocation
+    (case_result,) = result.eval_case_results
+    assert (result.eval_set_id, case_result.eval_id, case_result.session_id, case_result.user_id) == (
+        "set1",
+        "c1",
+        "s1",
+        "u1",
+    )
+    (turn,) = case_result.eval_metric_result_per_invocation
     assert turn.actual_invocation.user_content.parts[0].text == "Olá 你好 😀"
     assert turn.actual_invocation.duration == 0.123
     event = turn.actual_invocation.intermediate_data.invocation_events[0]
@@ -159,11 +164,11 @@ def test_adk_reads_what_happened_and_what_should_have(tmp_path: Path) -> None:
         (CaseStatus.CANCELLED, "NOT_EVALUATED"),
     ],
 )
-def test_statuses_of_cases_are_those_that_adk_knows(tmp_path: Path, status: CaseStatus, name: str) -> None:
+def test_case_statuses_are_mapped_to_those_of_adk(tmp_path: Path, status: CaseStatus, name: str) -> None:
     path = write(tmp_path, case("c1", status))
 
-    (told,) = read_with_adk(path).eval_case_results
-    assert told.final_eval_status.name == name
+    (case_result,) = read_with_adk(path).eval_case_results
+    assert case_result.final_eval_status.name == name
     assert json.loads(path.read_bytes())["eval_case_results"][0]["workbench"]["status"] == status.value
 
 
@@ -178,44 +183,46 @@ def test_statuses_of_cases_are_those_that_adk_knows(tmp_path: Path, status: Case
         (MetricStatus.INFORMATIONAL, 3.0, "INFORMATIONAL", "INFORMATIONAL"),
     ],
 )
-def test_statuses_of_metrics_are_those_that_adk_knows(
+def test_metric_statuses_are_mapped_to_those_of_adk(
     tmp_path: Path, status: MetricStatus, score: float | None, name: str, turn: str
 ) -> None:
     judged = metric("rouge_l", status, score, threshold=None if status is MetricStatus.INFORMATIONAL else 0.5)
-    (told,) = read_with_adk(write(tmp_path, case("c1", CaseStatus.FAILED, judged))).eval_case_results
+    (case_result,) = read_with_adk(write(tmp_path, case("c1", CaseStatus.FAILED, judged))).eval_case_results
 
-    (overall,) = told.overall_eval_metric_results
+    (overall,) = case_result.overall_eval_metric_results
     assert (overall.metric_name, overall.eval_status.name, overall.score) == ("rouge_l", name, score)
-    (of_turn,) = told.eval_metric_result_per_invocation[0].eval_metric_results
-    assert (of_turn.eval_status.name, of_turn.score) == (turn, score)
+    (turn_metric,) = case_result.eval_metric_result_per_invocation[0].eval_metric_results
+    assert (turn_metric.eval_status.name, turn_metric.score) == (turn, score)
 
 
 @pytest.mark.needs_adk
-def test_criteria_and_custom_functions_are_told_with_their_options(tmp_path: Path) -> None:
+def test_criteria_and_custom_functions_are_written_with_their_options(tmp_path: Path) -> None:
     config = read_config(
         {"criteria": {"tool_trajectory_avg_score": {"threshold": 0.5, "match_type": "IN_ORDER"}, "mine": 0.5}},
         source="x",
     ).model_copy(update={"custom_metrics": {"mine": CustomMetric(path="pkg.mod.f")}})
     judged = [metric(name, MetricStatus.PASSED, 1.0) for name in ("tool_trajectory_avg_score", "mine")]
 
-    (told,) = read_with_adk(write(tmp_path, case("c1", CaseStatus.PASSED, *judged), config=config)).eval_case_results
+    (case_result,) = read_with_adk(
+        write(tmp_path, case("c1", CaseStatus.PASSED, *judged), config=config)
+    ).eval_case_results
 
-    trajectory, mine = told.overall_eval_metric_results
+    trajectory, mine = case_result.overall_eval_metric_results
     assert (trajectory.criterion.threshold, trajectory.criterion.model_extra) == (0.5, {"match_type": "IN_ORDER"})
     assert (mine.threshold, mine.custom_function_path) == (0.5, "pkg.mod.f")
 
 
 @pytest.mark.needs_adk
-def test_rubrics_are_told_with_their_scores_and_the_reasons_of_the_judge(tmp_path: Path) -> None:
+def test_rubrics_are_written_with_scores_and_rationales_of_the_judge(tmp_path: Path) -> None:
     scores = (
-        rubrics_judged(polite=(1.0, "It greets."), short=(0.0, "Too long.")),
-        rubrics_judged(polite=(0.0, "It shouts."), silent=(None, "")),
+        score_rubrics(polite=(1.0, "It greets."), short=(0.0, "Too long.")),
+        score_rubrics(polite=(0.0, "It shouts."), silent=(None, "")),
     )
     judged = metric("rubric_based_final_response_quality_v1", MetricStatus.FAILED, 1 / 3, per_invocation=scores)
 
-    (told,) = read_with_adk(write(tmp_path, case("c1", CaseStatus.FAILED, judged, turns=2))).eval_case_results
+    (case_result,) = read_with_adk(write(tmp_path, case("c1", CaseStatus.FAILED, judged, turns=2))).eval_case_results
 
-    first, second = (turn.eval_metric_results[0] for turn in told.eval_metric_result_per_invocation)
+    first, second = (turn.eval_metric_results[0] for turn in case_result.eval_metric_result_per_invocation)
     assert [(each.rubric_id, each.rationale, each.score) for each in first.details.rubric_scores] == [
         ("polite", "It greets.", 1.0),
         ("short", "Too long.", 0.0),
@@ -224,25 +231,25 @@ def test_rubrics_are_told_with_their_scores_and_the_reasons_of_the_judge(tmp_pat
         ("polite", "It shouts.", 0.0),
         ("silent", None, None),
     ]
-    overall = told.overall_eval_metric_results[0].details.rubric_scores
+    overall = case_result.overall_eval_metric_results[0].details.rubric_scores
     assert [(each.rubric_id, each.score) for each in overall] == [("polite", 0.5), ("short", 0.0), ("silent", None)]
 
 
-def rubrics_judged(**rubrics: tuple[float | None, str]) -> InvocationScore:
-    told = tuple(
+def score_rubrics(**rubrics: tuple[float | None, str]) -> InvocationScore:
+    scores = tuple(
         RubricScore(rubric_id=name, text=f"It is {name}.", score=score, rationale=rationale)
         for name, (score, rationale) in rubrics.items()
     )
-    return InvocationScore(score=0.5, judgement=Judgement(model="m", prompt="p", rubrics=told))
+    return InvocationScore(score=0.5, judgement=Judgement(model="m", prompt="p", rubrics=scores))
 
 
 @pytest.mark.needs_adk
-def test_repeats_and_errors_are_told_apart_under_a_key_of_our_own(tmp_path: Path) -> None:
+def test_repeats_and_errors_are_recorded_under_our_own_key(tmp_path: Path) -> None:
     failure = Failure(kind=FailureKind.AGENT, message="ValueError: api_key=abcdef123456 refused", turn=1)
     path = write(tmp_path, case(repeat=0), case("c1", CaseStatus.ERROR, repeat=1, failure=failure))
 
     assert len(read_with_adk(path).eval_case_results) == 2
-    first, second = (told["workbench"] for told in json.loads(path.read_bytes())["eval_case_results"])
+    first, second = (case_result["workbench"] for case_result in json.loads(path.read_bytes())["eval_case_results"])
     assert (first["repeat"], second["repeat"]) == (0, 1)
     assert "failure" not in first
     assert second["failure"] == {"kind": "agent", "message": "ValueError: api_key=[redacted] refused", "turn": 1}
@@ -250,7 +257,7 @@ def test_repeats_and_errors_are_told_apart_under_a_key_of_our_own(tmp_path: Path
 
 @pytest.mark.needs_adk
 @pytest.mark.parametrize("eval_set_id", ["a/b", "sets\\b", "C:x", "legacy/old.evalset.json", "名" * 300, "..", ""])
-def test_any_id_of_a_set_makes_a_file_that_adk_finds(tmp_path: Path, eval_set_id: str) -> None:
+def test_adk_finds_the_file_of_any_eval_set_id(tmp_path: Path, eval_set_id: str) -> None:
     path = write(tmp_path, case(eval_set_id=eval_set_id))
 
     assert path.parent == tmp_path / "my_agent" / ".adk" / "eval_history"
@@ -258,27 +265,27 @@ def test_any_id_of_a_set_makes_a_file_that_adk_finds(tmp_path: Path, eval_set_id
 
 
 @pytest.mark.needs_adk
-def test_a_case_that_is_gone_and_text_that_is_no_unicode_are_no_obstacle(tmp_path: Path) -> None:
+def test_adk_reads_results_with_a_missing_case_and_invalid_unicode(tmp_path: Path) -> None:
     broken = Invocation.model_validate({**ACTUAL, "final_response": {"parts": [{"text": "half \ud83d"}]}})
     turn = TurnResult(invocation=broken, duration_seconds=float("inf"))
     result = case().model_copy(update={"execution": Execution(turns=(turn,))})
 
-    told = read_with_adk(write(tmp_path, result, expected={})).eval_case_results[0]
+    case_result = read_with_adk(write(tmp_path, result, expected={})).eval_case_results[0]
 
-    (kept,) = told.eval_metric_result_per_invocation
-    assert kept.expected_invocation is None
-    assert kept.actual_invocation.final_response.parts[0].text == "half ?"
-    assert told.user_id == "test_user_id"
+    (turn_result,) = case_result.eval_metric_result_per_invocation
+    assert turn_result.expected_invocation is None
+    assert turn_result.actual_invocation.final_response.parts[0].text == "half ?"
+    assert case_result.user_id == "test_user_id"
 
 
-def test_a_file_is_never_replaced(tmp_path: Path) -> None:
+def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
     first, second = write(tmp_path, case()), write(tmp_path, case("c2"))
 
     assert first != second
     assert json.loads(first.read_bytes())["eval_case_results"][0]["eval_id"] == "c1"
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "my_agent").write_text("a file")
 
     with pytest.raises(StoreError, match="my_agent"):

@@ -1,4 +1,4 @@
-"""Two runs compared: what counts as a regression, a fix, or as flaky, and what was judged differently."""
+"""Comparison of two runs: regressions, fixes, flaky cases, and changes of criteria."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def key(eval_id: str) -> CaseKey:
     return CaseKey(target="t", eval_set=SET, eval_id=eval_id)
 
 
-def stored(eval_id: str, letters: str, score: float | None = None, **keys: str) -> list[StoredScores]:
-    """A case whose repeats ended so."""
+def make_stored_repeats(eval_id: str, letters: str, score: float | None = None, **keys: str) -> list[StoredScores]:
+    """Build the stored repeats of a case, with a letter for each status."""
     metrics = [MetricResult(name="latency", score=0.1, threshold=None, status=MetricStatus.INFORMATIONAL)]
     if score is not None:
         metrics.append(MetricResult(name="m", score=score, threshold=0.5, status=MetricStatus.PASSED))
@@ -67,14 +67,14 @@ def run(run_id: str, **facts: Any) -> StoredRun:
     return StoredRun(run_id=run_id, started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True, **facts)
 
 
-def compared(
+def compare_letters(
     before: Mapping[str, str], after: Mapping[str, str], earlier: Mapping[str, Sequence[str]] | None = None
 ) -> RunComparison:
     def statuses(case: CaseKey) -> list[list[CaseStatus]]:
         return [[STATUSES[letter] for letter in letters] for letters in (earlier or {}).get(case.eval_id, ())]
 
     one, other = (
-        collect_verdicts(item for eval_id, letters in side.items() for item in stored(eval_id, letters))
+        collect_verdicts(item for eval_id, letters in side.items() for item in make_stored_repeats(eval_id, letters))
         for side in (before, after)
     )
     return compare_runs(run("1"), run("2"), one, other, earlier=statuses)
@@ -99,15 +99,15 @@ def compared(
         ("P", "S", Change.GONE),
     ],
 )
-def test_a_case_changes_as_its_repeats_say(before: str, after: str, change: Change) -> None:
-    comparison = compared({"a": before}, {"a": after})
+def test_the_repeats_of_a_case_decide_its_kind_of_change(before: str, after: str, change: Change) -> None:
+    comparison = compare_letters({"a": before}, {"a": after})
 
     assert [case.change for case in comparison.cases] == [change]
     assert comparison.counts[change] == 1
 
 
-def test_a_case_that_went_back_and_forth_before_is_flaky_and_one_that_broke_once_is_not() -> None:
-    comparison = compared(
+def test_a_case_that_alternated_in_earlier_runs_is_flaky() -> None:
+    comparison = compare_letters(
         {"often": "P", "once": "P", "steady": "F"},
         {"often": "F", "once": "F", "steady": "P"},
         {"often": ["F", "P", "F"], "once": ["F", "F"], "steady": ["F", "F"]},
@@ -122,15 +122,29 @@ def test_a_case_that_went_back_and_forth_before_is_flaky_and_one_that_broke_once
 
 
 def test_the_most_urgent_changes_come_first() -> None:
-    comparison = compared({"a": "P", "b": "F", "c": "P", "gone": "P"}, {"a": "P", "b": "P", "c": "F", "new": "P"})
+    comparison = compare_letters(
+        {"a": "P", "b": "F", "c": "P", "gone": "P"}, {"a": "P", "b": "P", "c": "F", "new": "P"}
+    )
 
     assert [case.case.eval_id for case in comparison.cases] == ["c", "b", "new", "gone", "a"]
     assert changes_text(comparison) == "1 regression, 1 fix, 1 new, 1 gone, 1 same"
 
 
-def test_scores_are_compared_over_the_cases_that_both_have() -> None:
-    before = collect_verdicts([*stored("a", "PP", 0.5), *stored("b", "P", 1.0), *stored("gone", "P", 0.0)])
-    after = collect_verdicts([*stored("a", "P", 0.75), *stored("b", "P", 1.0), *stored("new", "P", 0.0)])
+def test_scores_are_compared_over_the_cases_of_both_runs() -> None:
+    before = collect_verdicts(
+        [
+            *make_stored_repeats("a", "PP", 0.5),
+            *make_stored_repeats("b", "P", 1.0),
+            *make_stored_repeats("gone", "P", 0.0),
+        ]
+    )
+    after = collect_verdicts(
+        [
+            *make_stored_repeats("a", "P", 0.75),
+            *make_stored_repeats("b", "P", 1.0),
+            *make_stored_repeats("new", "P", 0.0),
+        ]
+    )
 
     comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
 
@@ -140,30 +154,47 @@ def test_scores_are_compared_over_the_cases_that_both_have() -> None:
     assert changed == {"a": [0.25], "b": [], "new": [], "gone": []}
 
 
-def test_what_is_only_reported_is_no_changed_score() -> None:
-    slow = [StoredScores(job, (metrics[0].model_copy(update={"score": 9.0}),)) for job, metrics in stored("a", "P")]
+def test_an_informational_metric_is_not_a_changed_score() -> None:
+    slow_repeats = [
+        StoredScores(job, (metrics[0].model_copy(update={"score": 9.0}),))
+        for job, metrics in make_stored_repeats("a", "P")
+    ]
 
     comparison = compare_runs(
-        run("1"), run("2"), collect_verdicts(stored("a", "P")), collect_verdicts(slow), earlier=lambda _: ()
+        run("1"),
+        run("2"),
+        collect_verdicts(make_stored_repeats("a", "P")),
+        collect_verdicts(slow_repeats),
+        earlier=lambda _: (),
     )
 
     assert comparison.cases[0].changed_scores == ()
     assert comparison.metrics[0].difference == pytest.approx(8.9)
 
 
-def test_keys_tell_whether_the_agent_was_asked_and_judged_the_same() -> None:
-    before = collect_verdicts([*stored("a", "P"), *stored("b", "P"), *stored("c", "P", execution_key="")])
+def test_keys_show_changed_input_and_changed_scoring() -> None:
+    before = collect_verdicts(
+        [
+            *make_stored_repeats("a", "P"),
+            *make_stored_repeats("b", "P"),
+            *make_stored_repeats("c", "P", execution_key=""),
+        ]
+    )
     after = collect_verdicts(
-        [*stored("a", "P", execution_key="x"), *stored("b", "P", scoring_key="x"), *stored("c", "P", execution_key="y")]
+        [
+            *make_stored_repeats("a", "P", execution_key="x"),
+            *make_stored_repeats("b", "P", scoring_key="x"),
+            *make_stored_repeats("c", "P", execution_key="y"),
+        ]
     )
 
     comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
 
-    told = {case.case.eval_id: (case.has_changed_input, case.has_changed_scoring) for case in comparison.cases}
-    assert told == {"a": (True, False), "b": (False, True), "c": (False, False)}
+    changes = {case.case.eval_id: (case.has_changed_input, case.has_changed_scoring) for case in comparison.cases}
+    assert changes == {"a": (True, False), "b": (False, True), "c": (False, False)}
 
 
-def test_what_was_judged_differently_is_said_once_for_all_sets() -> None:
+def test_changes_of_criteria_are_described_once_for_all_sets() -> None:
     def config(*criteria: Criterion) -> EvalConfig:
         return EvalConfig(criteria=criteria, source="x")
 
@@ -183,8 +214,8 @@ def test_what_was_judged_differently_is_said_once_for_all_sets() -> None:
     assert describe_run_changes(before, before) == ()
 
 
-def test_people_read_what_changed_and_only_that_unless_they_ask() -> None:
-    comparison = compared({"a": "P", "b": "P", "x\x1b[31m": "PF"}, {"a": "F", "b": "P", "x\x1b[31m": "PP"})
+def test_the_text_lists_only_changed_cases_by_default() -> None:
+    comparison = compare_letters({"a": "P", "b": "P", "x\x1b[31m": "PF"}, {"a": "F", "b": "P", "x\x1b[31m": "PP"})
 
     text = "\n".join(comparison_lines(comparison, style=Style(), show_same=False))
 
@@ -196,8 +227,8 @@ def test_people_read_what_changed_and_only_that_unless_they_ask() -> None:
     assert f"{SET}:b" in "\n".join(comparison_lines(comparison, style=Style(), show_same=True))
 
 
-def test_programs_read_the_same() -> None:
-    record = comparison_record(compared({"a": "P"}, {"a": "F", "n": "P"}))
+def test_the_record_has_the_counts_and_cases_of_the_comparison() -> None:
+    record = comparison_record(compare_letters({"a": "P"}, {"a": "F", "n": "P"}))
 
     assert record["counts"] == {
         "regression": 1, "flaky": 0, "fix": 0, "other": 0, "new": 1, "gone": 0, "same": 0

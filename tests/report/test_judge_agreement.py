@@ -1,4 +1,4 @@
-"""How far several judgements agree: what counts as one verdict, and what is left out."""
+"""Agreement of several judgements: the unit of a verdict, and excluded verdicts."""
 
 from __future__ import annotations
 
@@ -17,38 +17,39 @@ from workbench.model.results import (
 from workbench.report.judge_agreement import CriterionAgreement, Judgements, compute_agreements
 
 
-def judged(
+def judge_case(
     *scores: float | None, threshold: float | None = 0.5, rubrics: tuple[tuple[str, float | None], ...] = ()
 ) -> CaseResult:
-    """A case whose turns have these scores, by a judge, and one metric that asked nobody."""
-    made = tuple(RubricScore(rubric_id=name, text=name, score=score) for name, score in rubrics)
+    """Build a case with these judge scores per turn, and a second metric without a judge."""
+    rubric_scores = tuple(RubricScore(rubric_id=name, text=name, score=score) for name, score in rubrics)
     turns = tuple(
-        InvocationScore(score=score, judgement=Judgement(model="m", prompt="p", rubrics=made)) for score in scores
+        InvocationScore(score=score, judgement=Judgement(model="m", prompt="p", rubrics=rubric_scores))
+        for score in scores
     )
-    given = [score for score in scores if score is not None]
-    mean = sum(given) / len(given) if len(given) == len(scores) else None
+    known_scores = [score for score in scores if score is not None]
+    mean = sum(known_scores) / len(known_scores) if len(known_scores) == len(scores) else None
     status = MetricStatus.ERROR if mean is None else MetricStatus.INFORMATIONAL
     if mean is not None and threshold is not None:
         status = MetricStatus.PASSED if mean >= threshold else MetricStatus.FAILED
-    asked = MetricResult(name="own", score=mean, threshold=threshold, status=status, per_invocation=turns)
-    free = MetricResult(name="free", score=1.0, threshold=1.0, status=MetricStatus.PASSED)
+    judge_metric = MetricResult(name="own", score=mean, threshold=threshold, status=status, per_invocation=turns)
+    other_metric = MetricResult(name="free", score=1.0, threshold=1.0, status=MetricStatus.PASSED)
     return CaseResult(
         case=CaseKey(target="t", eval_set="s", eval_id="c"),
         eval_set_id="s",
         status=CaseStatus.PASSED,
-        metrics=(asked, free),
+        metrics=(judge_metric, other_metric),
     )
 
 
-def agreement(*results: CaseResult) -> CriterionAgreement:
+def compute_agreement(*results: CaseResult) -> CriterionAgreement:
     (found,) = compute_agreements(
         Judgements([f"run {number}" for number in range(len(results))], [[each] for each in results])
     )
     return found
 
 
-def test_every_turn_is_a_verdict_and_only_criteria_that_ask_a_model_are_compared() -> None:
-    found = agreement(judged(1.0, 1.0, 0.0, 0.0), judged(1.0, 0.0, 0.0, 0.0))
+def test_every_turn_is_a_verdict_and_only_judge_criteria_are_compared() -> None:
+    found = compute_agreement(judge_case(1.0, 1.0, 0.0, 0.0), judge_case(1.0, 0.0, 0.0, 0.0))
 
     assert (found.metric, found.compared, found.agreement) == ("own", 4, 0.75)
     assert found.kappa == pytest.approx(0.5)
@@ -56,11 +57,11 @@ def test_every_turn_is_a_verdict_and_only_criteria_that_ask_a_model_are_compared
     assert [flip.verdicts for flip in found.flips] == [["PASSED", "FAILED"]]
 
 
-def test_of_rubrics_each_is_a_verdict() -> None:
-    found = agreement(
-        judged(0.5, rubrics=(("a", 1.0), ("b", 0.0))),
-        judged(0.5, rubrics=(("a", 0.0), ("b", 1.0))),
-        judged(0.5, rubrics=(("a", 1.0), ("b", None))),
+def test_every_rubric_is_a_verdict() -> None:
+    found = compute_agreement(
+        judge_case(0.5, rubrics=(("a", 1.0), ("b", 0.0))),
+        judge_case(0.5, rubrics=(("a", 0.0), ("b", 1.0))),
+        judge_case(0.5, rubrics=(("a", 1.0), ("b", None))),
     )
 
     assert (found.judgements, found.compared, found.unjudged) == (3, 1, 1)
@@ -69,30 +70,32 @@ def test_of_rubrics_each_is_a_verdict() -> None:
     assert found.flips == []
 
 
-def test_rubrics_of_a_turn_below_the_quorum_are_no_verdicts() -> None:
-    found = agreement(judged(1.0, rubrics=(("a", 1.0),)), judged(None, rubrics=(("a", 0.0),)))
+def test_rubrics_of_a_turn_below_the_quorum_are_not_verdicts() -> None:
+    found = compute_agreement(judge_case(1.0, rubrics=(("a", 1.0),)), judge_case(None, rubrics=(("a", 0.0),)))
 
     assert (found.compared, found.unjudged) == (0, 1)
 
 
-def test_grades_count_by_whether_they_are_enough_and_have_a_spread() -> None:
-    found = agreement(judged(4.0, 2.0, threshold=3), judged(5.0, 2.0, threshold=3))
+def test_ratings_agree_on_the_same_side_of_the_threshold_and_have_a_spread() -> None:
+    found = compute_agreement(judge_case(4.0, 2.0, threshold=3), judge_case(5.0, 2.0, threshold=3))
 
     assert found.agreement == 1.0
     assert found.spread == pytest.approx((0.5**0.5) / 2)
 
 
-def test_without_a_threshold_grades_are_rounded() -> None:
-    found = agreement(judged(3.8, threshold=None), judged(4.2, threshold=None), judged(2.0, threshold=None))
+def test_ratings_without_a_threshold_are_rounded() -> None:
+    found = compute_agreement(
+        judge_case(3.8, threshold=None), judge_case(4.2, threshold=None), judge_case(2.0, threshold=None)
+    )
 
     assert found.agreement == pytest.approx(1 / 3)
     assert [flip.verdicts for flip in found.flips] == [["4", "4", "2"]]
 
 
-def test_a_judgement_that_failed_is_no_verdict() -> None:
-    found = agreement(judged(1.0, 1.0), judged(1.0, None))
+def test_a_failed_judgement_is_not_a_verdict() -> None:
+    found = compute_agreement(judge_case(1.0, 1.0), judge_case(1.0, None))
 
     assert (found.compared, found.unjudged, found.agreement) == (1, 1, 1.0)
     assert found.kappa is None
     assert found.no_kappa_reason == "all verdicts are equal, so kappa is undefined"
-    assert not found.flips  # that nobody judged it says nothing about the judge
+    assert not found.flips  # a missing verdict is not a changed verdict

@@ -1,4 +1,4 @@
-"""The formats a run is written in: valid whatever the text, and the same facts in each."""
+"""Report formats: valid for any text, with the same facts in each."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_metric_that_could_not_be_computed_is_the_error_of_its_case(
     assert case["error"]["message"] == "mine: ImportError: no module named mine"
 
 
-def test_json_has_no_numbers_that_json_does_not_know(
+def test_json_has_only_valid_numbers_and_safe_characters(
     make_report: MakeReport,
     make_case: Callable[..., ReportedCase],
     make_invocation: Callable[..., Invocation],
@@ -114,7 +114,9 @@ def test_json_has_no_numbers_that_json_does_not_know(
     text.encode("utf-8")
 
 
-def test_json_lines_are_the_cases_and_then_the_run(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+def test_json_lines_contain_the_cases_followed_by_the_run(
+    make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
     lines = [json.loads(line) for line in write_report(make_report(every_status), "jsonl").splitlines()]
 
     assert [line["kind"] for line in lines] == ["case"] * 6 + ["run"]
@@ -122,7 +124,7 @@ def test_json_lines_are_the_cases_and_then_the_run(make_report: MakeReport, ever
     assert lines[-1]["summary"]["total"] == 6
 
 
-def test_junit_is_valid_xml_and_tells_the_outcomes_apart(
+def test_junit_is_valid_xml_and_distinguishes_the_outcomes(
     make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:
     root = ElementTree.fromstring(write_report(make_report(every_status), "junit"))
@@ -142,7 +144,7 @@ def test_junit_is_valid_xml_and_tells_the_outcomes_apart(
     assert "\u241b[31mboom\u2400 <&> [redacted]" in (error.text or "")
 
 
-def test_junit_takes_every_character(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
+def test_junit_accepts_every_character(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
     every = "".join(map(chr, [*range(0x300), 0xD800, 0xFFFE, 0xFFFF, 0x1F600]))
 
     xml = write_report(make_report([make_case(every, CaseStatus.PASSED)]), "junit")
@@ -150,7 +152,7 @@ def test_junit_takes_every_character(make_report: MakeReport, make_case: Callabl
     ElementTree.fromstring(xml.encode("utf-8"))
 
 
-def test_markdown_escapes_what_would_be_markup(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+def test_markdown_escapes_markup(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
     text = write_report(make_report(every_status), "markdown")
 
     row = next(line for line in text.splitlines() if "wrong" in line and line.startswith("|"))
@@ -159,9 +161,7 @@ def test_markdown_escapes_what_would_be_markup(make_report: MakeReport, every_st
     assert "\x1b" not in text
 
 
-def test_csv_has_a_row_for_each_case_and_json_in_its_cells(
-    make_report: MakeReport, every_status: list[ReportedCase]
-) -> None:
+def test_csv_has_a_row_for_each_case_with_json_cells(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
     rows = list(csv.DictReader(io.StringIO(write_report(make_report(every_status), "csv"))))
 
     assert [row["status"] for row in rows] == [case.result.status.value for case in every_status]
@@ -172,27 +172,27 @@ def test_csv_has_a_row_for_each_case_and_json_in_its_cells(
     assert rows[0]["response_match_score"] == ""
 
 
-@pytest.mark.parametrize(("calls", "told"), [(None, None), ([], [])])
-def test_a_row_that_tells_no_trajectory_is_not_said_to_have_called_nothing(
-    calls: list[Any] | None, told: list[Any] | None, make_report: MakeReport
+@pytest.mark.parametrize(("calls", "trajectory"), [(None, None), ([], [])])
+def test_a_row_without_a_trajectory_differs_from_one_without_calls(
+    calls: list[Any] | None, trajectory: list[Any] | None, make_report: MakeReport
 ) -> None:
-    wanted = make_row_case("row_1", make_row_turn(make_row_prompt("a"), "a", None))
+    expected_case = make_row_case("row_1", make_row_turn(make_row_prompt("a"), "a", None))
     execution = make_row_execution(make_row_turn(make_row_prompt("a"), "a", calls), seconds=0.0)
     key = CaseKey(target="t", eval_set="rows.jsonl", eval_id="row_1")
     result = CaseResult(
-        case=key, eval_set_id="rows", status=CaseStatus.PASSED, execution=execution, expected_by_row=wanted
+        case=key, eval_set_id="rows", status=CaseStatus.PASSED, execution=execution, expected_by_row=expected_case
     )
-    report = make_report([ReportedCase(result, wanted)])
+    report = make_report([ReportedCase(result, expected_case)])
 
     (case,) = json.loads(write_report(report, "json"))["cases"]
     (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
 
-    assert [turn["trajectory"] for turn in case["turns"]] == [told]
-    assert json.loads(row["trajectories"]) == [told]
+    assert [turn["trajectory"] for turn in case["turns"]] == [trajectory]
+    assert json.loads(row["trajectories"]) == [trajectory]
 
 
 @pytest.mark.parametrize("report_format", ["json", "csv"])
-def test_a_final_state_that_is_wrong_is_among_the_differences(
+def test_a_wrong_final_state_is_among_the_differences(
     make_report: MakeReport,
     make_case: Callable[..., ReportedCase],
     make_invocation: Callable[..., Invocation],
@@ -200,8 +200,8 @@ def test_a_final_state_that_is_wrong_is_among_the_differences(
 ) -> None:
     turn = make_invocation()
     case = make_case("a", CaseStatus.FAILED, expected=turn, actual=turn, final_state={"room": "hall"})
-    wanted = EvalCase(eval_id="a", conversation=[turn], final_session_state={"room": "bedroom"})
-    text = write_report(make_report([ReportedCase(case.result, wanted)]), report_format)
+    expected_case = EvalCase(eval_id="a", conversation=[turn], final_session_state={"room": "bedroom"})
+    text = write_report(make_report([ReportedCase(case.result, expected_case)]), report_format)
 
     if report_format == "json":
         found = json.loads(text)["cases"][0]["differences"]
@@ -222,7 +222,7 @@ def test_a_final_state_that_is_wrong_is_among_the_differences(
         ("json", ('"status": "UNDEFINED"', '"status": "ERROR"')),
     ],
 )
-def test_undefined_is_told_from_an_error(
+def test_undefined_differs_from_an_error_in_every_format(
     make_report: MakeReport,
     make_case: Callable[..., ReportedCase],
     make_metric: Callable[..., MetricResult],
@@ -238,7 +238,7 @@ def test_undefined_is_told_from_an_error(
         assert other not in text
 
 
-def test_markdown_shows_what_was_asked_for_and_of_the_rest_only_what_is_known(
+def test_markdown_shows_all_criteria_but_only_known_informational_metrics(
     make_report: MakeReport, make_case: Callable[..., ReportedCase], make_metric: Callable[..., MetricResult]
 ) -> None:
     metrics = (make_metric("tool_trajectory_avg_score", 0.5, None), make_metric("latency", 0.25, None))
@@ -257,7 +257,7 @@ def test_markdown_shows_what_was_asked_for_and_of_the_rest_only_what_is_known(
     assert "token" not in text
 
 
-def test_csv_cells_are_no_formulas(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
+def test_csv_cells_are_not_formulas(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
     report = make_report([make_case("=HYPERLINK(1)", CaseStatus.PASSED)])
 
     (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
@@ -266,12 +266,12 @@ def test_csv_cells_are_no_formulas(make_report: MakeReport, make_case: Callable[
 
 
 @pytest.mark.parametrize("report_format", FORMATS)
-def test_every_format_reports_a_run_of_nothing(make_report: MakeReport, report_format: str) -> None:
+def test_every_format_reports_an_empty_run(make_report: MakeReport, report_format: str) -> None:
     assert write_report(make_report([]), report_format)
 
 
 @pytest.mark.parametrize("report_format", ["markdown", "csv", "junit", "json"])
-def test_no_format_lets_control_characters_through(
+def test_no_format_contains_control_characters(
     make_report: MakeReport, every_status: list[ReportedCase], report_format: str
 ) -> None:
     text: Any = write_report(make_report(every_status), report_format)

@@ -1,4 +1,4 @@
-"""Fields that are made when they are needed: one object for all who hold it, and none where nobody does."""
+"""Fields that are created on demand, shared by all references, and freed with the last one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.model.facts import LazyField, LazyValue
 
 
 class Thing:
-    """Something large."""
+    """A large value."""
 
 
 @dataclass(frozen=True)
@@ -18,20 +18,20 @@ class Holder:
     thing: LazyField[Thing | None] = LazyField(None)  # noqa: RUF009 - a descriptor
 
 
-def test_a_value_is_the_same_while_it_is_held_and_gone_afterwards() -> None:
+def test_a_lazy_value_is_shared_while_referenced_and_freed_afterwards() -> None:
     holder = Holder(thing=LazyValue(lambda _: Thing(), None))
 
     first = holder.thing
     assert first is holder.thing
-    seen = weakref.ref(first)
+    reference = weakref.ref(first)
     del first
     gc.collect()
 
-    assert seen() is None
+    assert reference() is None
     assert isinstance(holder.thing, Thing)
 
 
-def test_a_plain_value_is_held_and_the_default_is_none() -> None:
+def test_a_plain_value_is_stored_and_the_default_is_none() -> None:
     thing = Thing()
 
     assert Holder(thing=thing).thing is thing

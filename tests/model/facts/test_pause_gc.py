@@ -1,4 +1,4 @@
-"""Reading without the collector in the way leaves no garbage behind for ever."""
+"""Pausing the garbage collector during a read does not leak garbage."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from workbench.model.facts import pause_gc
 
 
 class Cycle:
-    """Garbage that only the collector frees."""
+    """A reference cycle, which only the collector frees."""
 
     def __init__(self) -> None:
-        self.myself = self
+        self.itself = self
 
 
 @pytest.fixture(autouse=True)
-def unfrozen() -> Iterator[None]:
+def _unfreeze_afterwards() -> Iterator[None]:
     yield
     gc.unfreeze()
     gc.collect()
-    gc.freeze()  # as tests/conftest.py leaves it
+    gc.freeze()  # the state that tests/conftest.py sets up
 
 
-def test_a_small_reading_keeps_no_garbage() -> None:
+def test_a_small_read_leaks_no_garbage() -> None:
     frozen = gc.get_freeze_count()
     cycle = Cycle()
-    kept = weakref.ref(cycle)
+    reference = weakref.ref(cycle)
 
     with pause_gc():
         del cycle
     gc.collect()
 
-    assert kept() is None
+    assert reference() is None
     assert gc.get_freeze_count() <= frozen
 
 
-def test_a_large_reading_is_passed_over_by_the_collector() -> None:
+def test_the_collector_skips_the_objects_of_a_large_read() -> None:
     frozen = gc.get_freeze_count()
 
     with pause_gc():
-        many = [[number] for number in range(2 * facts._MANY)]
+        objects = [[number] for number in range(2 * facts._MANY)]
 
-    assert gc.get_freeze_count() >= frozen + len(many)
+    assert gc.get_freeze_count() >= frozen + len(objects)
 
 
-def test_garbage_is_freed_once_the_objects_have_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_is_freed_after_the_objects_have_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "_frozen_objects", facts._FrozenObjects())
     monkeypatch.setattr(facts, "_ROUNDS", 2)
     cycle = Cycle()
-    kept = weakref.ref(cycle)
+    reference = weakref.ref(cycle)
     with pause_gc():
-        many = [[number] for number in range(2 * facts._MANY)]
+        objects = [[number] for number in range(2 * facts._MANY)]
     del cycle
-    at_most = len(many) + 4 * gc.get_freeze_count()
+    at_most = len(objects) + 4 * gc.get_freeze_count()
 
-    while kept() is not None:
-        assert len(many) < at_most
+    while reference() is not None:
+        assert len(objects) < at_most
         with pause_gc():
-            many += [[number] for number in range(4 * facts._MANY)]
+            objects += [[number] for number in range(4 * facts._MANY)]

@@ -1,4 +1,4 @@
-"""Rows as cases and executions: as if they had been read from what they stand for."""
+"""Cases and executions built from rows equal those validated from the same data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLS = st.none() | st.lists(
 
 
 @given(TEXT, TEXT, CALLS)
-def test_a_row_is_what_its_data_would_be_read_as(prompt: str | None, answer: str | None, calls: Any) -> None:
+def test_a_row_equals_its_validated_data(prompt: str | None, answer: str | None, calls: Any) -> None:
     turn = make_row_turn(make_row_prompt(prompt), answer, calls)
     data = {
         "user_content": {"role": "user", "parts": [] if prompt is None else [{"text": prompt}]},
@@ -30,18 +30,18 @@ def test_a_row_is_what_its_data_would_be_read_as(prompt: str | None, answer: str
         else {"tool_uses": [{"name": name, "args": args} for name, args in calls]},
     }
 
-    for made, read in (
+    for built, validated in (
         (make_row_case("a", turn), EvalCase.model_validate({"eval_id": "a", "conversation": [data]})),
         (
             make_row_execution(turn, seconds=1.5),
             Execution.model_validate({"turns": [{"invocation": data, "duration_seconds": 1.5}]}),
         ),
     ):
-        assert made == read
-        assert list(everything(made)) == list(everything(read))
+        assert built == validated
+        assert list(iterate_state(built)) == list(iterate_state(validated))
 
 
-def test_rows_share_nothing_that_could_be_changed() -> None:
+def test_rows_share_no_mutable_state() -> None:
     one, other = (make_row_turn(make_row_prompt("a"), None, [ToolCall("f")]) for _ in range(2))
 
     assert one.intermediate_data is not None
@@ -51,15 +51,15 @@ def test_rows_share_nothing_that_could_be_changed() -> None:
     assert other == make_row_turn(make_row_prompt("a"), None, [ToolCall("f")])
 
 
-def everything(value: Any) -> Any:
-    """All that pydantic knows of a value, the values in it included, in order."""
+def iterate_state(value: Any) -> Any:
+    """Yield all pydantic state of a value and of its nested values, in order."""
     if isinstance(value, BaseModel):
         yield type(value), value.model_fields_set, value.__pydantic_extra__, value.__pydantic_private__
         for name, inner in value.__dict__.items():
             yield name
-            yield from everything(inner)
+            yield from iterate_state(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from everything(inner)
+            yield from iterate_state(inner)
     else:
         yield value

@@ -1,4 +1,4 @@
-"""Tracebacks are shown with the user's own frames whole and those of libraries folded."""
+"""Tracebacks show the user's own frames and fold those of libraries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ValueError: no
 """
 
 
-def test_frames_of_libraries_are_folded_and_others_are_whole() -> None:
+def test_library_frames_are_folded_and_others_stay_whole() -> None:
     assert fold_library_frames(TRACEBACK) == FOLDED
 
 
@@ -62,7 +62,7 @@ def test_frames_of_an_exception_group_are_folded_too() -> None:
     assert fold_library_frames(in_group(TRACEBACK)) == in_group(FOLDED)
 
 
-def test_a_traceback_of_libraries_alone_stays_whole() -> None:
+def test_a_traceback_with_only_library_frames_stays_whole() -> None:
     text = TRACEBACK.replace("/home/me", PACKAGES)
 
     assert fold_library_frames(text) == text
@@ -75,11 +75,11 @@ def test_tracebacks_of_custom_metrics_are_folded_in_reports_and_on_the_screen(
     metric = MetricResult(name="own", score=None, threshold=0.5, status=MetricStatus.ERROR, details=details)
     folded = [line.strip() for line in FOLDED.split("\n") if line.strip()]
 
-    told = explain_at_length(make_case("a", CaseStatus.ERROR, metrics=(metric,)))
+    explanation = explain_at_length(make_case("a", CaseStatus.ERROR, metrics=(metric,)))
     screen = render_blocks(list(describe_result(metric, ())), width=200, side_by_side=False)
 
-    assert told[0] == "traceback of own:"
-    assert [line.strip() for line in told[1:] if line.strip()] == folded
+    assert explanation[0] == "traceback of own:"
+    assert [line.strip() for line in explanation[1:] if line.strip()] == folded
     shown = "\n".join("".join(piece.text for piece in line).strip() for line in screen)
     assert "… 3 frames in google.adk, contextlib" in shown and "flow.py" not in shown
     assert "tries  2" in shown

@@ -28,7 +28,7 @@ MakeReport = Callable[..., RunReport]
 MakeCase = Callable[..., ReportedCase]
 
 
-def table_of(cases: list[ReportedCase], report: RunReport, style: Style | None = None) -> list[str]:
+def make_table(cases: list[ReportedCase], report: RunReport, style: Style | None = None) -> list[str]:
     width = width_of_names([row_name(case) for case in cases])
     table = VerdictTable(
         style=style or Style(), name_width=width, criteria={"sets/light.evalset.json": default_config()}
@@ -36,10 +36,10 @@ def table_of(cases: list[ReportedCase], report: RunReport, style: Style | None =
     return [line for case in cases for line in table.lines(case)] + table.closing_lines(report)
 
 
-def test_each_case_has_a_row_and_each_bad_one_its_reason(
+def test_each_case_has_a_row_and_each_problem_has_a_reason(
     make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:
-    text = "\n".join(table_of(every_status, make_report(every_status)))
+    text = "\n".join(make_table(every_status, make_report(every_status)))
 
     assert "✓ PASSED         good" in text
     assert '      set_device: device_id: expected "device_2", got "device_3"' in text
@@ -48,26 +48,28 @@ def test_each_case_has_a_row_and_each_bad_one_its_reason(
     assert "passed 1 of 2 judged and of 6 in all" in text
 
 
-def test_columns_stay_aligned_beside_wide_characters(make_report: MakeReport, make_case: MakeCase) -> None:
+def test_columns_stay_aligned_with_wide_characters(make_report: MakeReport, make_case: MakeCase) -> None:
     cases = [make_case(name, CaseStatus.PASSED) for name in ("关灯_卧室", "plain", "نعم", "e\u0301")]
 
-    rows = [line for line in table_of(cases, make_report(cases)) if "PASSED" in line]
+    rows = [line for line in make_table(cases, make_report(cases)) if "PASSED" in line]
 
     assert len({cell_length(row) for row in rows}) == 1
 
 
-def test_colours_only_where_they_are_wanted(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+def test_colours_appear_only_if_requested(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
     report = make_report(every_status)
 
-    assert not any("\x1b" in line for line in table_of(every_status, report))
-    assert any("\x1b[31m" in line for line in table_of(every_status, report, Style(colour=True)))
+    assert not any("\x1b" in line for line in make_table(every_status, report))
+    assert any("\x1b[31m" in line for line in make_table(every_status, report, Style(colour=True)))
 
 
-def test_tracebacks_and_output_are_for_those_who_ask(make_report: MakeReport, every_status: list[ReportedCase]) -> None:
+def test_tracebacks_and_output_appear_only_in_verbose_mode(
+    make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
     report = make_report(every_status)
 
-    assert not any("Traceback" in line for line in table_of(every_status, report))
-    verbose = "\n".join(table_of(every_status, report, Style(verbose=True)))
+    assert not any("Traceback" in line for line in make_table(every_status, report))
+    verbose = "\n".join(make_table(every_status, report, Style(verbose=True)))
     assert "Traceback" in verbose
     assert "␛]0;title␇oops" in verbose
 
@@ -79,17 +81,17 @@ def test_metrics_are_reported_with_deviation_and_denominator(
     cases = [make_case(str(n), CaseStatus.PASSED, metrics=(make_metric(name, 1.0),)) for n in range(3)]
     report = make_report(cases, metrics={name: MetricSummary(mean=0.5, std=0.7071, scored=2, total=3)})
 
-    assert f"{name}  mean 0.5  std 0.7071  (2 of 3 scored)" in table_of(cases, report)
+    assert f"{name}  mean 0.5  std 0.7071  (2 of 3 scored)" in make_table(cases, report)
 
 
-def test_a_case_that_passes_sometimes_is_named_flaky(make_report: MakeReport, make_case: MakeCase) -> None:
+def test_a_case_that_passes_sometimes_is_reported_as_flaky(make_report: MakeReport, make_case: MakeCase) -> None:
     outcomes = [CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.PASSED]
     cases = [make_case("a", status, repeat=n) for n, status in enumerate(outcomes)]
 
-    assert "flaky: sets/light.evalset.json:a: 2 of 3 repeats passed" in table_of(cases, make_report(cases))
+    assert "flaky: sets/light.evalset.json:a: 2 of 3 repeats passed" in make_table(cases, make_report(cases))
 
 
-def test_a_low_response_score_is_explained_by_the_response_alone(
+def test_a_low_response_score_is_explained_only_by_the_response(
     make_case: MakeCase, make_invocation: Callable[..., Invocation], make_metric: Callable[..., MetricResult]
 ) -> None:
     case = make_case(
@@ -106,7 +108,7 @@ def test_a_low_response_score_is_explained_by_the_response_alone(
     ]
 
 
-def test_an_empty_conversation_is_named_as_the_reason(make_case: MakeCase) -> None:
+def test_an_empty_conversation_is_given_as_the_reason(make_case: MakeCase) -> None:
     case = make_case("a", CaseStatus.NOT_EVALUATED)
     empty = ReportedCase(case.result, EvalCase(eval_id="a", conversation=[]))
 
@@ -128,7 +130,7 @@ def test_metrics_without_a_score_for_the_same_reason_share_a_line(
     ]
 
 
-def test_a_case_that_could_not_run_is_explained_by_that_alone(
+def test_a_case_that_could_not_run_is_explained_only_by_its_failure(
     make_case: MakeCase, make_metric: Callable[..., MetricResult]
 ) -> None:
     failure = Failure(kind=FailureKind.TIMEOUT, message="took longer than 3 s", turn=0)
@@ -140,15 +142,15 @@ def test_a_case_that_could_not_run_is_explained_by_that_alone(
 
 def test_a_setup_failure_of_many_cases_is_shown_once(make_report: MakeReport, make_case: MakeCase) -> None:
     no_key, broken = (Failure(kind=FailureKind.SETUP, message=text, turn=0) for text in ("no key", "no module"))
-    raised = Failure(kind=FailureKind.AGENT, message="ValueError: no")
+    agent_failure = Failure(kind=FailureKind.AGENT, message="ValueError: no")
     cases = [
         *(make_case(f"a{number}", CaseStatus.ERROR, failure=no_key) for number in range(3)),
         make_case("b", CaseStatus.ERROR, failure=broken),
-        *(make_case(f"c{number}", CaseStatus.ERROR, failure=raised) for number in range(2)),
+        *(make_case(f"c{number}", CaseStatus.ERROR, failure=agent_failure) for number in range(2)),
         make_case("a1", CaseStatus.ERROR, failure=no_key, eval_set="sets/dark.evalset.json"),
     ]
 
-    lines = table_of(cases, make_report(cases))
+    lines = make_table(cases, make_report(cases))
 
     assert lines.count("      setup, turn 1: no key") == 1
     assert lines.count("      setup, turn 1: no module") == 1
@@ -157,7 +159,7 @@ def test_a_setup_failure_of_many_cases_is_shown_once(make_report: MakeReport, ma
     assert [line for line in lines if line.endswith("  setup: see sets/light.evalset.json:a0")]
 
 
-def test_an_error_of_a_custom_metric_names_it_once(
+def test_an_error_of_a_custom_metric_names_the_metric_once(
     make_case: MakeCase, make_metric: Callable[..., MetricResult]
 ) -> None:
     broken = make_metric("mine", None, 0.5, status=MetricStatus.ERROR, reason="mine: RuntimeError: nope")
@@ -167,14 +169,14 @@ def test_an_error_of_a_custom_metric_names_it_once(
     ]
 
 
-def test_columns_are_numbered_where_their_names_do_not_fit(
+def test_columns_are_numbered_if_their_names_do_not_fit(
     make_report: MakeReport, make_case: MakeCase, make_metric: Callable[..., MetricResult]
 ) -> None:
     names = [f"a_metric_with_a_long_name_{number}" for number in range(6)]
     metrics = tuple(make_metric(name, number / 10, 0.0) for number, name in enumerate(names))
     cases = [make_case("a", CaseStatus.PASSED, metrics=metrics)]
 
-    lines = table_of(cases, make_report(cases), Style(width=80))
+    lines = make_table(cases, make_report(cases), Style(width=80))
 
     assert max(map(len, lines)) <= 80
     table = " ".join(lines)
@@ -182,10 +184,10 @@ def test_columns_are_numbered_where_their_names_do_not_fit(
     heads = next(line for line in lines if line.lstrip().startswith("(1)     (2)"))
     row = next(line for line in lines if "PASSED" in line)
     assert [row[heads.index(f"({number + 1})") :][:4] for number in range(6)] == [f"0.{number}0" for number in range(6)]
-    assert not any("(1)" in line for line in table_of(cases, make_report(cases), Style(width=300)))
+    assert not any("(1)" in line for line in make_table(cases, make_report(cases), Style(width=300)))
 
 
-def test_scores_show_the_digits_that_tell_them_from_the_threshold() -> None:
+def test_scores_show_enough_digits_to_differ_from_the_threshold() -> None:
     assert score_text(0.79999, 0.8) == "0.79999"
     assert score_text(0.5, 0.8) == "0.50"
     assert score_text(1.0, 1.0) == "1.00"
@@ -200,35 +202,35 @@ def test_scores_show_the_digits_that_tell_them_from_the_threshold() -> None:
         ({"y": [1, 2]}, {"y": [1, 3]}, "f: x.y[1]: expected 2, got 3"),
     ],
 )
-def test_what_differs_can_be_seen(
+def test_the_explanation_shows_the_visible_difference(
     make_case: MakeCase,
     make_invocation: Callable[..., Invocation],
     make_metric: Callable[..., MetricResult],
     change: tuple[Any, Any, str],
 ) -> None:
-    wanted, given, line = change
+    expected_value, actual_value, line = change
     case = make_case(
         "a",
         CaseStatus.FAILED,
-        expected=make_invocation(calls=[("f", {"x": wanted})]),
-        actual=make_invocation(calls=[("f", {"x": given})]),
+        expected=make_invocation(calls=[("f", {"x": expected_value})]),
+        actual=make_invocation(calls=[("f", {"x": actual_value})]),
         metrics=(make_metric("trajectory_exact_match", 0.0),),
     )
 
     assert explain(case) == ["trajectory_exact_match: 0.00 < 1.00", line]
 
 
-def test_samples_of_judges_are_for_those_who_ask(make_report: MakeReport, make_case: MakeCase) -> None:
+def test_judge_samples_appear_only_in_verbose_mode(make_report: MakeReport, make_case: MakeCase) -> None:
     judgement = Judgement(model="gemini", prompt="p", samples=(JudgeSample(score=1.0, rationale="fine"),))
     score = InvocationScore(score=1.0, judgement=judgement)
     metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(score,))
     case = make_case("good", CaseStatus.PASSED, metrics=(metric,))
 
-    assert "      sample 1: 1: fine" in table_of([case], make_report([case]), Style(verbose=True))
-    assert "fine" not in "".join(table_of([case], make_report([case])))
+    assert "      sample 1: 1: fine" in make_table([case], make_report([case]), Style(verbose=True))
+    assert "fine" not in "".join(make_table([case], make_report([case])))
 
 
-def test_of_many_differences_the_first_are_listed(
+def test_only_the_first_of_many_differences_are_listed(
     make_case: MakeCase, make_invocation: Callable[..., Invocation], make_metric: Callable[..., MetricResult]
 ) -> None:
     case = make_case(
@@ -245,7 +247,7 @@ def test_of_many_differences_the_first_are_listed(
     assert lines[-1] == "and 900 more differences, in the JSON report"
 
 
-def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
+def test_the_adk_summary_does_not_count_skipped_cases_as_failed(
     make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:
     lines = format_summary(make_report(every_status))
@@ -253,11 +255,11 @@ def test_the_summary_of_adk_does_not_count_what_did_not_run_as_failed(
     assert lines[-3:] == ["  Tests passed: 1", "  Tests failed: 3", "  Tests not run: 2"]
 
 
-def test_a_long_id_is_shortened_in_its_middle(make_report: MakeReport, make_case: MakeCase) -> None:
+def test_a_long_eval_id_is_shortened_in_the_middle(make_report: MakeReport, make_case: MakeCase) -> None:
     ids = "start" + "x" * 300_000 + "end", "short", "开始" + "关" * 72 + "结束", "字" * 60 + "x" * 200 + "字" * 60
     cases = [make_case(eval_id, CaseStatus.PASSED) for eval_id in ids]
 
-    lines = table_of(cases, make_report(cases))
+    lines = make_table(cases, make_report(cases))
 
     assert any("startxxx" in line and "xxxend" in line for line in lines)
     assert any("开始关" in line and "关结束" in line for line in lines)

@@ -1,4 +1,4 @@
-"""What reports say of judges whose samples have names for what they say, or disagree."""
+"""Judges in reports: labelled samples, disagreement, and missing samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sample(score: float | None, why: str = "", label: str = "") -> JudgeSample:
     return JudgeSample(score=score, rationale=why, label=label, problem=None if score is not None else "unread")
 
 
-def judged(
+def make_metric(
     name: str, *turns: tuple[float, Judgement], threshold: float = 0.5, status: MetricStatus = FAILED
 ) -> MetricResult:
     scores = tuple(InvocationScore(score=score, judgement=judgement) for score, judgement in turns)
@@ -49,28 +49,28 @@ GRADES = judgement(sample(2.0), sample(4.0), sample(2.0), lowest=1.0, best=5.0, 
 PAIR = judgement(sample(0.0, "old one", "BASELINE"), sample(0.5, "same", "TIE"), sample(0.0, "longer", "BASELINE"))
 
 
-def test_choices_are_told_by_their_names() -> None:
-    assert list(judging_lines(judged("own", (0.0, PAIR)))) == ["the judge: 2 say BASELINE, 1 says TIE: old one"]
+def test_labelled_votes_are_listed_by_label() -> None:
+    assert list(judging_lines(make_metric("own", (0.0, PAIR)))) == ["the judge: 2 say BASELINE, 1 says TIE: old one"]
 
 
-def test_numbers_without_a_best_are_told_as_they_are() -> None:
+def test_ratings_without_a_maximum_are_listed_alone() -> None:
     free = judgement(sample(70.0, "fair"), sample(75.0), lowest=None, best=None, spread=3.5)
 
-    assert list(judging_lines(judged("own", (72.5, free), threshold=80))) == ["the judge: 70, 75: fair"]
+    assert list(judging_lines(make_metric("own", (72.5, free), threshold=80))) == ["the judge: 70, 75: fair"]
 
 
-def test_what_samples_disagree_on_is_told_turn_by_turn() -> None:
+def test_disagreement_of_samples_is_reported_per_turn() -> None:
     sure = judgement(sample(1.0), sample(1.0))
     rubrics = (RubricScore(rubric_id="a", text="a", score=1.0, yes=2, no=1),)
 
-    assert unsure_text(judged("own", (1.0, sure))) is None
-    assert unsure_text(judged("own", (1.0, sure), (0.0, SPLIT))) == "own: turn 2: 2 of 3 samples agree"
-    assert unsure_text(judged("own", (1.0, judgement(rubrics=rubrics)))) == "own: 2 of 3 verdicts on rubrics agree"
-    graded = unsure_text(judged("own", (8 / 3, GRADES), threshold=3.0))
-    assert graded == "own: 2 of 3 samples agree, ±1.1"
+    assert unsure_text(make_metric("own", (1.0, sure))) is None
+    assert unsure_text(make_metric("own", (1.0, sure), (0.0, SPLIT))) == "own: turn 2: 2 of 3 samples agree"
+    assert unsure_text(make_metric("own", (1.0, judgement(rubrics=rubrics)))) == "own: 2 of 3 verdicts on rubrics agree"
+    rating_text = unsure_text(make_metric("own", (8 / 3, GRADES), threshold=3.0))
+    assert rating_text == "own: 2 of 3 samples agree, ±1.1"
 
 
-def test_missing_samples_are_counted_where_most_are_missing() -> None:
+def test_missing_samples_are_counted_for_the_worst_turn() -> None:
     whole = judgement(sample(1.0), sample(1.0))
     rubrics = (
         RubricScore(rubric_id="a", text="a", score=1.0, yes=2),
@@ -78,37 +78,40 @@ def test_missing_samples_are_counted_where_most_are_missing() -> None:
     )
     parts = judgement(sample(None), sample(None), sample(None), rubrics=rubrics)
 
-    assert samples_text(judged("own", (1.0, whole))) is None
-    assert samples_text(judged("own", (1.0, SPLIT))) == "judged by 3 of 4 samples"
-    assert samples_text(judged("own", (1.0, whole), (0.0, SPLIT), (0.5, parts))) == "judged by 1 of 3 samples in turn 3"
+    assert samples_text(make_metric("own", (1.0, whole))) is None
+    assert samples_text(make_metric("own", (1.0, SPLIT))) == "judged by 3 of 4 samples"
+    assert (
+        samples_text(make_metric("own", (1.0, whole), (0.0, SPLIT), (0.5, parts)))
+        == "judged by 1 of 3 samples in turn 3"
+    )
 
 
 @pytest.mark.parametrize("status", [PASSED, FAILED])
-def test_missing_samples_are_said_in_every_report(
+def test_every_report_names_missing_samples(
     make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport], status: MetricStatus
 ) -> None:
-    two = judgement(sample(1.0), sample(1.0), sample(None))
-    metric = judged("own", (1.0, two), status=status)
+    two_of_three = judgement(sample(1.0), sample(1.0), sample(None))
+    metric = make_metric("own", (1.0, two_of_three), status=status)
     report = make_report([make_case("c", CaseStatus(status.value), metrics=(metric,))])
-    said = "own: judged by 2 of 3 samples"
+    reason = "own: judged by 2 of 3 samples"
     table = VerdictTable(style=Style(), name_width=8, criteria={})
 
     case = json.loads(write_report(report, "json"))["cases"][0]
     assert case["metrics"][0]["judged_by"] == {"read": 2, "asked": 3, "turn": 0}
-    assert f"samples missing: c: {said}" in table.closing_lines(report)
-    assert f"## Samples missing\n\n- sets/light.evalset.json: c: {said}" in write_report(report, "markdown")
+    assert f"samples missing: c: {reason}" in table.closing_lines(report)
+    assert f"## Samples missing\n\n- sets/light.evalset.json: c: {reason}" in write_report(report, "markdown")
     assert '<property name="own: samples" value="judged by 2 of 3 samples" />' in write_report(report, "junit")
     (row,) = csv.DictReader(io.StringIO(write_report(report, "csv")))
     assert row["own.judged_by"] == "2 of 3"
     assert ("judged by 2 of 3 samples" in "\n".join(table.lines(report.cases[0]))) == (status is FAILED)
 
 
-def test_csv_counts_the_samples_of_criteria_that_have_some(
+def test_csv_counts_samples_only_for_criteria_with_samples(
     make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport]
 ) -> None:
-    whole = judged("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
-    none = judged("own", (1.0, judgement()), status=PASSED)
-    other = judged("other", (1.0, judgement()), status=PASSED)
+    whole = make_metric("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
+    none = make_metric("own", (1.0, judgement()), status=PASSED)
+    other = make_metric("other", (1.0, judgement()), status=PASSED)
     report = make_report(
         [
             make_case("whole", CaseStatus.PASSED, metrics=(other, whole)),
@@ -124,8 +127,8 @@ def test_csv_counts_the_samples_of_criteria_that_have_some(
 
 @pytest.fixture
 def report(make_case: Callable[..., ReportedCase], make_report: Callable[..., RunReport]) -> RunReport:
-    split = judged("own", (1.0, judgement(sample(1.0), sample(1.0), sample(0.0))), status=PASSED)
-    sure = judged("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
+    split = make_metric("own", (1.0, judgement(sample(1.0), sample(1.0), sample(0.0))), status=PASSED)
+    sure = make_metric("own", (1.0, judgement(sample(1.0), sample(1.0))), status=PASSED)
     return make_report(
         [
             make_case("split", CaseStatus.PASSED, metrics=(split,)),

@@ -1,4 +1,4 @@
-"""What differs between two turns, call by call and argument by argument."""
+"""Differences between two turns, per call and argument."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ CALLS = st.lists(
 )
 
 
-def calls(text: str) -> list[ToolCall]:
-    """`a1 b` is a call of a with x=1 and one of b without arguments."""
+def parse_calls(text: str) -> list[ToolCall]:
+    """Parse calls: `a1 b` is a call of a with x=1 and one of b without arguments."""
     return [ToolCall(word[0], {"x": int(word[1:])} if word[1:] else {}) for word in text.split()]
 
 
-def words(expected: str, actual: str) -> list[str]:
-    found = find_call_differences(calls(expected), calls(actual))
+def describe_differences(expected: str, actual: str) -> list[str]:
+    found = find_call_differences(parse_calls(expected), parse_calls(actual))
     return [f"{d.kind.value} {d.tool}" + (f" {d.expected}>{d.actual}" if d.path else "") for d in found]
 
 
@@ -57,11 +57,11 @@ def words(expected: str, actual: str) -> list[str]:
     ],
 )
 def test_calls_are_aligned_at_the_least_cost(expected: str, actual: str, found: list[str]) -> None:
-    assert words(expected, actual) == found
+    assert describe_differences(expected, actual) == found
 
 
-def test_a_moved_call_tells_both_places() -> None:
-    (moved,) = find_call_differences(calls("a1 b c"), calls("b c a1"))
+def test_a_moved_call_has_both_positions() -> None:
+    (moved,) = find_call_differences(parse_calls("a1 b c"), parse_calls("b c a1"))
 
     assert (moved.kind, moved.expected_call, moved.actual_call) == (DifferenceKind.CALL_MOVED, 0, 2)
 
@@ -76,13 +76,13 @@ def test_nested_arguments_are_compared_value_by_value() -> None:
     ]
 
 
-def test_arguments_that_are_not_written_are_not_an_empty_object_as_in_adk() -> None:
+def test_absent_arguments_differ_from_an_empty_object_as_in_adk() -> None:
     (found,) = find_call_differences([ToolCall("f", None)], [ToolCall("f", {})])
 
     assert (found.kind, found.path, found.expected, found.actual) == (DifferenceKind.ARGUMENT_CHANGED, (), None, {})
 
 
-def test_a_response_differs_only_where_one_was_expected(make_invocation: Callable[..., Invocation]) -> None:
+def test_a_response_differs_only_if_one_was_expected(make_invocation: Callable[..., Invocation]) -> None:
     given_response = make_invocation(response="bye")
 
     assert find_differences(make_invocation(response=None), given_response) == ()
@@ -92,7 +92,7 @@ def test_a_response_differs_only_where_one_was_expected(make_invocation: Callabl
     assert find_differences(make_invocation(response="hello"), make_invocation(response=None))[0].actual is None
 
 
-def test_keys_that_only_the_actual_state_has_are_no_difference() -> None:
+def test_additional_keys_of_the_actual_state_are_not_a_difference() -> None:
     found = find_state_differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "more": 4})
 
     assert [(d.path, d.expected, d.actual) for d in found] == [(("b", "c"), 2, 3)]
@@ -112,11 +112,13 @@ def test_no_call_is_lost_or_counted_twice(expected: list[ToolCall], actual: list
 
 
 @given(CALLS, CALLS)
-def test_no_differences_means_equal_and_the_other_way_round(expected: list[ToolCall], actual: list[ToolCall]) -> None:
+def test_calls_have_no_differences_if_and_only_if_they_are_equal(
+    expected: list[ToolCall], actual: list[ToolCall]
+) -> None:
     assert (not list(find_call_differences(expected, actual))) == (expected == actual)
 
 
-def test_thousands_of_calls_are_aligned_by_what_they_share() -> None:
+def test_thousands_of_calls_are_aligned_by_their_common_calls() -> None:
     expected: list[Any] = [ToolCall("step", {"n": n}) for n in range(3000)]
     actual = [
         *expected[:1500],

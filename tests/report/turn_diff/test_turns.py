@@ -1,4 +1,4 @@
-"""What differs in a turn besides calls and response: what tools gave back, what sub-agents said."""
+"""Differences of a turn in tool responses and messages of sub-agents."""
 
 from __future__ import annotations
 
@@ -15,41 +15,45 @@ from workbench.report.turn_diff import (
 )
 
 
-def flat(*, calls: Any = (), gave: Any = (), said: Any = ()) -> Invocation:
-    """A turn in the older form: calls by name, what they gave as (id, name, response), what was said by author."""
+def make_older_turn(*, calls: Any = (), responses: Any = (), messages: Any = ()) -> Invocation:
+    """Build a turn in the older form: calls by name, tool responses (id, name, response), messages (author, text)."""
     return Invocation.model_validate(
         {
             "user_content": {"parts": [{"text": "hi"}]},
             "intermediate_data": {
                 "tool_uses": [{"id": name, "name": name[0], "args": {}} for name in calls],
-                "tool_responses": [{"id": key, "name": name, "response": given} for key, name, given in gave],
-                "intermediate_responses": [[author, [{"text": text}]] for author, text in said],
+                "tool_responses": [{"id": key, "name": name, "response": given} for key, name, given in responses],
+                "intermediate_responses": [[author, [{"text": text}]] for author, text in messages],
             },
         }
     )
 
 
-def kinds(expected: Invocation, actual: Invocation) -> list[str]:
+def find_kinds(expected: Invocation, actual: Invocation) -> list[str]:
     return [found.kind.value for found in compare_turn(expected, actual).differences]
 
 
-def test_responses_of_tools_belong_to_calls_by_id_else_by_name_and_order() -> None:
-    turn = flat(calls=["f1", "f2", "g"], gave=[(None, "f", {"n": 1}), (None, "g", {"n": 3}), ("f1", "f", {"n": 2})])
+def test_tool_responses_are_assigned_to_calls_by_id_or_by_name_and_order() -> None:
+    turn = make_older_turn(
+        calls=["f1", "f2", "g"], responses=[(None, "f", {"n": 1}), (None, "g", {"n": 3}), ("f1", "f", {"n": 2})]
+    )
 
     assert make_side(turn).responses == [{"n": 2}, {"n": 1}, {"n": 3}]
 
 
-def test_responses_of_tools_differ_only_where_both_sides_have_one() -> None:
-    expected = flat(calls=["f"], gave=[(None, "f", {"ok": True})])
+def test_tool_responses_differ_only_if_both_sides_have_one() -> None:
+    expected = make_older_turn(calls=["f"], responses=[(None, "f", {"ok": True})])
 
-    assert kinds(expected, flat(calls=["f"])) == []
-    assert kinds(flat(calls=["f"]), expected) == []
-    assert kinds(expected, flat(calls=["f"], gave=[(None, "f", {"ok": False})])) == ["tool_response_changed"]
+    assert find_kinds(expected, make_older_turn(calls=["f"])) == []
+    assert find_kinds(make_older_turn(calls=["f"]), expected) == []
+    assert find_kinds(expected, make_older_turn(calls=["f"], responses=[(None, "f", {"ok": False})])) == [
+        "tool_response_changed"
+    ]
 
 
-def test_what_sub_agents_say_is_aligned_by_author() -> None:
-    expected = flat(said=[("cook", "One moment."), ("waiter", "Coming.")])
-    actual = flat(said=[("host", "Welcome!"), ("cook", "Two moments.")])
+def test_messages_of_sub_agents_are_aligned_by_author() -> None:
+    expected = make_older_turn(messages=[("cook", "One moment."), ("waiter", "Coming.")])
+    actual = make_older_turn(messages=[("host", "Welcome!"), ("cook", "Two moments.")])
 
     found = {d.kind: (d.tool, d.expected, d.actual) for d in compare_turn(expected, actual).differences}
 
@@ -60,11 +64,11 @@ def test_what_sub_agents_say_is_aligned_by_author() -> None:
     }
 
 
-def test_a_case_that_expects_nothing_of_sub_agents_leaves_open_what_they_say() -> None:
-    assert kinds(flat(), flat(said=[("cook", "One moment.")])) == []
+def test_a_case_without_expected_messages_accepts_any_message() -> None:
+    assert find_kinds(make_older_turn(), make_older_turn(messages=[("cook", "One moment.")])) == []
 
 
-def test_events_tell_what_was_said_without_thoughts_and_calls() -> None:
+def test_messages_of_events_exclude_thoughts_and_calls() -> None:
     turn = Invocation.model_validate(
         {
             "user_content": {"parts": []},
@@ -81,7 +85,7 @@ def test_events_tell_what_was_said_without_thoughts_and_calls() -> None:
     assert list_messages(turn) == [AgentMessage("a", "Let me see")]
 
 
-def test_thoughts_are_no_part_of_the_response() -> None:
+def test_thoughts_are_not_part_of_the_response() -> None:
     expected = Invocation.model_validate({"user_content": {}, "final_response": {"parts": [{"text": "4"}]}})
     thoughtful = {"parts": [{"text": "2+2", "thought": True}, {"text": "4"}]}
     actual = Invocation.model_validate({"user_content": {}, "final_response": thoughtful})

@@ -1,4 +1,4 @@
-"""Which words differ."""
+"""Differences in words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from workbench.report.turn_diff import Change, Passage, compare_words
 TEXTS = st.text(st.sampled_from("ab 灯亮.\n"), max_size=30) | st.text(max_size=20)
 
 
-def shown(expected: str, actual: str) -> str:
-    """`[-removed-]{+added+}`, as git shows words."""
+def format_word_diff(expected: str, actual: str) -> str:
+    """Format a word diff like git: `[-removed-]{+added+}`."""
     brackets = {Change.SAME: "{}", Change.REMOVED: "[-{}-]", Change.ADDED: "{{+{}+}}"}
     return "".join(brackets[change].format(text) for change, text in compare_words(expected, actual))
 
@@ -32,12 +32,12 @@ def shown(expected: str, actual: str) -> str:
         ("the same", "the same", "the same"),
     ],
 )
-def test_words_are_told_apart_and_characters_where_there_are_no_blanks(expected: str, actual: str, found: str) -> None:
-    assert shown(expected, actual) == found
+def test_words_are_compared_and_characters_in_text_without_spaces(expected: str, actual: str, found: str) -> None:
+    assert format_word_diff(expected, actual) == found
 
 
 @given(TEXTS, TEXTS)
-def test_both_texts_can_be_read_from_what_differs(expected: str, actual: str) -> None:
+def test_both_texts_can_be_rebuilt_from_the_differences(expected: str, actual: str) -> None:
     passages = compare_words(expected, actual)
 
     assert "".join(text for change, text in passages if change is not Change.ADDED) == expected
@@ -45,9 +45,9 @@ def test_both_texts_can_be_read_from_what_differs(expected: str, actual: str) ->
     assert all(text for _, text in passages)
 
 
-def test_a_word_put_into_a_very_long_text_is_found() -> None:
-    chance = random.Random(1)
-    words = [f"word{chance.randrange(300)}" for _ in range(30_000)]
+def test_an_inserted_word_is_found_in_a_very_long_text() -> None:
+    generator = random.Random(1)
+    words = [f"word{generator.randrange(300)}" for _ in range(30_000)]
     changed = [*words[:100], "new", *words[100:20_000], "other", *words[20_001:]]
 
     passages = compare_words(" ".join(words), " ".join(changed))
@@ -56,7 +56,7 @@ def test_a_word_put_into_a_very_long_text_is_found() -> None:
     assert added == ["new", "other"]
 
 
-def test_very_long_texts_with_nothing_in_common_are_removed_and_added_as_a_whole() -> None:
+def test_very_long_different_texts_are_removed_and_added_as_a_whole() -> None:
     assert compare_words("灯" * 100_000, "亮" * 100_000) == (
         Passage(Change.REMOVED, "灯" * 100_000),
         Passage(Change.ADDED, "亮" * 100_000),
