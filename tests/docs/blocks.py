@@ -1,15 +1,15 @@
-"""The fenced blocks of README and docs, and what their kinds promise.
+"""The fenced blocks of README and docs, and the checks of each kind.
 
-| kind | a test does this with it |
+| kind | check by a test |
 |---|---|
-| `sh` | runs every command in a copy of a sample project; the two that set up a checkout are run by `.ci/run` |
-| `bash` | reads the command line without running it: it needs a key, a network, a screen or an installation |
+| `sh` | runs every command in a copy of a sample project; `.ci/run` runs the two that set up a checkout |
+| `bash` | parses the command line without running it: it needs a key, a network, a screen or an installation |
 | `python` | runs it |
-| `py` | compiles it, and imports what it imports: it needs a key, or pytest |
+| `py` | compiles it and runs only its imports: the rest needs a key, or pytest |
 | `toml` | reads it as `workbench.toml` or `pyproject.toml` |
-| `json` | reads it as the format that its keys say |
+| `json` | reads it in the format that its keys indicate |
 | `yaml` | reads it |
-| `text` | output; where it follows `sh` in README and tutorial it is compared, and its `$` lines are read as commands |
+| `text` | output; compared if it follows `sh` in README or tutorial; its `$` lines are parsed as commands |
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILE = re.compile(r"`([\w/-]+\.[\w.]+)`[^`\n]*:\n\n\Z")
 
 @dataclass(frozen=True)
 class Block:
-    """One block: where it is, its kind, and the file that the line before it names (`agent.py` is ...:)."""
+    """One block: its position, its kind, and the file that the line before it names (`agent.py` is ...:)."""
 
     page: str
     line: int
@@ -41,7 +41,7 @@ class Block:
 
 
 def read_blocks(page: Path) -> list[Block]:
-    """All blocks of a page, in their order."""
+    """Return all blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     blocks = []
     for match in _BLOCK.finditer(text):
@@ -55,13 +55,13 @@ def read_blocks(page: Path) -> list[Block]:
 BLOCKS = tuple(block for page in PAGES for block in read_blocks(page))
 
 
-def blocks_of(kind: str) -> list[Block]:
-    """All blocks of one kind, of all pages."""
+def find_blocks(kind: str) -> list[Block]:
+    """Return the blocks of one kind on all pages."""
     return [block for block in BLOCKS if block.kind == kind]
 
 
-def command_lines(block: Block) -> list[str]:
-    """The commands of a block: lines joined at a backslash, without comments; of output, the lines behind `$`."""
+def read_commands(block: Block) -> list[str]:
+    """Return the commands of a block, with continued lines joined; for output, the text after each `$`."""
     text = block.text.replace("\\\n", " ")
     if block.kind == "text":
         return [line[2:] for line in text.splitlines() if line.startswith("$ ")]

@@ -1,4 +1,4 @@
-"""A project for commands of the documentation."""
+"""Projects for the commands of the documentation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.docs.blocks import ROOT, Block, read_blocks
 
 @pytest.fixture
 def workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """A project with one function agent, and a set with a passing and a failing case."""
+    """Return a project with one function agent, and a set with a passing and a failing case."""
     return make_project(tmp_path, monkeypatch)
 
 
@@ -25,8 +25,8 @@ def make_turn() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    """A command line in an empty folder."""
+def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Return a command line in an empty folder."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "120")
@@ -36,16 +36,16 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
 
 
 @pytest.fixture
-def sample(empty: CommandLine) -> CommandLine:
-    """The project of the README after two runs."""
-    write_files(empty, read_blocks(ROOT / "README.md"))
+def readme_project(empty_project: CommandLine) -> CommandLine:
+    """Return the project of the README after two runs."""
+    write_files(empty_project, read_blocks(ROOT / "README.md"))
     for _ in range(2):
-        assert empty("run", "home").status == 1
-    return empty
+        assert empty_project("run", "home").status == 1
+    return empty_project
 
 
 def write_files(project: CommandLine, blocks: Iterable[Block]) -> None:
-    """Write the blocks that the text before them calls a file."""
+    """Write the blocks that belong to a named file."""
     for block in blocks:
         if block.file is not None:
             project.write(block.file, block.text)

@@ -1,7 +1,7 @@
-"""Makes the generated parts of the documentation anew: `python tests/docs/make.py`.
+"""Update the generated parts of the documentation: `python tests/docs/make.py`.
 
-A generated part is what stands between `<!-- generated -->` and `<!-- end of generated -->` in a page: the commands in
-`docs/cli.md`, the settings in `docs/configuration.md`, the keys in `docs/keys.md`. The text around it is kept.
+A generated part of a page is between `<!-- generated -->` and `<!-- end of generated -->`: the commands in
+`docs/cli.md`, the settings in `docs/configuration.md`, the keys in `docs/keys.md`. Other text stays unchanged.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ BEGIN = "<!-- generated: python tests/docs/make.py -->"
 END = "<!-- end of generated -->"
 
 
-def commands() -> Iterator[str]:
-    """Every command with its arguments, help and options."""
+def describe_commands() -> Iterator[str]:
+    """Yield the lines of every command with its arguments, help and options."""
     from workbench.cli.main import cli
 
     for name in cli.list_commands(click.Context(cli)):
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        yield from _command(command, ("workbench", name))
+        yield from _describe_command(command, ("workbench", name))
 
 
-def _command(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
+def _describe_command(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
     context = click.Context(command, info_name=" ".join(path))
     yield f"{'#' * len(path)} {' '.join(path)}"
     yield ""
-    yield _text(command.help or "")
+    yield _format_help(command.help or "")
     yield ""
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            yield from _command(below, (*path, name))
+            subcommand = command.get_command(context, name)
+            assert subcommand is not None
+            yield from _describe_command(subcommand, (*path, name))
         return
     yield "```text"
     yield " ".join([context.command_path, *command.collect_usage_pieces(context)])
@@ -55,13 +55,14 @@ def _command(command: click.Command, path: tuple[str, ...]) -> Iterator[str]:
         for parameter in command.params
         if isinstance(parameter, click.Option) and (record := parameter.get_help_record(context)) is not None
     ]
-    yield from _table(
-        ("option", "meaning"), ((_code(option), _text(meaning).replace("|", "&#124;")) for option, meaning in records)
+    yield from _format_table(
+        ("option", "meaning"),
+        ((_format_code(option), _format_help(meaning).replace("|", "&#124;")) for option, meaning in records),
     )
 
 
-def settings() -> Iterator[str]:
-    """Every table of `workbench.toml` with its keys."""
+def describe_settings() -> Iterator[str]:
+    """Yield the lines of every table of `workbench.toml` with its keys."""
     from workbench.store import settings
 
     tables: Mapping[str, type] = {
@@ -79,19 +80,19 @@ def settings() -> Iterator[str]:
     for name, section in tables.items():
         yield f"### `{name}`"
         yield ""
-        descriptions = _descriptions(section)
-        yield from _table(
+        descriptions = _read_descriptions(section)
+        yield from _format_table(
             ("key", "type", "default", "meaning"),
             (
-                (f"`{key}`", _type(field.annotation), _default(field), descriptions[key])
+                (f"`{key}`", _describe_type(field.annotation), _format_default(field), descriptions[key])
                 for key, field in section.model_fields.items()  # type: ignore[attr-defined]
                 if not _is_table(field.annotation)
             ),
         )
 
 
-def keys() -> Iterator[str]:
-    """Every key action by the part of the screen that hears it."""
+def describe_keys() -> Iterator[str]:
+    """Yield the lines of every key action, grouped by the part of the screen that handles it."""
     from workbench.tui.key_table import PLACES
 
     for place in PLACES.values():
@@ -99,7 +100,7 @@ def keys() -> Iterator[str]:
             continue
         yield f"## {place.title}"
         yield ""
-        yield from _table(
+        yield from _format_table(
             ("action", "keys", "does"),
             (
                 (f"`{each.id}`", " ".join(f"`{key}`" for key in each.keys.split(",")), each.help)
@@ -109,22 +110,22 @@ def keys() -> Iterator[str]:
 
 
 PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
-    "cli.md": commands,
-    "configuration.md": settings,
-    "keys.md": keys,
+    "cli.md": describe_commands,
+    "configuration.md": describe_settings,
+    "keys.md": describe_keys,
 }
-"""The pages with a generated part, and what makes it."""
+"""The pages with a generated part, and the functions that generate it."""
 
 
-def page(name: str) -> str:
-    """A page as it should be: its text with the generated part made anew."""
+def generate_page(name: str) -> str:
+    """Return the text of a page with an updated generated part."""
     text = (DOCS / name).read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n" + "\n".join(PARTS[name]()).rstrip() + f"\n\n{END}{after}"
 
 
-def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+def _format_table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
@@ -132,13 +133,13 @@ def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[s
     yield ""
 
 
-def _code(text: str) -> str:
-    """Code for the cell of a table. Hosts read a pipe in it differently, so that it is written as an entity."""
+def _format_code(text: str) -> str:
+    """Format code for a table cell. Markdown renderers disagree about pipes, so a pipe becomes an entity."""
     return f"<code>{html.escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
 
 
-def _text(help_text: str) -> str:
-    """The paragraphs of a help text on a line each; lines that click leaves alone (`\\b`) stay apart, as code."""
+def _format_help(help_text: str) -> str:
+    """Put each paragraph of a help text on one line; paragraphs that click does not wrap (`\\b`) become code."""
     paragraphs = []
     for paragraph in inspect.cleandoc(help_text).split("\n\n"):
         if paragraph.startswith("\b\n"):
@@ -148,8 +149,8 @@ def _text(help_text: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _descriptions(section: type) -> dict[str, str]:
-    """The docstrings below the fields of a class."""
+def _read_descriptions(section: type) -> dict[str, str]:
+    """Return the docstrings below the fields of a class."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}
@@ -160,8 +161,8 @@ def _descriptions(section: type) -> dict[str, str]:
     return found
 
 
-def _type(annotation: Any) -> str:
-    """A type in the words of TOML."""
+def _describe_type(annotation: Any) -> str:
+    """Describe a type in terms of TOML."""
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     parts = [part for part in get_args(annotation) if part is not type(None)]
@@ -170,11 +171,11 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) is dict:
         return "table of texts"
     if parts:
-        return _type(parts[0])
+        return _describe_type(parts[0])
     return {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "text or table"}[annotation]
 
 
-def _default(field: Any) -> str:
+def _format_default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
@@ -184,14 +185,14 @@ def _default(field: Any) -> str:
 
 
 def _is_table(annotation: Any) -> bool:
-    """Whether a key is a table that is listed by itself."""
+    """Return whether a key is a table with its own section."""
     return any(hasattr(part, "model_fields") for part in (annotation, *get_args(annotation)))
 
 
 def main() -> None:
     """Write all pages with generated parts."""
     for name in PARTS:
-        (DOCS / name).write_text(page(name), encoding="utf-8")
+        (DOCS / name).write_text(generate_page(name), encoding="utf-8")
         print(DOCS / name)
 
 

@@ -1,4 +1,4 @@
-"""What the documentation says in tables and examples is compared with what the program does."""
+"""Tables and examples of the documentation agree with the program."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def answer(prompt):
 DOCS = ROOT / "docs"
 
 
-def text_of(page: str) -> str:
+def read_page(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
 
 
-def blocks(page: str, kind: str) -> list[str]:
+def read_block_texts(page: str, kind: str) -> list[str]:
     return [block.text for block in read_blocks(DOCS / page) if block.kind == kind]
 
 
-def documents() -> list[dict[str, Any]]:
-    """The documents with a version of their schema, in the order of the page."""
-    return [json.loads(block) for block in blocks("formats.md", "json")]
+def read_documents() -> list[dict[str, Any]]:
+    """Return the documents with a schema version, in the order of the page."""
+    return [json.loads(block) for block in read_block_texts("formats.md", "json")]
 
 
-def test_every_metric_is_in_the_table_with_its_options() -> None:
+def test_the_table_lists_every_metric_with_its_options() -> None:
     documented: dict[str, str] = {}
-    for row in text_of("criteria.md").split("\n## Metrics\n")[1].split("\n## ")[0].splitlines():
+    for row in read_page("criteria.md").split("\n## Metrics\n")[1].split("\n## ")[0].splitlines():
         if row.startswith("| `"):
             names, *_, options = row.strip("| ").replace("\\|", "").split(" | ")
             documented.update(dict.fromkeys(re.findall(r"`(\w+)`", names), options))
@@ -66,21 +66,21 @@ def test_every_metric_is_in_the_table_with_its_options() -> None:
         assert all(f"`{option}`" in documented[name] for option in info.options), name
 
 
-def test_the_example_of_criteria_is_accepted() -> None:
-    example = json.loads(blocks("criteria.md", "json")[0])
+def test_the_example_of_criteria_is_valid() -> None:
+    example = json.loads(read_block_texts("criteria.md", "json")[0])
 
     assert check_criteria(read_config(example, source="criteria.md")) == []
 
 
-def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
-    example = blocks("configuration.md", "toml")[0]
+def test_the_configuration_example_has_every_key_and_no_other(tmp_path: Path) -> None:
+    example = read_block_texts("configuration.md", "toml")[0]
     (tmp_path / "workbench.toml").write_text(example, encoding="utf-8")
 
     loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
 
     assert loaded.problems == ()
-    said = set().union(*(target.model_fields_set for target in loaded.settings.targets.values()))
-    assert said == set(TargetSettings.model_fields) - set(KIND_TABLES)
+    documented = set().union(*(target.model_fields_set for target in loaded.settings.targets.values()))
+    assert documented == set(TargetSettings.model_fields) - set(KIND_TABLES)
     assert loaded.settings.model_fields_set == set(Settings.model_fields)
     for name in ("run", "judge", "watch", "tui"):
         table = getattr(loaded.settings, name)
@@ -88,8 +88,8 @@ def test_the_configuration_has_every_key_and_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KIND_TABLES)
-def test_the_table_of_a_kind_is_shown_with_every_key_and_no_other(tmp_path: Path, kind: str) -> None:
-    example = blocks(f"agents/{kind}.md", "toml")[0]
+def test_the_example_of_each_agent_kind_has_every_key_and_no_other(tmp_path: Path, kind: str) -> None:
+    example = read_block_texts(f"agents/{kind}.md", "toml")[0]
     (tmp_path / "workbench.toml").write_text(example, encoding="utf-8")
 
     loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
@@ -112,7 +112,7 @@ def test_the_json_of_a_run_has_exactly_the_documented_keys(workbench: CommandLin
 
     real = workbench("run", "home", "--format", "json").data
 
-    assert shape(real) == shape(documents()[0])
+    assert find_shape(real) == find_shape(read_documents()[0])
 
 
 def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
@@ -130,7 +130,7 @@ def test_the_json_of_judge_and_calibrate_has_exactly_the_documented_keys(
         judged = workbench("judge", "--format", "json").data
     calibrated = workbench("calibrate", "labels.csv", "--format", "json").data
 
-    assert [shape(judged), shape(calibrated)] == [shape(each) for each in documents()[1:3]]
+    assert [find_shape(judged), find_shape(calibrated)] == [find_shape(each) for each in read_documents()[1:3]]
     assert (judged["criteria"][0]["kappa_of"], calibrated["criteria"][0]["kind"]) == ("cohen", "verdict")
 
 
@@ -143,15 +143,15 @@ def test_the_json_of_dialects_and_of_lint_has_exactly_the_documented_keys(workbe
     lint = workbench("dataset", "lint", "rows.jsonl", "--format", "json").data
 
     assert lint["findings"]
-    assert [shape({**dialects, "policies": None}), shape(lint)] == [
-        shape({**documents()[3], "policies": None}),
-        shape(documents()[4]),
+    assert [find_shape({**dialects, "policies": None}), find_shape(lint)] == [
+        find_shape({**read_documents()[3], "policies": None}),
+        find_shape(read_documents()[4]),
     ]
-    assert len(documents()) == 5
+    assert len(read_documents()) == 5
 
 
-def test_the_keys_of_other_documents_are_named(workbench: CommandLine) -> None:
-    text = text_of("formats.md")
+def test_the_keys_of_history_and_comparison_are_documented(workbench: CommandLine) -> None:
+    text = read_page("formats.md")
     for _ in range(2):
         workbench("run", "home")
 
@@ -164,12 +164,12 @@ def test_the_keys_of_other_documents_are_named(workbench: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("event", [*get_args(WatchFact), QuotaWait])
-def test_watch_events_are_named_with_their_keys(event: type[Fact]) -> None:
-    text = text_of("formats.md").split("\n## Watch events\n")[1].split("\n## ")[0]
+def test_watch_events_are_documented_with_their_keys(event: type[Fact]) -> None:
+    text = read_page("formats.md").split("\n## Watch events\n")[1].split("\n## ")[0]
     (row,) = [row for row in text.splitlines() if row.startswith(f"| `{event.model_fields['kind'].default}` |")]
 
-    written = {name for name, field in event.model_fields.items() if not field.exclude}
-    keys = written - {"kind", "result", "case"}  # of a verdict: the keys of a case
+    names = {name for name, field in event.model_fields.items() if not field.exclude}
+    keys = names - {"kind", "result", "case"}  # the keys of a verdict are those of a case
     assert [key for key in keys if f"`{key}`" not in row] == []
 
 
@@ -178,47 +178,47 @@ def expected_call(room: str) -> dict[str, Any]:
 
 
 FREE = ("details", "args", "versions")
-"""Objects whose keys are not ours to list."""
+"""Objects with undocumented keys."""
 
 
-def shape(value: Any) -> Any:
-    """The keys of all objects; of a list, those of all its items; of metrics and sets by name, those of each."""
+def find_shape(value: Any) -> Any:
+    """Return the nested keys of a value; items of a list, or values of a mapping from names, are merged."""
     if isinstance(value, list):
-        shapes = [shape(item) for item in value]
-        return merged([item for item in shapes if item is not None])
+        shapes = [find_shape(item) for item in value]
+        return merge_shapes([item for item in shapes if item is not None])
     if not isinstance(value, dict):
         return None
     if value and all(isinstance(item, dict) for item in value.values()) and set(value) != {"summary"}:
-        return {"*": merged([shape(item) for item in value.values()])}
-    return {key: shape(item) if key not in FREE else None for key, item in value.items()}
+        return {"*": merge_shapes([find_shape(item) for item in value.values()])}
+    return {key: find_shape(item) if key not in FREE else None for key, item in value.items()}
 
 
-def merged(shapes: list[Any]) -> Any:
-    """One shape of several: all keys of all, and what is below them where any has something there."""
+def merge_shapes(shapes: list[Any]) -> Any:
+    """Merge shapes into one with all their keys."""
     result: dict[str, Any] = {}
     for one in shapes:
-        for key, below in one.items():
-            result[key] = merged([item for item in (result.get(key), below) if item]) or None
+        for key, nested in one.items():
+            result[key] = merge_shapes([item for item in (result.get(key), nested) if item]) or None
     return result or None
 
 
-def test_every_status_and_kind_is_named() -> None:
-    text = text_of("formats.md")
+def test_every_status_and_kind_is_documented() -> None:
+    text = read_page("formats.md")
 
     for word in (*CaseStatus, *MetricStatus, *FailureKind, *DifferenceKind):
         assert re.search(rf"\b{word.value}\b", text), word
 
 
 @pytest.mark.parametrize("page", ["keys.md", "configuration.md"])
-def test_the_keys_of_examples_can_be_used(page: str) -> None:
-    keys = tomllib.loads(blocks(page, "toml")[0])["keys"]
+def test_the_key_bindings_of_examples_are_valid(page: str) -> None:
+    keys = tomllib.loads(read_block_texts(page, "toml")[0])["keys"]
 
     assert check_keys(keys) == (keys, {})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder is named for Linux")
-def test_the_folder_of_the_users_themes_is_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_themes_folder_is_the_one_that_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    (named,) = re.findall(r"themes folder \(on Linux `(.+?)`\)", text_of("screen.md"))
+    (folder,) = re.findall(r"themes folder \(on Linux `(.+?)`\)", read_page("screen.md"))
 
-    assert theme_folders()[1] == Path(named).expanduser()
+    assert theme_folders()[1] == Path(folder).expanduser()

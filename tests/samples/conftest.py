@@ -1,4 +1,4 @@
-"""The sample agents, imported by path and run directly, without workers, metrics or engine."""
+"""Fixtures that import and run the sample agents directly, without workers, metrics or engine."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from workbench.model.trace import ToolCall, get_trajectory, read_trajectory
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
 
 
-class Course(NamedTuple):
-    """How a case went: the parts of the expectation that were missed, and the turn that raised, if one did."""
+class Outcome(NamedTuple):
+    """The outcome of a case: differing parts of the expectation, and the turn and type of an exception."""
 
-    missed: set[str]
-    raised: tuple[int, type[Exception]] | None
+    differences: set[str]
+    exception: tuple[int, type[Exception]] | None
 
 
 @pytest.fixture
 def load_agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Imports an agent, given as `package.module:callable`, and forgets its package afterwards."""
+    """Import agents given as `package.module:callable`; unload their packages afterwards."""
     monkeypatch.syspath_prepend(str(SAMPLES))
     before = set(sys.modules)
 
@@ -45,60 +45,60 @@ def load_agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]
 
 
 class Answer(NamedTuple):
-    """What an agent gave for one prompt."""
+    """The answer of an agent to one prompt."""
 
     response: str
     calls: list[ToolCall]
 
 
-def session_of(state: dict[str, Any]) -> SimpleNamespace:
-    """A session as the worker hands it to a function agent."""
+def make_session(state: dict[str, Any]) -> SimpleNamespace:
+    """Return a session like the one that a worker passes to a function agent."""
     return SimpleNamespace(state=state, history=[], user_id="user", app_name="app", session_id="session")
 
 
-def answer_of(agent: Callable[..., Any], prompt: str, session: Any) -> Answer:
-    """What an agent of any form answers."""
+def ask_agent(agent: Callable[..., Any], prompt: str, session: Any) -> Answer:
+    """Return the answer of an agent of any form."""
     code = agent if inspect.isroutine(agent) else type(agent).__call__
     parameters = [name for name in inspect.signature(code).parameters if name != "self"]
-    given = agent(prompt, session) if len(parameters) == 2 else agent(prompt)
-    if inspect.isawaitable(given):
-        given = asyncio.run(_result(given))
-    if isinstance(given, str):
-        return Answer(given, [])
-    return Answer(given["response"], read_trajectory(given["predicted_trajectory"]))
+    answer = agent(prompt, session) if len(parameters) == 2 else agent(prompt)
+    if inspect.isawaitable(answer):
+        answer = asyncio.run(_await_result(answer))
+    if isinstance(answer, str):
+        return Answer(answer, [])
+    return Answer(answer["response"], read_trajectory(answer["predicted_trajectory"]))
 
 
-async def _result(awaitable: Any) -> Any:
+async def _await_result(awaitable: Any) -> Any:
     return await awaitable
 
 
 @pytest.fixture
 def ask() -> Callable[[Callable[..., Any], str], Answer]:
-    """Asks an agent one thing in a session of its own."""
-    return lambda agent, prompt: answer_of(agent, prompt, session_of({}))
+    """Ask an agent one prompt in a new session."""
+    return lambda agent, prompt: ask_agent(agent, prompt, make_session({}))
 
 
 @pytest.fixture
-def follow() -> Callable[[Callable[..., Any], EvalCase], Course]:
-    """Runs a case with an agent and holds each turn, and the state at the end, against the expectation."""
+def run_case() -> Callable[[Callable[..., Any], EvalCase], Outcome]:
+    """Run a case with an agent, and compare each turn and the final state with the expectation."""
 
-    def follow(agent: Callable[..., Any], case: EvalCase) -> Course:
+    def run_case(agent: Callable[..., Any], case: EvalCase) -> Outcome:
         state = copy.deepcopy(case.session_input.state) if case.session_input else {}
-        session = session_of(state)
-        missed: set[str] = set()
+        session = make_session(state)
+        differences: set[str] = set()
         for index, invocation in enumerate(case.conversation or ()):
             prompt = invocation.user_content.text()
             try:
-                response, calls = answer_of(agent, prompt, session)
+                response, calls = ask_agent(agent, prompt, session)
             except Exception as problem:  # an agent may raise anything
-                return Course(missed, (index, type(problem)))
+                return Outcome(differences, (index, type(problem)))
             session.history.append({"prompt": prompt, "response": response})
             if calls != get_trajectory(invocation):
-                missed.add("trajectory")
+                differences.add("trajectory")
             if invocation.final_response is None or response != invocation.final_response.text():
-                missed.add("response")
+                differences.add("response")
         if case.final_session_state and state != case.final_session_state:
-            missed.add("state")
-        return Course(missed, None)
+            differences.add("state")
+        return Outcome(differences, None)
 
-    return follow
+    return run_case

@@ -1,4 +1,4 @@
-"""Each case of the samples, run with the agent itself: it passes, misses what it is meant to miss, or raises."""
+"""Each case of the samples, run with the agent itself: it passes, or differs or raises as designed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TARGETS = {
     if target["kind"] == "function"
 }
 
-# Their criteria are not equality: a case that passes may have other calls than those expected.
+# Their criteria do not require equality: a passing case may have other calls than expected.
 LENIENT = {"arguments.evalset.json", "routines.evalset.json", "orders.evalset.json", "campaigns.evalset.json"}
 
-MISSED = {
+DIFFERENCES = {
     "designed_failure_bedside_light": {"trajectory", "response"},
     "designed_failure_looks_first": {"trajectory"},
     "designed_failure_wording": {"response"},
@@ -43,7 +43,7 @@ MISSED = {
     "designed_failure_wrong_site": {"trajectory", "response"},
     "designed_failure_off_topic": {"trajectory", "response"},
 }
-RAISED = {
+EXCEPTIONS = {
     "designed_error_degrees_in_words": ValueError,
     "designed_error_die_without_sides": ValueError,
     "designed_error_no_preferred_temperature": KeyError,
@@ -52,58 +52,58 @@ RAISED = {
 }
 
 
-def eval_sets() -> Iterator[Path]:
-    """Every eval set beside an `expected.json` of a function agent."""
+def find_eval_sets() -> Iterator[Path]:
+    """Yield the eval sets of function agents."""
     folders = sorted({SAMPLES / target["target"].split(".")[0] for target in TARGETS.values()})
     for folder in folders:
         yield from sorted([*folder.glob("*.evalset.json"), *folder.glob("*.test.json")])
 
 
-def location_of(path: Path) -> str:
-    """The agent of an eval set, as `workbench.toml` pairs them."""
+def find_agent(path: Path) -> str:
+    """Return the agent that `workbench.toml` assigns to an eval set."""
     relative = path.relative_to(SAMPLES).as_posix()
-    paired = [t["target"] for t in TARGETS.values() if any(fnmatch(relative, glob) for glob in t["eval_sets"])]
-    assert len(paired) == 1, f"{relative} belongs to {len(paired)} targets"
-    return str(paired[0])
+    targets = [t["target"] for t in TARGETS.values() if any(fnmatch(relative, glob) for glob in t["eval_sets"])]
+    assert len(targets) == 1, f"{relative} belongs to {len(targets)} targets"
+    return str(targets[0])
 
 
-def cases() -> Iterator[Any]:
+def find_cases() -> Iterator[Any]:
     simulated = {name for target in TARGETS.values() if "simulate_tools" in target for name in target["eval_sets"]}
-    for path in eval_sets():
+    for path in find_eval_sets():
         if path.relative_to(SAMPLES).as_posix() in simulated:
-            continue  # the agent itself has its real tools
+            continue  # the agent itself would use its real tools
         document = EvalSetDocument.open(path)
         for entry in document.entries:
             if document.case(entry.index).conversation_scenario is not None:
-                continue  # what is said there is for a model, or a script, to say
+                continue  # a model or a script writes the prompts
             yield pytest.param(path, entry.index, id=f"{path.parent.name}/{path.name}:{entry.eval_id}")
 
 
-@pytest.mark.parametrize(("path", "index"), cases())
-def test_a_case_comes_out_as_its_name_says(
-    path: Path, index: int, load_agent: Callable[[str], Any], follow: Callable[..., Any]
+@pytest.mark.parametrize(("path", "index"), find_cases())
+def test_the_name_of_a_case_predicts_its_outcome(
+    path: Path, index: int, load_agent: Callable[[str], Any], run_case: Callable[..., Any]
 ) -> None:
     case = EvalSetDocument.open(path).case(index)
 
-    course = follow(load_agent(location_of(path)), case)
+    outcome = run_case(load_agent(find_agent(path)), case)
 
     if case.eval_id.startswith("designed_error_"):
-        assert course == (set(), (1, RAISED[case.eval_id]))
+        assert outcome == (set(), (1, EXCEPTIONS[case.eval_id]))
     elif case.eval_id.startswith("designed_failure_"):
-        assert course == (MISSED[case.eval_id], None)
+        assert outcome == (DIFFERENCES[case.eval_id], None)
     else:
         allowed = {"trajectory"} if path.name in LENIENT else set()
-        assert course.raised is None
-        assert course.missed <= allowed
+        assert outcome.exception is None
+        assert outcome.differences <= allowed
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in eval_sets()}), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", sorted({path.parent for path in find_eval_sets()}), ids=lambda folder: folder.name)
 def test_every_case_has_an_expected_verdict(folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
 
     found = {
         path.name: [entry.eval_id for entry in EvalSetDocument.open(path).entries]
-        for path in eval_sets()
+        for path in find_eval_sets()
         if path.parent == folder
     }
 
@@ -114,11 +114,11 @@ def test_every_case_has_an_expected_verdict(folder: Path) -> None:
         assert eval_id.startswith("designed_") == bool(prefix), f"{eval_id}: {verdict}"
 
 
-def test_a_set_says_what_to_look_at_in_each_designed_case() -> None:
+def test_a_set_describes_each_of_its_designed_cases() -> None:
     simulated = {name for target in TARGETS.values() if "simulate_tools" in target for name in target["eval_sets"]}
-    for path in eval_sets():
+    for path in find_eval_sets():
         if path.relative_to(SAMPLES).as_posix() in simulated:
-            continue  # the agent itself has its real tools
+            continue  # the agent itself would use its real tools
         document = EvalSetDocument.open(path)
         for entry in document.entries:
             if entry.eval_id.startswith("designed_"):
@@ -140,13 +140,13 @@ def test_a_set_says_what_to_look_at_in_each_designed_case() -> None:
         ("content_creation.agent:assistant", "Play some jazz.", "I answer from a script and have no rule for this."),
     ],
 )
-def test_an_agent_without_a_rule_says_that_it_answers_from_a_script(
+def test_an_agent_without_a_matching_rule_answers_that_it_is_scripted(
     location: str, prompt: str, answer: str, load_agent: Callable[[str], Any], ask: Callable[..., Any]
 ) -> None:
     assert ask(load_agent(location), prompt) == (answer, [])
 
 
-def test_dice_without_a_seed_are_honest(load_agent: Callable[[str], Any], ask: Callable[..., Any]) -> None:
+def test_dice_without_a_seed_are_random(load_agent: Callable[[str], Any], ask: Callable[..., Any]) -> None:
     agent = load_agent("hello_world.agent:answer")
 
     answers = {ask(agent, "Roll a 1000000000-sided die").response for _ in range(3)}

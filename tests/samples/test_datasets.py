@@ -1,4 +1,4 @@
-"""The datasets of the Vertex samples: the same rows in each form, and true to the agents."""
+"""The datasets of the Vertex samples: same rows in each form, and consistent with the agents."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ AGENTS = {
     "content_creation": "content_creation.agent:assistant",
 }
 TRAJECTORY_METRICS = ("exact_match", "in_order_match", "any_order_match", "precision", "recall")
-ASKED = ["prompt", "reference_trajectory", "reference"]
-RECORDED = [*ASKED, "response", "predicted_trajectory", "note"]
+DATASET_COLUMNS = ["prompt", "reference_trajectory", "reference"]
+RECORDED_COLUMNS = [*DATASET_COLUMNS, "response", "predicted_trajectory", "note"]
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def table(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV whose trajectories are JSON."""
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a CSV file with trajectories in JSON."""
     with path.open(encoding="utf-8", newline="") as file:
         return [
             {name: json.loads(cell) if name.endswith("trajectory") else cell for name, cell in row.items()}
@@ -43,33 +43,35 @@ def table(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_dataset_is_the_same_in_every_form(name: str) -> None:
+def test_a_dataset_has_the_same_rows_in_every_form(name: str) -> None:
     folder = SAMPLES / name
 
     rows = json.loads((folder / "eval_dataset.json").read_text(encoding="utf-8"))
 
-    assert [list(row) for row in rows] == [ASKED] * len(rows)
-    assert lines(folder / "eval_dataset.jsonl") == rows == table(folder / "eval_dataset.csv")
+    assert [list(row) for row in rows] == [DATASET_COLUMNS] * len(rows)
+    assert read_json_lines(folder / "eval_dataset.jsonl") == rows == read_csv(folder / "eval_dataset.csv")
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_recording_is_the_same_in_every_form_and_has_the_rows_of_the_dataset(name: str) -> None:
+def test_a_recording_has_the_rows_of_the_dataset_in_every_form(name: str) -> None:
     folder = SAMPLES / name
 
-    rows = lines(folder / "recorded.jsonl")
+    rows = read_json_lines(folder / "recorded.jsonl")
 
-    assert table(folder / "recorded.csv") == rows
-    assert [list(row) for row in rows] == [RECORDED] * len(rows)
-    assert [{key: row[key] for key in ASKED} for row in rows] == lines(folder / "eval_dataset.jsonl")
+    assert read_csv(folder / "recorded.csv") == rows
+    assert [list(row) for row in rows] == [RECORDED_COLUMNS] * len(rows)
+    assert [{key: row[key] for key in DATASET_COLUMNS} for row in rows] == read_json_lines(
+        folder / "eval_dataset.jsonl"
+    )
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_agent_gives_the_reference_of_each_row(
+def test_the_agent_answers_each_row_with_its_reference(
     name: str, load_agent: Callable[[str], Any], ask: Callable[..., Any]
 ) -> None:
     agent = load_agent(AGENTS[name])
 
-    for row in lines(SAMPLES / name / "eval_dataset.jsonl"):
+    for row in read_json_lines(SAMPLES / name / "eval_dataset.jsonl"):
         answer = ask(agent, row["prompt"])
 
         assert answer.response == row["reference"]
@@ -77,11 +79,11 @@ def test_the_agent_gives_the_reference_of_each_row(
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_recording_says_what_it_got_wrong(name: str) -> None:
-    for row in lines(SAMPLES / name / "recorded.jsonl"):
-        right = row["response"] == row["reference"] and row["predicted_trajectory"] == row["reference_trajectory"]
+def test_a_recording_has_a_note_on_each_wrong_row(name: str) -> None:
+    for row in read_json_lines(SAMPLES / name / "recorded.jsonl"):
+        is_correct = row["response"] == row["reference"] and row["predicted_trajectory"] == row["reference_trajectory"]
 
-        assert right or row["note"]
+        assert is_correct or row["note"]
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,8 @@ def test_a_recording_says_what_it_got_wrong(name: str) -> None:
         ("content_creation", "Write a post for campaign Spring about tulips", [0, 0, 0, 1, 0.5]),
     ],
 )
-async def test_a_recording_scores_as_its_note_says(name: str, prompt: str, scores: list[float | None]) -> None:
-    row = next(row for row in lines(SAMPLES / name / "recorded.jsonl") if row["prompt"].startswith(prompt))
+async def test_a_recorded_row_has_the_scores_of_its_note(name: str, prompt: str, scores: list[float | None]) -> None:
+    row = next(row for row in read_json_lines(SAMPLES / name / "recorded.jsonl") if row["prompt"].startswith(prompt))
     predicted, reference = (
         Invocation(
             user_content=Content.of_text(row["prompt"], role="user"),

@@ -1,4 +1,4 @@
-"""The eval sets of the samples show every form there is, and google-adk reads those that are strict JSON."""
+"""The eval sets of the samples cover every format, and google-adk reads those in strict JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The samples in a run: every case of every set comes out as `expected.json` says."""
+"""Runs of the samples: every case of every set gets the verdict in `expected.json`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ SAMPLES = Path(__file__).parents[2] / "sample_agents"
 
 
 @pytest.fixture(autouse=True)
-def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_model_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The samples in a folder of their own, so that the history of the run is not left in the checkout."""
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the samples, so that the run leaves no history in the checkout."""
     folder = tmp_path_factory.mktemp("samples") / "sample_agents"
     shutil.copytree(SAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__", ".workbench", ".adk"))
     return folder
 
 
-def verdicts(root: Path, *, kind: str) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """What came out and what was expected, for the sets of agents of one kind."""
+def run_eval_sets(root: Path, *, kind: str) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+    """Run the sets of agents of one kind; return actual and expected verdicts."""
     workspace = Workspace.open(root)
     try:
         entries = [
@@ -55,24 +55,24 @@ def verdicts(root: Path, *, kind: str) -> tuple[dict[str, dict[str, str]], dict[
     return found, expected
 
 
-def test_every_case_of_a_function_agent_comes_out_as_expected(copied: Path) -> None:
-    found, expected = verdicts(copied, kind="function")
+def test_every_case_of_a_function_agent_has_its_expected_verdict(samples: Path) -> None:
+    found, expected = run_eval_sets(samples, kind="function")
 
     assert len(found) >= 20
     assert found == expected
 
 
 @pytest.mark.needs_adk
-def test_every_case_of_the_adk_agent_comes_out_as_expected(copied: Path) -> None:
-    found, expected = verdicts(copied, kind="adk")
+def test_every_case_of_the_adk_agent_has_its_expected_verdict(samples: Path) -> None:
+    found, expected = run_eval_sets(samples, kind="adk")
 
     assert found
     assert found == expected
 
 
 @pytest.mark.needs_node
-def test_every_case_of_the_program_comes_out_as_expected(copied: Path) -> None:
-    found, expected = verdicts(copied, kind="command")
+def test_every_case_of_the_command_agent_has_its_expected_verdict(samples: Path) -> None:
+    found, expected = run_eval_sets(samples, kind="command")
 
     assert found
     assert found == expected
