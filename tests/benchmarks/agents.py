@@ -1,4 +1,4 @@
-"""Agents that benchmarks run."""
+"""Agents for benchmarks."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ def look(what: str) -> str:
 
 root_agent = LlmAgent(name="watched", model=Scripted(), tools=[look])
 """
-"""One that calls a tool, by a model that costs next to nothing."""
+"""An agent that calls a tool, with a model of negligible cost."""

@@ -1,4 +1,4 @@
-"""What benchmarks of the screen share that run it in their own process."""
+"""Fixtures of benchmarks that run the screen in their own process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 
 @pytest.fixture
-def collecting_as_the_program() -> Iterator[None]:
-    """Garbage is collected as seldom as where the program is started from the command line."""
+def gc_settings_of_program() -> Iterator[None]:
+    """Use the thresholds of the garbage collector of the installed program."""
     thresholds = gc.get_threshold()
     gc.set_threshold(5_000, 10, 1_000)
     yield

@@ -1,4 +1,4 @@
-"""How long an event loop hears nothing: every callback and every step of a task on it, by the clock and in CPU time."""
+"""Measure how long callbacks and task steps block an event loop, in wall time and CPU time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 
-class Held(NamedTuple):
-    """One callback, in seconds. CPU time is that of the loop's own thread: what other programs take is not in it."""
+class Blocked(NamedTuple):
+    """The duration of one callback in seconds. CPU time is that of the loop's thread only."""
 
     cpu: float
     wall: float
 
 
 class LoopLag:
-    """While it is entered, notes how long each callback of the loops of this thread took."""
+    """Measures, inside its context, each callback of the event loops of this thread."""
 
     def __init__(self) -> None:
-        self._held: list[Held] = []
+        self._durations: list[Blocked] = []
         self._run: Any = None
         self._thread = threading.get_ident()
 
@@ -28,15 +28,15 @@ class LoopLag:
         self._run = run = asyncio.events.Handle._run
         lag = self
 
-        def timed(handle: asyncio.Handle) -> None:
+        def run_timed(handle: asyncio.Handle) -> None:
             if threading.get_ident() != lag._thread:
                 run(handle)
                 return
             wall, cpu = time.perf_counter(), time.thread_time()
             run(handle)
-            lag._held.append(Held(time.thread_time() - cpu, time.perf_counter() - wall))
+            lag._durations.append(Blocked(time.thread_time() - cpu, time.perf_counter() - wall))
 
-        asyncio.events.Handle._run = timed  # type: ignore[method-assign,assignment]
+        asyncio.events.Handle._run = run_timed  # type: ignore[method-assign,assignment]
         return self
 
     def __exit__(
@@ -44,7 +44,9 @@ class LoopLag:
     ) -> None:
         asyncio.events.Handle._run = self._run  # type: ignore[method-assign]
 
-    def take(self) -> Held:
-        """The longest by either since the last time."""
-        held, self._held = self._held, []
-        return Held(max((item.cpu for item in held), default=0.0), max((item.wall for item in held), default=0.0))
+    def take_longest(self) -> Blocked:
+        """Return the longest wall and CPU times since the last call."""
+        durations, self._durations = self._durations, []
+        return Blocked(
+            max((item.cpu for item in durations), default=0.0), max((item.wall for item in durations), default=0.0)
+        )

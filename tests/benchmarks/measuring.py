@@ -1,4 +1,4 @@
-"""Whole commands, measured: wall seconds, CPU seconds of all their processes, memory of the whole tree at its peak."""
+"""Measure commands: wall seconds, CPU seconds of all their processes, peak memory of the process tree."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Cost:
 
 
 def measure(command: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None = None, times: int = 3) -> Cost:
-    """The median run (by wall time) of `times`, after one that warms the disk cache."""
-    costs = [_once(command, cwd=cwd, env=env) for _ in range(times + 1)][1:]
+    """Return the median of several runs by wall time, after one run that warms the disk cache."""
+    costs = [_measure_once(command, cwd=cwd, env=env) for _ in range(times + 1)][1:]
     middle = median(cost.wall for cost in costs)
     return min(costs, key=lambda cost: abs(cost.wall - middle))
 
 
-def _once(command: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None) -> Cost:
+def _measure_once(command: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None) -> Cost:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     process = subprocess.Popen(
@@ -61,28 +61,28 @@ class _MemorySampler(threading.Thread):
 
     def run(self) -> None:
         while not self.ended.wait(0.05):
-            self.peak_kb = max(self.peak_kb, sum(map(_pss_kb, _tree(self._pid))))
+            self.peak_kb = max(self.peak_kb, sum(map(_read_pss_kb, _find_tree(self._pid))))
 
 
-def tree_mb(pid: int) -> float:
-    """What a process and all below it take now: the proportional set size, in MB."""
-    return sum(map(_pss_kb, _tree(pid))) / 1024
+def measure_tree_mb(pid: int) -> float:
+    """Return the current memory of a process tree: its proportional set size in MB."""
+    return sum(map(_read_pss_kb, _find_tree(pid))) / 1024
 
 
-def tree_cpu(pid: int) -> float:
-    """The seconds of CPU that a process, all below it and what of those has ended have taken."""
-    return sum(map(_cpu, _tree(pid)))
+def measure_tree_cpu(pid: int) -> float:
+    """Return the CPU seconds of a process tree, including processes that ended."""
+    return sum(map(_read_cpu, _find_tree(pid)))
 
 
-def _cpu(pid: int) -> float:
+def _read_cpu(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0  # it ended while we looked
+        return 0.0  # the process ended
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def _tree(pid: int) -> list[int]:
+def _find_tree(pid: int) -> list[int]:
     pids = [pid]
     for parent in pids:
         try:
@@ -90,15 +90,15 @@ def _tree(pid: int) -> list[int]:
             for task in tasks:
                 pids.extend(int(child) for child in (task / "children").read_text().split())
         except OSError:
-            continue  # it ended while we looked
+            continue  # the process ended
     return pids
 
 
-def _pss_kb(pid: int) -> int:
+def _read_pss_kb(pid: int) -> int:
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1])
     except OSError:
-        pass  # it ended while we looked
+        pass  # the process ended
     return 0

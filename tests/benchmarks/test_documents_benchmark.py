@@ -1,4 +1,4 @@
-"""How documents compare with the plain decoder on the same text. Reports ratios; nothing here fails for being slow.
+"""Documents compared with the plain JSON decoder on the same text. Reports ratios and never fails for being slow.
 
 Run with `WORKBENCH_BENCHMARKS=1 pytest -s tests/benchmarks/test_documents_benchmark.py`.
 """
@@ -36,37 +36,37 @@ def _case(number: int, padding: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("megabytes", [10, 100])
-def test_opening_and_editing_beside_the_plain_decoder(tmp_path: Path, megabytes: int) -> None:
+def test_opening_and_editing_compared_with_the_plain_decoder(tmp_path: Path, megabytes: int) -> None:
     padding = "x" * max(megabytes * 100 - 1000, 0)
     text = json.dumps({"eval_set_id": "s", "eval_cases": [_case(n, padding) for n in range(10_000)]}, indent=2)
     path = tmp_path / "big.evalset.json"
     path.write_text(text)
     size = len(text)
 
-    plain, _ = _timed(lambda: json.loads(text))
-    opening, document = _timed(lambda: EvalSetDocument.open(path))
-    listing, entries = _timed(lambda: document.entries)
-    reading, _ = _timed(lambda: [document.case(entry.index) for entry in entries])
-    editing, _ = _timed(lambda: document.set_value(TEXT, "other", case=5_000))
-    inserting, _ = _timed(lambda: document.insert_case(5_000, _case(-1, "")))
-    undoing, _ = _timed(document.undo)
-    saving, _ = _timed(document.save)
+    decoding, _ = _measure_time(lambda: json.loads(text))
+    opening, document = _measure_time(lambda: EvalSetDocument.open(path))
+    listing, entries = _measure_time(lambda: document.entries)
+    reading, _ = _measure_time(lambda: [document.case(entry.index) for entry in entries])
+    editing, _ = _measure_time(lambda: document.set_value(TEXT, "other", case=5_000))
+    inserting, _ = _measure_time(lambda: document.insert_case(5_000, _case(-1, "")))
+    undoing, _ = _measure_time(document.undo)
+    saving, _ = _measure_time(document.save)
     path.write_text(text[:-1] + "// a comment at the end\n}")
-    commented, _ = _timed(lambda: EvalSetDocument.open(path))
-    current, peak = _memory(path)
+    opening_with_comment, _ = _measure_time(lambda: EvalSetDocument.open(path))
+    current, peak = _measure_memory(path)
 
-    print(f"\n10,000 cases, {size / 1e6:.0f} MB; json.loads {plain:.3f} s")
+    print(f"\n10,000 cases, {size / 1e6:.0f} MB; json.loads {decoding:.3f} s")
     for name, seconds in {
         "open": opening, "list": listing, "read every case": reading, "edit a value": editing,
-        "insert a case": inserting, "undo": undoing, "save": saving, "open with a comment": commented,
+        "insert a case": inserting, "undo": undoing, "save": saving, "open with a comment": opening_with_comment,
     }.items():  # fmt: skip
-        print(f"  {name:20} {seconds:8.4f} s   {seconds / plain:7.3f} x json.loads")
+        print(f"  {name:20} {seconds:8.4f} s   {seconds / decoding:7.3f} x json.loads")
     print(f"  memory: {current / size:.2f} x the file, peak while opening {peak / size:.2f} x")
     assert len(entries) == 10_000
 
 
-def _memory(path: Path) -> tuple[int, int]:
-    """Bytes that an open document holds, and the most that opening it took."""
+def _measure_memory(path: Path) -> tuple[int, int]:
+    """Return the bytes of an open document, and the peak while opening it."""
     tracemalloc.start()
     document = EvalSetDocument.open(path)
     measured = tracemalloc.get_traced_memory()
@@ -75,7 +75,7 @@ def _memory(path: Path) -> tuple[int, int]:
     return measured
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def _measure_time(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result

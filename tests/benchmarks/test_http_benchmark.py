@@ -1,7 +1,7 @@
-"""An agent behind HTTP that takes 100 ms: how far a run is from the time that waiting alone takes, and from what a bare
-client needs for the same requests on the same processors.
+"""A run of an HTTP agent that takes 100 ms, compared with a bare client that sends the same requests.
 
-What is measured is the run, from its plan to its last result in the history: the worker's process starts in that time.
+The measured time starts with the plan and ends with the last result in the history. It includes the start of the
+worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = [
 BIN = Path(sys.executable).parent
 TIMES = 5
 
-# As bare as a server can be: it is not what is measured, and has the same processors.
+# A minimal server: it is not measured but uses the same processors.
 SERVER = """
 import asyncio
 
@@ -52,7 +52,7 @@ async def main():
 asyncio.run(main())
 """
 
-# A hundred lanes that ask and do nothing else.
+# A hundred parallel clients that only send requests.
 CLIENT = """
 import asyncio, sys, time, aiohttp
 
@@ -100,17 +100,17 @@ def test_a_thousand_rows_of_an_agent_behind_http(tmp_path: Path, port: int) -> N
         "json",
     ]
 
-    bare, seconds = [], []
-    for _ in range(TIMES):  # by turns, as the machine is not always equally fast
+    client_seconds, seconds = [], []
+    for _ in range(TIMES):  # alternate, because the speed of the machine varies
         client = subprocess.run(
             [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{port}/"], stdout=subprocess.PIPE, check=True
         )
-        bare.append(float(client.stdout))
+        client_seconds.append(float(client.stdout))
         cost = measure(command, cwd=tmp_path, times=1)
         assert cost.status == 0
         seconds.append(json.loads(cost.stdout)["duration_seconds"])
 
-    ratio = median(seconds) / median(bare)
+    ratio = median(seconds) / median(client_seconds)
     print(f"\n1,000 rows of 100 ms, concurrency 100: {', '.join(f'{each:.2f}' for each in sorted(seconds))} s")
-    print(f"a bare client: {', '.join(f'{each:.2f}' for each in sorted(bare))} s; {ratio:.2f} of that")
+    print(f"a bare client: {', '.join(f'{each:.2f}' for each in sorted(client_seconds))} s; {ratio:.2f} of that")
     assert ratio < 1.5

@@ -1,4 +1,4 @@
-"""Judging by models: how close a run comes to what the answers alone take, and what asking nobody takes.
+"""Judging by models, compared with the time of the answers alone, and judging from the cache.
 
 `WORKBENCH_BENCHMARKS=1 python -m pytest -s tests/benchmarks/test_judge_benchmark.py`
 """
@@ -58,22 +58,22 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_five_samples_of_three_judges_on_a_hundred_turns(tmp_path: Path, server: subprocess.Popen[str]) -> None:
-    folder = project(tmp_path)
+    folder = make_project(tmp_path)
 
-    took, (blocked, worked) = run(folder)
-    again, _ = run(folder)
+    first_seconds, (blocked, worked) = run_project(folder)
+    cached_seconds, _ = run_project(folder)
 
-    asked, _ = server.communicate("\n")
+    requests, _ = server.communicate("\n")
     answers = TURNS * SAMPLES * len(METRICS)
-    assert int(asked) == answers  # the second run asks nobody
-    print(f"\n{answers} answers of {THINKING} s, {CONCURRENCY} at a time: {took:.1f} s", end="")
-    print(f", {took / IDEAL:.2f} x the ideal {IDEAL:.1f} s (1.3 x wanted)")
+    assert int(requests) == answers  # the second run sends no request
+    print(f"\n{answers} answers of {THINKING} s, {CONCURRENCY} at a time: {first_seconds:.1f} s", end="")
+    print(f", {first_seconds / IDEAL:.2f} x the ideal {IDEAL:.1f} s (1.3 x wanted)")
     print(f"the loop was blocked for at most {blocked * 1000:.0f} ms (50 wanted)", end="")
     print(f", and worked for at most {worked * 1000:.0f} ms, which a busy machine does not change")
-    print(f"from the cache: {again:.2f} s (2 s wanted)")
+    print(f"from the cache: {cached_seconds:.2f} s (2 s wanted)")
 
 
-def project(root: Path) -> Folder:
+def make_project(root: Path) -> Folder:
     folder = Folder(root)
     folder.write("agent.py", "def answer(prompt): return prompt")
     folder.write(
@@ -92,33 +92,33 @@ def project(root: Path) -> Folder:
     return folder
 
 
-def run(folder: Folder) -> tuple[float, tuple[float, float]]:
-    """Seconds that a run takes, and those of `_watch_loop`."""
+def run_project(folder: Folder) -> tuple[float, tuple[float, float]]:
+    """Return the seconds of a run, and the result of `_watch_loop`."""
     with Workspace.open(folder.root) as workspace:
         plan = workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions())
         began = time.perf_counter()
         started = workspace.start(plan)
         blocked = _watch_loop(workspace, started)
-        took = time.perf_counter() - began
+        seconds = time.perf_counter() - began
         results = started.results()
         assert {result.status for result in results} == {CaseStatus.PASSED}
         assert {metric.name for result in results for metric in result.metrics if metric.score == 1.0} == {*METRICS}
-        return took, blocked
+        return seconds, blocked
 
 
 def _watch_loop(workspace: Workspace, started: Run) -> tuple[float, float]:
-    """For how long at most the engine's loop heard nothing, and for how long at most it worked meanwhile (CPU time)."""
-    longest = most = 0.0
+    """Return the longest time for which the engine's loop was blocked, and the longest CPU time of one step."""
+    longest = longest_cpu = 0.0
 
     async def tick() -> None:
-        nonlocal longest, most
+        nonlocal longest, longest_cpu
         while not started.is_over:
             before, worked = time.perf_counter(), time.thread_time()
             await asyncio.sleep(0.005)
             longest = max(longest, time.perf_counter() - before - 0.005)
-            most = max(most, time.thread_time() - worked)
+            longest_cpu = max(longest_cpu, time.thread_time() - worked)
 
-    ticking = workspace._resources.thread.submit(tick())
+    ticker = workspace._resources.thread.submit(tick())
     list(started.iter_events())
-    ticking.result()
-    return longest, most
+    ticker.result()
+    return longest, longest_cpu

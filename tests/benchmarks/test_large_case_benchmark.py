@@ -1,6 +1,6 @@
-"""Large cases opened in every pane: how long until they are there, and for how long no key is heard meanwhile.
+"""Large cases in every pane: time until they are shown, and longest time without handling a key.
 
-Reports figures; nothing here fails for being slow. Run it with
+Reports figures and never fails for being slow. Run it with
 `WORKBENCH_BENCHMARKS=1 pytest -s tests/benchmarks/test_large_case_benchmark.py`.
 """
 
@@ -39,7 +39,7 @@ def answer(prompt):
     return {{"response": prompt[::-1], "predicted_trajectory": []}}
 """
 SETTINGS = '[targets.large]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
-AT_WORK = ("comparing …", "reading …")  # what a pane says that is not there yet
+LOADING = ("comparing …", "reading …")  # texts of a pane that is still loading
 TABS = {"1": "case", "2": "diff", "3": "trace", "4": "scores", "5": "history", "6": "chat"}
 
 
@@ -71,7 +71,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("collecting_as_the_program")
+@pytest.mark.usefixtures("gc_settings_of_program")
 async def test_large_cases_in_every_pane(project: Path) -> None:
     backend = Backend(project)
     settings = load_settings(project, user_file=project / "none.toml")
@@ -79,28 +79,28 @@ async def test_large_cases_in_every_pane(project: Path) -> None:
     try:
         async with app.run_test(size=(140, 42)) as pilot:
             with LoopLag() as lag:
-                await _until(app, lambda text: "200 kB" in text)
+                await _wait_until(app, lambda text: "200 kB" in text)
                 await pilot.press("R")
-                await _until(app, lambda text: "finished" in text)
+                await _wait_until(app, lambda text: "finished" in text)
                 await asyncio.sleep(1.0)
                 for tab in TABS:
-                    await pilot.press(tab)  # whatever is loaded when a pane is opened first is no part of the case
+                    await pilot.press(tab)  # load everything that a pane needs once
                     await asyncio.sleep(0.3)
                 await pilot.press("escape", "g")
                 print()
                 for _ in range(4):
                     for tab, name in TABS.items():
-                        lag.take()
+                        lag.take_longest()
                         wall, cpu = time.perf_counter(), time.process_time()
                         await pilot.press("j" if tab == "1" else tab)
                         await asyncio.sleep(0.05)
-                        await _until(app, lambda text: not any(words in text for words in AT_WORK))
+                        await _wait_until(app, lambda text: not any(words in text for words in LOADING))
                         await pilot.pause()
                         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-                        held = lag.take()
+                        blocked = lag.take_longest()
                         print(
-                            f"{_selected(app):>16} {name:8} {wall:5.2f} s ({cpu:4.2f} s CPU), longest without a key "
-                            f"{held.wall * 1000:4.0f} ms ({held.cpu * 1000:4.0f} ms CPU)"
+                            f"{_get_eval_id(app):>16} {name:8} {wall:5.2f} s ({cpu:4.2f} s CPU), longest without a key "
+                            f"{blocked.wall * 1000:4.0f} ms ({blocked.cpu * 1000:4.0f} ms CPU)"
                         )
                     await pilot.press("escape", "1", "escape")
                     await asyncio.sleep(0.3)
@@ -108,18 +108,18 @@ async def test_large_cases_in_every_pane(project: Path) -> None:
         backend.close()
 
 
-def _selected(app: WorkbenchApp) -> str:
+def _get_eval_id(app: WorkbenchApp) -> str:
     row = app._main.state.selected_case
     return "" if row is None else row.eval_id
 
 
-async def _until(app: WorkbenchApp, wanted: Callable[[str], bool]) -> None:
+async def _wait_until(app: WorkbenchApp, is_reached: Callable[[str], bool]) -> None:
     for _ in range(1_000):
-        if wanted(_text(app)):
+        if is_reached(_read_screen(app)):
             return
         await asyncio.sleep(0.01)
-    raise AssertionError(_text(app))
+    raise AssertionError(_read_screen(app))
 
 
-def _text(app: WorkbenchApp) -> str:
+def _read_screen(app: WorkbenchApp) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())

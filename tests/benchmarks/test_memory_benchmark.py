@@ -1,4 +1,4 @@
-"""Memory and time of commands on very many cases or rows: the proportional set size of the whole process tree.
+"""Memory and time of commands with many cases or rows. Memory is the proportional set size of the process tree.
 
 Run with `WORKBENCH_BENCHMARKS=1 python -m pytest tests/benchmarks/test_memory_benchmark.py -s`.
 """
@@ -30,8 +30,8 @@ eval_sets = ["*.evalset.json"]
 """
 
 
-def rows(count: int) -> Iterator[str]:
-    """JSON lines of which one in ten fails."""
+def make_rows(count: int) -> Iterator[str]:
+    """Yield JSON lines; one in ten fails."""
     for number in range(count):
         calls = [{"tool_name": "set", "tool_input": {"device": f"d{number}", "status": "OFF"}}]
         row = {
@@ -44,40 +44,40 @@ def rows(count: int) -> Iterator[str]:
         yield json.dumps(row) + "\n"
 
 
-def project(folder: Path, *, cases: int) -> Path:
+def make_project(folder: Path, *, cases: int) -> Path:
     (folder / "function_agent.py").write_text(FUNCTION_AGENT)
     (folder / "workbench.toml").write_text(TOML)
     (folder / "many.evalset.json").write_text(eval_set(cases, tool=True))
     return folder
 
 
-def report(name: str, cost: Cost) -> None:
+def print_cost(name: str, cost: Cost) -> None:
     print(f"\n{name}: {cost}")
 
 
 def test_a_run_of_20_000_cases(tmp_path: Path) -> None:
-    cost = measure([WORKBENCH, "run", "many.evalset.json"], cwd=project(tmp_path, cases=20_000), times=1)
+    cost = measure([WORKBENCH, "run", "many.evalset.json"], cwd=make_project(tmp_path, cases=20_000), times=1)
 
-    report("run, 20,000 cases", cost)
+    print_cost("run, 20,000 cases", cost)
     assert cost.status == 0
     assert cost.peak_mb < 250
 
 
-@pytest.mark.parametrize("more", [[], ["--format", "json", "--output", "report.json"]], ids=["text", "json"])
-def test_a_score_of_100_000_rows(tmp_path: Path, more: list[str]) -> None:
+@pytest.mark.parametrize("options", [[], ["--format", "json", "--output", "report.json"]], ids=["text", "json"])
+def test_a_score_of_100_000_rows(tmp_path: Path, options: list[str]) -> None:
     with (tmp_path / "rows.jsonl").open("w") as file:
-        file.writelines(rows(100_000))
+        file.writelines(make_rows(100_000))
 
-    cost = measure([WORKBENCH, "score", "rows.jsonl", "--metrics", METRICS, *more], cwd=tmp_path, times=1)
+    cost = measure([WORKBENCH, "score", "rows.jsonl", "--metrics", METRICS, *options], cwd=tmp_path, times=1)
 
-    report(f"score {' '.join(more)}, 100,000 rows", cost)
+    print_cost(f"score {' '.join(options)}, 100,000 rows", cost)
     assert cost.status == 1
     assert cost.peak_mb < 500
     assert cost.wall < 15
 
 
 def test_an_explanation_of_100_000_cases(tmp_path: Path) -> None:
-    cost = measure([WORKBENCH, "explain"], cwd=project(tmp_path, cases=100_000), times=1)
+    cost = measure([WORKBENCH, "explain"], cwd=make_project(tmp_path, cases=100_000), times=1)
 
-    report("explain, 100,000 cases", cost)
+    print_cost("explain, 100,000 cases", cost)
     assert cost.peak_mb < 400

@@ -1,4 +1,4 @@
-"""Judging, measured against the least that the same numbers could cost: a plain loop without results or reasons.
+"""Scoring, compared with a plain loop that computes the same numbers without results or reasons.
 
 Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
 """
@@ -34,7 +34,7 @@ TOOL = "set_device_info"
 
 
 class Services:
-    """Nothing that trajectory metrics would call."""
+    """Services without custom metrics, which trajectory metrics do not call."""
 
     text = TextScorer()
 
@@ -42,8 +42,8 @@ class Services:
         raise AssertionError(request)
 
 
-def rows() -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Predicted and reference calls: one to five with nested arguments, every other pair with a difference."""
+def make_rows() -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Return pairs of predicted and reference calls with nested arguments; every other pair differs."""
     generator = random.Random(10_000)
 
     def call() -> dict[str, Any]:
@@ -58,8 +58,8 @@ def rows() -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
     return pairs
 
 
-def plain(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> list[float]:
-    """The six numbers of one row."""
+def score_plainly(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> list[float]:
+    """Compute the six scores of one row."""
     left = [json.dumps(call, sort_keys=True) for call in predicted]
     right = [json.dumps(call, sort_keys=True) for call in reference]
     shared = (Counter(left) & Counter(right)).total()
@@ -74,7 +74,7 @@ def plain(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> l
     ]
 
 
-def subject(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> JudgedCase:
+def make_subject(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) -> JudgedCase:
     actual, expected = (
         Invocation.model_validate({"user_content": {"parts": []}, "intermediate_data": {"tool_uses": calls}})
         for calls in (predicted, reference)
@@ -83,13 +83,13 @@ def subject(predicted: list[dict[str, Any]], reference: list[dict[str, Any]]) ->
     return JudgedCase(case=None, expected=[expected], execution=Execution(turns=turns))
 
 
-def config(*metrics: str) -> EvalConfig:
+def make_config(*metrics: str) -> EvalConfig:
     options = {"trajectory_single_tool_use": {"threshold": 1.0, "tool_name": TOOL}}
     return read_config({"criteria": {name: options.get(name, 1.0) for name in metrics}}, source="benchmark")
 
 
-def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    """The least of three runs, as others use the machine too."""
+def measure_cpu(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the CPU seconds of the fastest of three runs, because the machine is shared, and the result."""
     best, result = float("inf"), None
     for _ in range(3):
         started = time.process_time()
@@ -98,8 +98,8 @@ def cpu_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return best, result
 
 
-def run(subjects: list[JudgedCase], criteria: EvalConfig) -> list[Any]:
-    """Judge without an event loop: trajectory metrics never wait."""
+def score_cases(subjects: list[JudgedCase], criteria: EvalConfig) -> list[Any]:
+    """Score without an event loop: trajectory metrics never wait."""
     services: Any = Services()
     prepared = prepare(criteria)
     results = []
@@ -111,27 +111,27 @@ def run(subjects: list[JudgedCase], criteria: EvalConfig) -> list[Any]:
     return results
 
 
-def test_six_trajectory_metrics_over_ten_thousand_rows() -> None:
-    pairs = rows()
-    subjects = [subject(*pair) for pair in pairs]
-    criteria = config(*(f"trajectory_{name}" for name in SIX))
+def test_cost_of_six_trajectory_metrics_on_ten_thousand_rows() -> None:
+    pairs = make_rows()
+    subjects = [make_subject(*pair) for pair in pairs]
+    criteria = make_config(*(f"trajectory_{name}" for name in SIX))
 
-    plainly, numbers = cpu_seconds(lambda: [plain(*pair) for pair in pairs])
-    judging, results = cpu_seconds(lambda: run(subjects, criteria))
+    plain_seconds, numbers = measure_cpu(lambda: [score_plainly(*pair) for pair in pairs])
+    scoring, results = measure_cpu(lambda: score_cases(subjects, criteria))
 
-    print(f"\nsix trajectory metrics x {ROWS:,} rows: {judging:.2f} s CPU, plain loop {plainly:.2f} s")
+    print(f"\nsix trajectory metrics x {ROWS:,} rows: {scoring:.2f} s CPU, plain loop {plain_seconds:.2f} s")
     assert [[result.score for result in row[:6]] for row in results] == numbers
-    assert judging < 4 * plainly
+    assert scoring < 4 * plain_seconds
 
 
-def test_one_criterion_of_a_trivial_case() -> None:
-    """With all measures that are always reported. The unit of comparison: making and reading the case as JSON."""
+def test_cost_of_one_criterion_of_a_trivial_case() -> None:
+    """Include the measures that are always reported. The baseline builds and validates the case."""
     calls = [{"name": "f", "args": {"x": 1}}]
-    subjects = [subject(calls, calls)] * ROWS
-    criteria = config("tool_trajectory_avg_score")
+    subjects = [make_subject(calls, calls)] * ROWS
+    criteria = make_config("tool_trajectory_avg_score")
 
-    judging, _ = cpu_seconds(lambda: run(subjects, criteria))
-    reading, _ = cpu_seconds(lambda: [subject(calls, calls) for _ in range(ROWS)])
+    scoring, _ = measure_cpu(lambda: score_cases(subjects, criteria))
+    reading, _ = measure_cpu(lambda: [make_subject(calls, calls) for _ in range(ROWS)])
 
-    print(f"\ntrivial case: {judging / ROWS * 1000:.3f} ms CPU to judge, {reading / ROWS * 1000:.3f} ms to read")
-    assert judging < 2 * reading
+    print(f"\ntrivial case: {scoring / ROWS * 1000:.3f} ms CPU to judge, {reading / ROWS * 1000:.3f} ms to read")
+    assert scoring < 2 * reading

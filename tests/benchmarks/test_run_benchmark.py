@@ -1,8 +1,8 @@
-"""`workbench run` beside `adk eval`, whole processes, on the same cases.
+"""`workbench run` compared with `adk eval`, as processes, on the same cases.
 
 Run with `WORKBENCH_BENCHMARKS=1 python -m pytest tests/benchmarks/test_run_benchmark.py -s`. It prints figures and
-ratios and asserts only that the verdicts are right: a busy machine is no failure. `adk eval` needs more than the extra
-adk: WORKBENCH_BENCHMARK_ADK names the `adk` of an environment with `google-adk[eval]`.
+ratios, and asserts only the verdicts, so a busy machine does not fail it. `adk eval` needs more than the extra adk:
+WORKBENCH_BENCHMARK_ADK names the `adk` of an environment with `google-adk[eval]`.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ eval_sets = ["sleeping/*.evalset.json"]
     return root
 
 
-def workbench(project: Path, eval_set: str, *options: str) -> Cost:
+def measure_workbench(project: Path, eval_set: str, *options: str) -> Cost:
     return measure([BIN / "workbench", "run", eval_set, *options], cwd=project)
 
 
-def adk_eval(project: Path, cases: int) -> Cost:
+def measure_adk_eval(project: Path, cases: int) -> Cost:
     adk = os.environ.get("WORKBENCH_BENCHMARK_ADK")
     if adk is None:
         pytest.skip("WORKBENCH_BENCHMARK_ADK names no adk to compare with")
@@ -112,24 +112,24 @@ def adk_eval(project: Path, cases: int) -> Cost:
     return cost
 
 
-def report(name: str, cost: Cost, *, cases: int, against: Cost | None = None) -> None:
-    ratio = f", {against.wall / cost.wall:.1f}x faster than adk eval ({against})" if against else ""
+def print_cost(name: str, cost: Cost, *, cases: int, baseline: Cost | None = None) -> None:
+    ratio = f", {baseline.wall / cost.wall:.1f}x faster than adk eval ({baseline})" if baseline else ""
     print(f"\n{name}: {cost}, {1000 * cost.cpu / cases:.2f} ms CPU a case{ratio}")
     assert cost.status == 0
 
 
 def test_one_case_of_a_function_agent(project: Path) -> None:
-    report(
+    print_cost(
         "function, 1 case, trajectory only",
-        workbench(project, "function/set_1.evalset.json", "--config", "trajectory.json"),
+        measure_workbench(project, "function/set_1.evalset.json", "--config", "trajectory.json"),
         cases=1,
     )
-    report("function, 1 case, default criteria", workbench(project, "function/set_1.evalset.json"), cases=1)
+    print_cost("function, 1 case, default criteria", measure_workbench(project, "function/set_1.evalset.json"), cases=1)
 
 
 @pytest.mark.needs_adk
 def test_500_cases_against_adk_eval(project: Path) -> None:
-    rival = adk_eval(project, 500)
+    adk_cost = measure_adk_eval(project, 500)
     config = ("--config", "trajectory.json")
     function, echo = "function/set_500.evalset.json", "echo_agent/set_500.evalset.json"
     for name, eval_set, options in (
@@ -138,21 +138,21 @@ def test_500_cases_against_adk_eval(project: Path) -> None:
         ("ADK echo, 500 cases", echo, config),
         ("ADK echo, 500 cases, isolation worker", echo, (*config, "--isolation", "worker")),
     ):
-        report(name, workbench(project, eval_set, *options), cases=500, against=rival)
+        print_cost(name, measure_workbench(project, eval_set, *options), cases=500, baseline=adk_cost)
 
 
 @pytest.mark.needs_adk
 def test_one_case_of_an_adk_agent(project: Path) -> None:
-    bare = measure(
+    import_cost = measure(
         [sys.executable, "-c", "import google.adk.agents, google.adk.runners, echo_agent.agent"], cwd=project
     )
-    ours = workbench(project, "echo_agent/set_1.evalset.json", "--config", "trajectory.json")
-    report("ADK echo, 1 case", ours, cases=1, against=adk_eval(project, 1))
-    print(f"over the bare import ({bare}): {ours.wall - bare.wall:.2f} s")
+    workbench_cost = measure_workbench(project, "echo_agent/set_1.evalset.json", "--config", "trajectory.json")
+    print_cost("ADK echo, 1 case", workbench_cost, cases=1, baseline=measure_adk_eval(project, 1))
+    print(f"over the bare import ({import_cost}): {workbench_cost.wall - import_cost.wall:.2f} s")
 
 
 def test_a_thousand_sleeping_cases(project: Path) -> None:
     options = ("--isolation", "worker", "--concurrency", "100", "--config", "trajectory.json", "--format", "json")
-    cost = workbench(project, "sleeping/set_1000.evalset.json", *options)
-    report("1,000 cases that sleep 100 ms, concurrency 100", cost, cases=1000)
+    cost = measure_workbench(project, "sleeping/set_1000.evalset.json", *options)
+    print_cost("1,000 cases that sleep 100 ms, concurrency 100", cost, cases=1000)
     print(f"run: {json.loads(cost.stdout)['duration_seconds']:.2f} s for an ideal second")

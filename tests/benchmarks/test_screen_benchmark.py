@@ -1,6 +1,6 @@
-"""The screen as a user feels it: first paint, keys, memory, beside an empty Textual application.
+"""The screen as a user experiences it: first paint, keys, memory, compared with an empty Textual application.
 
-Reports figures and ratios; nothing here fails for being slow. Run it on an idle machine with
+Reports figures and ratios and never fails for being slow. Run it on an idle machine with
 `WORKBENCH_BENCHMARKS=1 pytest -s tests/benchmarks/test_screen_benchmark.py`.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.typing_at import TypedAt
+from tests.benchmarks.typing_at import TerminalProgram
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("WORKBENCH_BENCHMARKS") != "1", reason="a benchmark: set WORKBENCH_BENCHMARKS=1"
@@ -71,60 +71,60 @@ def project(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-def _show(name: str, seconds: list[float]) -> float:
+def _print_percentiles(name: str, seconds: list[float]) -> float:
     p95 = quantiles(seconds, n=20)[-1]
     print(f"{name}: median {median(seconds) * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, max {max(seconds) * 1000:.0f} ms")
     return p95
 
 
-def _first_paint(screen: TypedAt, key: str) -> float:
+def _measure_first_paint(screen: TerminalProgram, key: str) -> float:
     screen.settle()
-    return screen.first_output(key)
+    return screen.measure_first_output(key)
 
 
-def _moves_to(screen: TypedAt, number: int) -> float:
-    screen.wait(0.05)  # as fast as a key that is held down repeats
-    return screen.press_until("j", f"case_{number:05d}")
+def _measure_move(screen: TerminalProgram, number: int) -> float:
+    screen.wait(0.05)  # the repeat rate of a key that is held down
+    return screen.measure_press_until("j", f"case_{number:05d}")
 
 
 def test_first_paint_and_keys_with_ten_thousand_cases(project: Path) -> None:
     print()
-    with TypedAt([sys.executable, "-c", EMPTY], cwd=project) as empty:
-        bare = empty.seconds_until("row 1")
-        print(f"empty application: first paint {bare:.2f} s ({empty.cpu_seconds:.2f} s CPU)")
-        bare_p95 = _show("empty application, key", [empty.press("\x1b[B") for _ in range(30)])
-    with TypedAt([WORKBENCH, project], cwd=project) as first:  # compiles what was changed since it ran last
-        first.seconds_until("case_00001")
-    with TypedAt([WORKBENCH, project], cwd=project) as screen:
-        painted, computed = screen.seconds_until("eval sets"), screen.cpu_seconds
-        print(f"first paint {painted:.2f} s ({computed:.2f} s CPU, {painted / bare:.1f}x of the empty one)")
-        print(f"usable after {screen.seconds_until('case_00001'):.2f} s ({screen.cpu_seconds:.2f} s CPU)")
+    with TerminalProgram([sys.executable, "-c", EMPTY], cwd=project) as empty:
+        empty_seconds = empty.measure_until("row 1")
+        print(f"empty application: first paint {empty_seconds:.2f} s ({empty.cpu_seconds:.2f} s CPU)")
+        empty_p95 = _print_percentiles("empty application, key", [empty.measure_press("\x1b[B") for _ in range(30)])
+    with TerminalProgram([WORKBENCH, project], cwd=project) as first:  # compiles changed modules
+        first.measure_until("case_00001")
+    with TerminalProgram([WORKBENCH, project], cwd=project) as screen:
+        painted, computed = screen.measure_until("eval sets"), screen.cpu_seconds
+        print(f"first paint {painted:.2f} s ({computed:.2f} s CPU, {painted / empty_seconds:.1f}x of the empty one)")
+        print(f"usable after {screen.measure_until('case_00001'):.2f} s ({screen.cpu_seconds:.2f} s CPU)")
         screen.settle(quiet=1.0)
         print(f"memory with the project open: {screen.memory_mb:.0f} MB")
-        moves = _show("cursor", [screen.press("j") for _ in range(100)])
-        _show("page", [screen.press("\x04") for _ in range(50)])
-        screen.press("/")
-        _show("filter, all panes", [screen.press(key) for key in "case_0123" + "\x7f" * 5])
+        moves = _print_percentiles("cursor", [screen.measure_press("j") for _ in range(100)])
+        _print_percentiles("page", [screen.measure_press("\x04") for _ in range(50)])
+        screen.measure_press("/")
+        _print_percentiles("filter, all panes", [screen.measure_press(key) for key in "case_0123" + "\x7f" * 5])
         screen.settle()
-        _show("filter, first paint", [_first_paint(screen, key) for key in "01234" + "\x7f" * 5])
-        screen.press("\x1b")
-        print(f"cursor p95: {moves / bare_p95:.1f}x of the empty application's")
+        _print_percentiles("filter, first paint", [_measure_first_paint(screen, key) for key in "01234" + "\x7f" * 5])
+        screen.measure_press("\x1b")
+        print(f"cursor p95: {moves / empty_p95:.1f}x of the empty application's")
 
 
 def test_keys_and_memory_during_a_run_of_ten_thousand_cases(project: Path) -> None:
     print()
-    with TypedAt([WORKBENCH, project], cwd=project) as screen:
-        screen.seconds_until("case_00001")
+    with TerminalProgram([WORKBENCH, project], cwd=project) as screen:
+        screen.measure_until("case_00001")
         screen.settle(quiet=1.0)
         started = time.perf_counter()
-        screen.press("j")
-        screen.press("j")
-        screen.first_output("R")
+        screen.measure_press("j")
+        screen.measure_press("j")
+        screen.measure_first_output("R")
         screen.wait(4.0)
-        _show("cursor during the run", [_moves_to(screen, number) for number in range(1, 301)])
+        _print_percentiles("cursor during the run", [_measure_move(screen, number) for number in range(1, 301)])
         print(f"memory during the run: {screen.memory_mb:.0f} MB")
-        screen.seconds_until("finished", patience=180.0)
+        screen.measure_until("finished", patience=180.0)
         print(f"{CASES / (time.perf_counter() - started):.0f} results a second")
         screen.settle(quiet=1.0)
         print(f"memory after the run: {screen.memory_mb:.0f} MB")
-        _show("cursor after the run", [screen.press("j") for _ in range(100)])
+        _print_percentiles("cursor after the run", [screen.measure_press("j") for _ in range(100)])

@@ -1,6 +1,6 @@
-"""The store, measured beside the least that the same work could cost.
+"""The store, compared with the minimal cost of the same work.
 
-Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures. Nothing here fails for being slow.
+Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures. It never fails for being slow.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ pytestmark = pytest.mark.skipif(
 MANY = 10_000
 
 
-def report(what: str, work: Callable[[], Any], *, per: int = 1) -> Any:
+def print_cost(name: str, work: Callable[[], Any], *, per: int = 1) -> Any:
     """Run once and print the CPU time."""
     started = time.process_time()
     result = work()
     seconds = time.process_time() - started
     figure = f"{seconds / per * 1e6:.0f} µs each" if per > 1 else f"{seconds:.3f} s"
-    print(f"\n{what}: {figure}", end="")
+    print(f"\n{name}: {figure}", end="")
     return result
 
 
-def results() -> Iterator[CaseResult]:
-    """Trivial cases: one turn, one call, two spans, the metrics that every run has."""
+def make_results() -> Iterator[CaseResult]:
+    """Yield trivial results: one turn, one call, two spans, the metrics of every run."""
     invocation = Invocation(
         user_content=Content.of_text("hi", role="user"),
         final_response=Content.of_text("hello", role="model"),
@@ -63,22 +63,24 @@ def results() -> Iterator[CaseResult]:
 
 
 def test_history_of_ten_thousand_results(tmp_path: Path) -> None:
-    made = list(results())
-    report("model_dump_json alone", lambda: [result.model_dump_json() for result in made], per=MANY)
+    case_results = list(make_results())
+    print_cost("model_dump_json alone", lambda: [result.model_dump_json() for result in case_results], per=MANY)
     with History.open(tmp_path) as history:
         history.begin_run(RunRecord(run_id="r", started_at=datetime.now(UTC), root=tmp_path, total=MANY))
 
         def store() -> None:
-            for number, result in enumerate(made):
+            for number, result in enumerate(case_results):
                 history.finish_job("r", result, execution_key=f"{number:032}", scoring_key="s")
 
-        report("store a result", store, per=MANY)
-        report("end the run", lambda: history.end_run("r", RunSummary(), duration_seconds=1, interrupted=False))
-        report("forget what is old", lambda: history.delete_old_results("r"))
-        assert len(report("list jobs", lambda: history.jobs("r"))) == MANY
-        assert len(report("newest job of every case", history.latest_jobs)) == MANY
-        assert len(report("newest result of every case", history.latest_results)) == MANY
-        assert len(report("newest result of one case", lambda: history.latest_results([made[77].case]))) == 1
+        print_cost("store a result", store, per=MANY)
+        print_cost("end the run", lambda: history.end_run("r", RunSummary(), duration_seconds=1, interrupted=False))
+        print_cost("forget what is old", lambda: history.delete_old_results("r"))
+        assert len(print_cost("list jobs", lambda: history.jobs("r"))) == MANY
+        assert len(print_cost("newest job of every case", history.latest_jobs)) == MANY
+        assert len(print_cost("newest result of every case", history.latest_results)) == MANY
+        assert (
+            len(print_cost("newest result of one case", lambda: history.latest_results([case_results[77].case]))) == 1
+        )
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv"])
@@ -100,9 +102,9 @@ def test_datasets_of_ten_thousand_rows(tmp_path: Path, name: str) -> None:
         path.write_text("prompt,predicted_trajectory,reference_trajectory\n" + f'p,"{cell}","{cell}"\n' * MANY)
     else:
         path.write_text(json.dumps(rows) if name.endswith(".json") else "\n".join(map(json.dumps, rows)))
-    report(f"json.loads of {name}'s calls alone", lambda: [json.loads(json.dumps(calls)) for _ in range(2 * MANY)])
-    dataset = report(f"read {name}", lambda: read_dataset(path))
-    assert len(report("rows as cases", lambda: make_recorded_cases(dataset))) == MANY
+    print_cost(f"json.loads of {name}'s calls alone", lambda: [json.loads(json.dumps(calls)) for _ in range(2 * MANY)])
+    dataset = print_cost(f"read {name}", lambda: read_dataset(path))
+    assert len(print_cost("rows as cases", lambda: make_recorded_cases(dataset))) == MANY
 
 
 def test_discovery_in_two_thousand_files(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_discovery_in_two_thousand_files(tmp_path: Path) -> None:
         )
         (folder / "x.evalset.json").write_text('{"eval_set_id": "x", "eval_cases": []}')
 
-    report("walk alone", lambda: [list(walked) for walked in os.walk(tmp_path)])
-    project = report("discover", lambda: discover(tmp_path, LoadedSettings()))
+    print_cost("walk alone", lambda: [list(walked) for walked in os.walk(tmp_path)])
+    project = print_cost("discover", lambda: discover(tmp_path, LoadedSettings()))
 
     assert len(project.targets) == len(project.eval_sets) == 200

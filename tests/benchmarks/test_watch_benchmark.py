@@ -1,8 +1,8 @@
-"""From a save to the verdict: the real program, the real watcher and real processes, beside `adk eval` run again.
+"""Time from a save to the verdict with the real program, watcher and processes, compared with `adk eval`.
 
-And what a watch costs while nothing is saved.
+Also the cost of an idle watch.
 
-Reports figures and ratios; nothing here fails for being slow. `adk eval` needs more than the extra adk:
+Reports figures and ratios and never fails for being slow. `adk eval` needs more than the extra adk:
 WORKBENCH_BENCHMARK_ADK names the `adk` of an environment with `google-adk[eval]`. Run it on an idle machine with
 `WORKBENCH_BENCHMARKS=1 pytest -s tests/benchmarks/test_watch_benchmark.py`.
 """
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.benchmarks.agents import ADK
-from tests.benchmarks.measuring import tree_cpu
+from tests.benchmarks.measuring import measure_tree_cpu
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.watch.selector import Selector
@@ -39,7 +39,7 @@ pytestmark = [
 SAVES = 20
 CASES = 8
 MANY = 10_000
-PARTS = 24  # of the cases of a large project an edit concerns so many
+PARTS = 24  # an edit of a large project affects one in PARTS cases
 IDLE = 60.0  # seconds
 
 FUNCTION = """
@@ -56,10 +56,10 @@ def part(prompt):
 
 
 def _save(path: Path, text: str) -> float:
-    """Save as editors do; when it was there."""
-    beside = path.with_name(".beside~")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    """Save atomically like an editor, and return the time."""
+    temporary = path.with_name(".beside~")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
     return time.perf_counter()
 
 
@@ -83,7 +83,7 @@ def _write_set(path: Path, cases: int) -> None:
 
 
 class Watch:
-    """`workbench watch` as a process of its own, and its lines with the times at which they came."""
+    """A `workbench watch` process, and its output lines with their arrival times."""
 
     def __init__(self, root: Path) -> None:
         command = [str(Path(sys.executable).with_name("workbench")), "watch", "--format", "jsonl", str(root)]
@@ -96,13 +96,13 @@ class Watch:
         for line in self._process.stdout:
             self._lines.put((time.perf_counter(), json.loads(line)))
 
-    def until_quiet(self, *, saved: bool) -> list[float]:
-        """The times of the verdicts until nothing runs any more, from where a save was seen or from the start."""
+    def wait_until_quiet(self, *, after_save: bool) -> list[float]:
+        """Return the times of verdicts until all are known, starting at a detected save or at the beginning."""
         times: list[float] = []
         while True:
             at, line = self._lines.get(timeout=120)
-            if saved:
-                saved = line["kind"] != "change_seen" or not line["run"]
+            if after_save:
+                after_save = line["kind"] != "change_seen" or not line["run"]
                 continue
             if line["kind"] == "verdict" and line["source"] == "executed":
                 times.append(at)
@@ -111,8 +111,8 @@ class Watch:
 
     @property
     def cpu(self) -> float:
-        """The seconds of CPU that the watch and all its processes have taken so far."""
-        return tree_cpu(self._process.pid)
+        """CPU seconds of the watch and all its processes so far."""
+        return measure_tree_cpu(self._process.pid)
 
     def close(self) -> None:
         self._process.terminate()
@@ -120,18 +120,18 @@ class Watch:
 
 
 @contextmanager
-def watching(root: Path) -> Iterator[Watch]:
-    """A watch that knows all verdicts already."""
+def run_watch(root: Path) -> Iterator[Watch]:
+    """Run a watch, and wait until it knows all verdicts."""
     watch = Watch(root)
     try:
-        watch.until_quiet(saved=False)
+        watch.wait_until_quiet(after_save=False)
         yield watch
     finally:
         watch.close()
 
 
 class Seconds(NamedTuple):
-    """From saves to their first verdicts, and to their last."""
+    """The seconds from saves to their first and to their last verdicts."""
 
     first: list[float]
     last: list[float]
@@ -141,41 +141,43 @@ def _measure(watch: Watch, path: Path, source: str) -> Seconds:
     seconds = Seconds([], [])
     for number in range(SAVES + 1):
         time.sleep(0.3)
-        saved = _save(path, source.replace('" 0"', f'" {number + 1}"'))
-        times = watch.until_quiet(saved=True)
-        if not number:  # the worker may not be warm yet
+        after_save = _save(path, source.replace('" 0"', f'" {number + 1}"'))
+        times = watch.wait_until_quiet(after_save=True)
+        if not number:  # the worker may not be ready
             continue
-        seconds.first.append(times[0] - saved)
-        seconds.last.append(times[-1] - saved)
+        seconds.first.append(times[0] - after_save)
+        seconds.last.append(times[-1] - after_save)
     return seconds
 
 
-def _shown(seconds: list[float]) -> str:
+def _format(seconds: list[float]) -> str:
     return f"p50 {median(seconds) * 1000:.0f} ms, p95 {quantiles(seconds, n=20, method='inclusive')[-1] * 1000:.0f} ms"
 
 
-def test_from_a_save_to_the_verdict_of_a_function_agent(tmp_path: Path) -> None:
+def test_time_from_a_save_to_the_verdict_of_a_function_agent(tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_text(
         '[targets.f]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
     )
     (tmp_path / "agent.py").write_text(FUNCTION)
     _write_set(tmp_path / "set.evalset.json", 1)
-    with watching(tmp_path) as watch:
+    with run_watch(tmp_path) as watch:
         first = _measure(watch, tmp_path / "agent.py", FUNCTION).first
-    print(f"\nfunction agent: first verdict after the save: {_shown(first)} (64 and 100 wanted)")
+    print(f"\nfunction agent: first verdict after the save: {_format(first)} (64 and 100 wanted)")
 
 
-def test_from_a_save_to_the_verdicts_of_an_adk_agent_beside_adk_eval(tmp_path: Path) -> None:
+def test_time_from_a_save_to_the_verdicts_of_an_adk_agent(tmp_path: Path) -> None:
     agent = _make_adk_project(tmp_path)
     print()
     for cases in (1, CASES):
         _write_set(agent / "set.evalset.json", cases)
-        with watching(tmp_path) as watch:
+        with run_watch(tmp_path) as watch:
             first, last = _measure(watch, agent / "agent.py", ADK)
-        again = median([seconds for _ in range(3) if (seconds := _adk_eval(agent)) is not None] or [math.nan])
+        adk_seconds = median(
+            [seconds for _ in range(3) if (seconds := _measure_adk_eval(agent)) is not None] or [math.nan]
+        )
         print(
-            f"ADK agent, {cases} affected: first verdict after the save: {_shown(first)} (129 and 200 wanted), "
-            f"last: {_shown(last)}; adk eval again {again:.1f} s, {again / median(last):.0f}x"
+            f"ADK agent, {cases} affected: first verdict after the save: {_format(first)} (129 and 200 wanted), "
+            f"last: {_format(last)}; adk eval again {adk_seconds:.1f} s, {adk_seconds / median(last):.0f}x"
         )
 
 
@@ -187,7 +189,7 @@ def _make_adk_project(root: Path) -> Path:
     return agent
 
 
-def _adk_eval(agent: Path) -> float | None:
+def _measure_adk_eval(agent: Path) -> float | None:
     adk = os.environ.get("WORKBENCH_BENCHMARK_ADK")
     if adk is None:
         return None
@@ -199,7 +201,7 @@ def _adk_eval(agent: Path) -> float | None:
 
 
 def _make_large_project(root: Path) -> Path:
-    """One whose cases each use one function of many, over several modules; an edit of what is given concerns 417."""
+    """Make a project whose cases each use one of many functions; an edit of the returned module affects 417."""
     (root / "workbench.toml").write_text(
         '[targets.f]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
     )
@@ -218,33 +220,33 @@ def _make_large_project(root: Path) -> Path:
     return root / "parts" / "m0.py"
 
 
-def test_from_a_save_to_the_verdicts_of_a_large_project(tmp_path: Path) -> None:
-    edited = _make_large_project(tmp_path)
-    source = edited.read_text().replace("return prompt", 'return prompt + " 0"', 1)
-    with watching(tmp_path) as watch:
-        seconds = _measure(watch, edited, source)
+def test_time_from_a_save_to_the_verdicts_of_a_large_project(tmp_path: Path) -> None:
+    module = _make_large_project(tmp_path)
+    source = module.read_text().replace("return prompt", 'return prompt + " 0"', 1)
+    with run_watch(tmp_path) as watch:
+        seconds = _measure(watch, module, source)
     print(
-        f"\n{MANY // PARTS} of {MANY} cases affected: first verdict after the save: {_shown(seconds.first)} "
-        f"(250 wanted), last: {_shown(seconds.last)}"
+        f"\n{MANY // PARTS} of {MANY} cases affected: first verdict after the save: {_format(seconds.first)} "
+        f"(250 wanted), last: {_format(seconds.last)}"
     )
 
 
 @pytest.mark.parametrize("project", ["adk", "large"])
-def test_cpu_of_a_watch_while_nothing_happens(tmp_path: Path, project: str) -> None:
-    """Whoever opens files in a watched folder, such as that of the packages or that of temporary files, adds to it."""
+def test_cpu_time_of_an_idle_watch(tmp_path: Path, project: str) -> None:
+    """Other programs that open files in watched folders, such as site-packages, increase the result."""
     if project == "adk":
         _write_set(_make_adk_project(tmp_path) / "set.evalset.json", CASES)
     else:
         _make_large_project(tmp_path)
-    with watching(tmp_path) as watch:
-        time.sleep(5)  # it prepares for the next save
+    with run_watch(tmp_path) as watch:
+        time.sleep(5)  # let the watch prepare for the next save
         before = watch.cpu
         time.sleep(IDLE)
-        spent = watch.cpu - before
-    print(f"\nidle watch, {project} project: {spent / IDLE * 3600:.0f} s of CPU in an hour (15 wanted)")
+        cpu_seconds = watch.cpu - before
+    print(f"\nidle watch, {project} project: {cpu_seconds / IDLE * 3600:.0f} s of CPU in an hour (15 wanted)")
 
 
-def test_selection_over_ten_thousand_cases(tmp_path: Path) -> None:
+def test_selection_among_ten_thousand_cases(tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_text(
         '[targets.f]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
         '[run]\nisolation = "worker"\n'
@@ -268,10 +270,10 @@ def test_selection_over_ten_thousand_cases(tmp_path: Path) -> None:
             for job, planned in jobs:
                 selector.decide(job, planned)
 
-        print(f"\nselection over {MANY} cases: {_best(select) * 1000:.0f} ms (50 ms wanted)")
+        print(f"\nselection over {MANY} cases: {_measure_fastest(select) * 1000:.0f} ms (50 ms wanted)")
 
 
-def _best(work: Callable[[], object], rounds: int = 5) -> float:
+def _measure_fastest(work: Callable[[], object], rounds: int = 5) -> float:
     times = []
     for _ in range(rounds):
         started = time.perf_counter()

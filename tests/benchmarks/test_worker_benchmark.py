@@ -1,6 +1,6 @@
-"""What a process for each case costs: CPU of engine, zygote and children together, beside that of a bare fork.
+"""CPU cost of one process per case (engine, zygote and children), compared with a bare fork.
 
-And how much of it is that what a case uses is recorded.
+Also the share of recording the dependencies of a case.
 
 Runs with WORKBENCH_BENCHMARKS=1; `-s` shows the figures.
 """
@@ -38,7 +38,7 @@ HI = Content.of_text("hi", role="user")
 CASES = 300
 ROUNDS = 3
 
-# A process as large as the zygote that does nothing but fork and wait.
+# A process of the zygote's size that only forks and waits.
 BARE_FORK = f"""
 import importlib.util, os, sys
 spec = importlib.util.spec_from_file_location(
@@ -59,7 +59,7 @@ print((sum(os.times()[:4]) - sum(before[:4])) / {CASES})
 """
 
 
-def _bare_fork() -> float:
+def _measure_bare_fork() -> float:
     done = subprocess.run([sys.executable, "-c", BARE_FORK], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
@@ -69,7 +69,7 @@ async def _run_cases(target: Target, isolation: Any, cases: int) -> None:
     host.prepare(cases=cases)
     limit = asyncio.Semaphore(8)
 
-    async def one() -> None:
+    async def run_one_case() -> None:
         async with limit:
             request = agents.SessionRequest(app_name="app", user_id="user")
             session = await host.open(request, on_span=lambda _: None)
@@ -77,34 +77,34 @@ async def _run_cases(target: Target, isolation: Any, cases: int) -> None:
             await session.finish()
 
     try:
-        await asyncio.gather(*(one() for _ in range(cases)))
+        await asyncio.gather(*(run_one_case() for _ in range(cases)))
     finally:
         await host.close()
 
 
-def _cpu_per_case(target: Target, isolation: str, *, more: int = CASES) -> float:
-    """CPU seconds of a case: what more cases cost more, so that what is paid once does not count."""
+def _measure_cpu_per_case(target: Target, isolation: str, *, additional: int = CASES) -> float:
+    """Return the CPU seconds per additional case, so that fixed costs do not count."""
 
     def cost(cases: int) -> float:
         before = os.times()
         asyncio.run(_run_cases(target, isolation, cases))
         return sum(os.times()[:4]) - sum(before[:4])
 
-    return (cost(more + 20) - cost(20)) / more
+    return (cost(additional + 20) - cost(20)) / additional
 
 
-def _best(measure: Callable[[], float]) -> float:
+def _measure_fastest_ms(measure: Callable[[], float]) -> float:
     return min(measure() for _ in range(ROUNDS)) * 1000
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_cpu_of_a_trivial_case_beside_a_bare_fork(tmp_path: Path, kind: str) -> None:
+def test_cpu_of_a_trivial_case_compared_with_a_bare_fork(tmp_path: Path, kind: str) -> None:
     (tmp_path / "agent.py").write_text(f"{kind} answer(prompt): return prompt\n")
     target = Target(name="echo", kind=AgentKind.FUNCTION, location="agent:answer", path=tmp_path)
 
-    bare = _best(_bare_fork)
-    case = _best(lambda: _cpu_per_case(target, "case"))
-    shared = _best(lambda: _cpu_per_case(target, "worker"))
+    bare = _measure_fastest_ms(_measure_bare_fork)
+    case = _measure_fastest_ms(lambda: _measure_cpu_per_case(target, "case"))
+    shared = _measure_fastest_ms(lambda: _measure_cpu_per_case(target, "worker"))
 
     print(
         f"\n{kind}: bare fork {bare:.2f} ms, process for each case {case:.2f} ms ({case / bare:.1f}x, "
@@ -113,8 +113,8 @@ def test_cpu_of_a_trivial_case_beside_a_bare_fork(tmp_path: Path, kind: str) -> 
     assert shared < case
 
 
-# What is put behind modules of the worker, so that it notices, instruments and tells nothing.
-_NOTHING_RECORDED = {
+# Code appended to modules of the worker, which disables hooks, instrumentation and dependency reports.
+_DISABLE_RECORDING = {
     "recording/hooks": "def install(recorder):\n    _active.append(recorder)\n",
     "recording/instrument": (
         "def compile_source(path, source):\n"
@@ -133,8 +133,8 @@ _NOTHING_RECORDED = {
 }
 
 
-def test_what_recording_costs_of_an_adk_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both kinds of worker by turns: whatever else the machine does is the same for both."""
+def test_cpu_share_of_recording_in_an_adk_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alternate both kinds of worker, so that other load of the machine affects both equally."""
     agent = tmp_path / "watched"
     agent.mkdir()
     (agent / "__init__.py").write_text("from . import agent\n")
@@ -142,29 +142,29 @@ def test_what_recording_costs_of_an_adk_case(tmp_path: Path, monkeypatch: pytest
     target = Target(name="watched", kind=AgentKind.ADK, location="watched", path=tmp_path)
     silent = tmp_path / "worker"
     shutil.copytree(WORKER, silent)
-    for name, more in _NOTHING_RECORDED.items():
+    for name, additional in _DISABLE_RECORDING.items():
         with (silent / f"{name}.py").open("a") as module:
-            module.write(f"\n\n{more}")
+            module.write(f"\n\n{additional}")
 
     costs: dict[Path, list[float]] = {WORKER: [], silent: []}
     for _ in range(ROUNDS + 2):
-        for worker, found in costs.items():
+        for worker, milliseconds in costs.items():
             monkeypatch.setattr(processes, "_LAUNCH", worker / "launch.py")
-            found.append(_cpu_per_case(target, "case", more=100) * 1000)
+            milliseconds.append(_measure_cpu_per_case(target, "case", additional=100) * 1000)
 
-    with_it, without = (median(found) for found in costs.values())
+    recorded, unrecorded = (median(milliseconds) for milliseconds in costs.values())
     print(
-        f"\nADK case: {with_it:.1f} ms of CPU, {without:.1f} ms without recording: "
-        f"recording is {(with_it / without - 1) * 100:.1f} % (5 wanted); {costs}"
+        f"\nADK case: {recorded:.1f} ms of CPU, {unrecorded:.1f} ms without recording: "
+        f"recording is {(recorded / unrecorded - 1) * 100:.1f} % (5 wanted); {costs}"
     )
 
 
 def test_size_and_start_of_a_worker(tmp_path: Path) -> None:
-    """The zygote beside an interpreter that does nothing: memory in MB, CPU in ms."""
+    """Compare the zygote with an idle interpreter: memory in MB, CPU in ms."""
     config = '{"role": "zygote", "address": ["unix", "/nowhere"], "token": "", "target": {"kind": "function"}}'
 
     def measure(*arguments: str) -> tuple[float, float]:
-        # From a small process: a new one is at first as large as the one it comes from.
+        # Start from a small process: a new process is initially as large as its parent.
         code = (
             "import os, resource, sys; pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)\n"
             "usage = os.wait4(pid, 0)[2]; print((usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024)"
@@ -176,10 +176,10 @@ def test_size_and_start_of_a_worker(tmp_path: Path) -> None:
         ]
         return min(float(cpu) for cpu, _ in runs), min(float(size) for _, size in runs)
 
-    nothing, worker = measure("-c", "pass"), measure(str(WORKER / "launch.py"))
+    idle, worker = measure("-c", "pass"), measure(str(WORKER / "launch.py"))
 
     print(
-        f"\nworker until it connects: {worker[0]:.0f} ms CPU ({worker[0] / nothing[0]:.1f}x of nothing), "
-        f"{worker[1]:.1f} MB ({worker[1] / nothing[1]:.2f}x of nothing)"
+        f"\nworker until it connects: {worker[0]:.0f} ms CPU ({worker[0] / idle[0]:.1f}x of nothing), "
+        f"{worker[1]:.1f} MB ({worker[1] / idle[1]:.2f}x of nothing)"
     )
-    assert worker[1] < 2 * nothing[1]
+    assert worker[1] < 2 * idle[1]

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal, typed at by the clock: how long from a key press until the screen changes."""
+"""Run a program in a pseudo-terminal and measure the time from a key press until the screen changes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.benchmarks.measuring import tree_mb
+from tests.benchmarks.measuring import measure_tree_mb
 
-_QUIET = 0.08  # seconds without output after which a screen is taken to be painted
+_QUIET = 0.08  # seconds without output after which the screen counts as painted
 
 
-class TypedAt:
-    """A running program. Its output is read and forgotten, but for when it came and what it had in it."""
+class TerminalProgram:
+    """A running program. Its output is read and discarded; only its times and searched texts count."""
 
     def __init__(self, command: Sequence[str | Path], *, cwd: Path, columns: int = 140, lines: int = 42) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed programs are compiled, and so is this one then
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # compile modules, as for installed programs
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
             [str(word) for word in command], cwd=cwd, env=environment, stdin=slave, stdout=slave, stderr=slave,
@@ -49,27 +49,27 @@ class TypedAt:
 
     @property
     def cpu_seconds(self) -> float:
-        """What the program itself has computed so far, without its children."""
+        """CPU seconds of the program so far, without its children."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def memory_mb(self) -> float:
-        """What the program and all its children take now, in MB, shared pages counted in part."""
-        return tree_mb(self._process.pid)
+        """Current memory of the program and its children in MB (proportional set size)."""
+        return measure_tree_mb(self._process.pid)
 
-    def seconds_until(self, wanted: str, *, patience: float = 60.0) -> float:
-        """Seconds from the start of the program until it has written this."""
-        seen = b""
+    def measure_until(self, text: str, *, patience: float = 60.0) -> float:
+        """Return the seconds from the start of the program until it has written a text."""
+        output = b""
         end = time.perf_counter() + patience
         while time.perf_counter() < end:
-            seen = seen[-4096:] + self._read(timeout=0.5)
-            if wanted.encode() in seen:
+            output = output[-4096:] + self._read(timeout=0.5)
+            if text.encode() in output:
                 return time.perf_counter() - self.started
-        raise AssertionError(f"never written: {wanted}")
+        raise AssertionError(f"never written: {text}")
 
-    def press(self, key: str) -> float:
-        """Seconds from a key press until the program has painted what it changes."""
+    def measure_press(self, key: str) -> float:
+        """Return the seconds from a key press until the program has finished painting."""
         self.settle()
         started = time.perf_counter()
         os.write(self._master, key.encode())
@@ -78,20 +78,20 @@ class TypedAt:
             painted = time.perf_counter()
         return painted - started
 
-    def press_until(self, key: str, wanted: str) -> float:
-        """Seconds from a key press until this is written, in a program that writes by itself as well."""
+    def measure_press_until(self, key: str, text: str) -> float:
+        """Return the seconds from a key press until a text is written, for a program that also writes by itself."""
         self._drain()
-        seen = b""
+        output = b""
         started = time.perf_counter()
         os.write(self._master, key.encode())
-        while wanted.encode() not in seen:
-            seen += self._read(timeout=1.0)
+        while text.encode() not in output:
+            output += self._read(timeout=1.0)
             if time.perf_counter() - started > 5.0:
-                raise AssertionError(f"never written: {wanted}")
+                raise AssertionError(f"never written: {text}")
         return time.perf_counter() - started
 
-    def first_output(self, key: str) -> float:
-        """Seconds until the first output after a key press."""
+    def measure_first_output(self, key: str) -> float:
+        """Return the seconds from a key press until the first output."""
         self._drain()
         started = time.perf_counter()
         os.write(self._master, key.encode())
@@ -99,13 +99,13 @@ class TypedAt:
         return time.perf_counter() - started
 
     def wait(self, seconds: float) -> None:
-        """Let time go by; what is written meanwhile is read, for a terminal would."""
+        """Wait, and read the output meanwhile like a terminal."""
         end = time.perf_counter() + seconds
-        while (left := end - time.perf_counter()) > 0:
-            self._read(timeout=left)
+        while (remaining := end - time.perf_counter()) > 0:
+            self._read(timeout=remaining)
 
     def settle(self, *, quiet: float = 0.25) -> None:
-        """Wait until nothing is written any longer."""
+        """Wait until the program stops writing."""
         while self._read(timeout=quiet):
             pass
 
