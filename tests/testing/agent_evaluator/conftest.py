@@ -1,4 +1,4 @@
-"""A real ADK agent with a scripted model, and eval sets for it, in a folder that tests import from."""
+"""A real ADK agent with a scripted model, and eval sets for it, in an importable folder."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def set_device_info(location: str, device_id: str, status: str) -> dict:
 
 @dataclass(frozen=True)
 class AgentProject:
-    """A project that is the working directory and on `sys.path`."""
+    """A project folder that is the working directory and on `sys.path`."""
 
     root: Path
 
     def write(self, name: str, content: Any) -> Path:
-        """Write a file: text as it is, anything else as JSON."""
+        """Write a file: text unchanged, other values as JSON."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         text = textwrap.dedent(content) if isinstance(content, str) else json.dumps(content)
@@ -63,13 +63,13 @@ class AgentProject:
         return path
 
     def add_set(self, name: str, **prompts: str) -> str:
-        """An eval set with a case for each prompt; all expect device_2 to be switched off. Gives its name."""
+        """Add an eval set with a case for each prompt, all expecting device_2 to be switched off; return its name."""
         self.write(name, {"eval_set_id": "light", "eval_cases": [case(*item) for item in prompts.items()]})
         return name
 
 
 def case(eval_id: str, prompt: str) -> dict[str, Any]:
-    """A case that expects device_2 to be switched off."""
+    """Build a case that expects device_2 to be switched off."""
     args = {"location": "Bedroom", "device_id": "device_2", "status": "OFF"}
     expected = {
         "user_content": {"role": "user", "parts": [{"text": prompt}]},
@@ -81,13 +81,13 @@ def case(eval_id: str, prompt: str) -> dict[str, Any]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentProject]:
-    """A package `home_automation_agent` with an ADK agent."""
-    made = AgentProject(tmp_path)
-    made.write("pyproject.toml", "")
-    made.write("home_automation_agent/__init__.py", "from . import agent")
-    made.write("home_automation_agent/agent.py", AGENT)
-    made.write("home_automation_agent/tools.py", TOOLS)
+    """Create a package `home_automation_agent` with an ADK agent."""
+    agent_project = AgentProject(tmp_path)
+    agent_project.write("pyproject.toml", "")
+    agent_project.write("home_automation_agent/__init__.py", "from . import agent")
+    agent_project.write("home_automation_agent/agent.py", AGENT)
+    agent_project.write("home_automation_agent/tools.py", TOOLS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    yield made
+    yield agent_project
     shared_workspaces.close()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs_adk
 MODULE = "home_automation_agent"
 
 
-async def test_what_passes_passes_and_nothing_of_the_agent_is_imported(project: AgentProject) -> None:
+async def test_a_passing_set_passes_without_importing_the_agent(project: AgentProject) -> None:
     before = set(sys.modules)
 
     await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn off device_2."))
@@ -31,7 +31,7 @@ async def test_what_passes_passes_and_nothing_of_the_agent_is_imported(project: 
     assert not [name for name in set(sys.modules) - before if name.startswith((MODULE, "google.adk"))]
 
 
-async def test_every_failure_is_told_with_both_sides_aligned(project: AgentProject) -> None:
+async def test_the_error_shows_every_failure_with_both_sides_aligned(project: AgentProject) -> None:
     project.add_set("sets/a.test.json", off="Turn it off.", bad="the wrong one", broken="raise")
     project.add_set("sets/deeper/b.test.json", worse="wrong again")
 
@@ -56,12 +56,12 @@ async def test_every_failure_is_told_with_both_sides_aligned(project: AgentProje
     assert not isinstance(caught.value, EvaluationIncomplete)
 
 
-async def test_errors_alone_are_told_apart(project: AgentProject) -> None:
+async def test_errors_without_failures_raise_evaluation_incomplete(project: AgentProject) -> None:
     with pytest.raises(EvaluationIncomplete, match="1 could not be evaluated"):
         await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="off", broken="raise"))
 
 
-async def test_an_agent_below_the_root_agent_can_be_meant(project: AgentProject) -> None:
+async def test_agent_name_selects_a_sub_agent(project: AgentProject) -> None:
     name = project.add_set("simple.test.json", off="Turn it off.")
 
     with pytest.raises(AssertionError, match=r'\+   device_id: "device_3"'):
@@ -70,7 +70,7 @@ async def test_an_agent_below_the_root_agent_can_be_meant(project: AgentProject)
         await AgentEvaluator.evaluate(MODULE, name, agent_name="gest")
 
 
-async def test_the_criteria_beside_the_file_count(project: AgentProject) -> None:
+async def test_criteria_next_to_the_eval_set_are_used(project: AgentProject) -> None:
     name = project.add_set("simple.test.json", off="the wrong one")
     project.write("test_config.json", {"criteria": {"response_match_score": 0.5}})
 
@@ -80,7 +80,7 @@ async def test_the_criteria_beside_the_file_count(project: AgentProject) -> None
     assert AgentEvaluator.find_config_for_test_file("elsewhere/simple.test.json").is_default
 
 
-async def test_the_mean_over_the_runs_decides(project: AgentProject) -> None:
+async def test_the_mean_of_all_runs_decides(project: AgentProject) -> None:
     once = f"""
         try:
             open({str(project.root / "once")!r}, "x")
@@ -100,7 +100,7 @@ async def test_the_mean_over_the_runs_decides(project: AgentProject) -> None:
         await AgentEvaluator.evaluate(MODULE, name, num_runs=2)
 
 
-async def test_a_run_of_many_turns_weighs_more_than_one_of_few(project: AgentProject) -> None:
+async def test_a_run_with_more_scored_turns_weighs_more(project: AgentProject) -> None:
     project.write(
         f"{MODULE}/scores.py",
         f"""
@@ -125,7 +125,7 @@ async def test_a_run_of_many_turns_weighs_more_than_one_of_few(project: AgentPro
         await AgentEvaluator.evaluate(MODULE, "two.test.json", num_runs=2)
 
 
-async def test_a_score_that_is_always_just_enough_passes(project: AgentProject) -> None:
+async def test_a_score_exactly_at_the_threshold_passes(project: AgentProject) -> None:
     project.write(f"{MODULE}/scores.py", "def fair(row):\n    return 0.7\n")
     custom = {"fair": {"code_config": {"name": f"{MODULE}.scores.fair"}}}
     project.write("test_config.json", {"criteria": {"fair": 0.7}, "custom_metrics": custom})
@@ -133,7 +133,7 @@ async def test_a_score_that_is_always_just_enough_passes(project: AgentProject) 
     await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn it off."), num_runs=3)
 
 
-async def test_an_eval_set_in_memory(project: AgentProject) -> None:
+async def test_an_eval_set_in_memory_is_evaluated(project: AgentProject) -> None:
     data = {"eval_set_id": "in/memory", "eval_cases": [case("off", "Turn it off."), case("bad", "wrong")]}
 
     with pytest.raises(AssertionError, match=r"in_memory\.evalset\.json: bad"):
@@ -154,7 +154,7 @@ async def test_rows_are_added_to_the_output_file(project: AgentProject) -> None:
     assert rows[0]["expected_tool_calls"] == rows[0]["actual_tool_calls"]
 
 
-async def test_details_are_printed_where_they_are_wanted(
+async def test_details_are_printed_unless_they_are_switched_off(
     project: AgentProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = project.add_set("simple.test.json", off="Turn it off.")
@@ -165,7 +165,7 @@ async def test_details_are_printed_where_they_are_wanted(
     assert "✓ PASSED         off  1.00" in capsys.readouterr().out
 
 
-TURNS = [
+OLDER_TURNS = [
     {
         "query": "Turn it off.",
         "expected_tool_use": [
@@ -180,8 +180,8 @@ TURNS = [
 SESSION = {"app_name": "home", "user_id": "me", "state": {"room": "Bedroom"}}
 
 
-async def test_the_older_format_with_its_session_beside_it(project: AgentProject) -> None:
-    project.write("old.test.json", TURNS)
+async def test_the_older_format_with_a_session_file_is_evaluated_and_migrated(project: AgentProject) -> None:
+    project.write("old.test.json", OLDER_TURNS)
     project.write("session.json", SESSION)
 
     await AgentEvaluator.evaluate(MODULE, "old.test.json", initial_session_file="session.json")
@@ -194,7 +194,7 @@ async def test_the_older_format_with_its_session_beside_it(project: AgentProject
         AgentEvaluator.migrate_eval_data_to_new_schema("old.test.json", "new.test.json")
 
 
-async def test_an_agent_that_a_factory_makes(project: AgentProject) -> None:
+async def test_an_agent_from_an_async_factory_is_evaluated(project: AgentProject) -> None:
     text = (project.root / MODULE / "agent.py").read_text()
     factory = "\n\nasync def get_agent_async():\n    return made, None\n"
     project.write(f"{MODULE}/agent.py", text.replace("root_agent =", "made =") + factory)
@@ -202,7 +202,7 @@ async def test_an_agent_that_a_factory_makes(project: AgentProject) -> None:
     await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="Turn it off."))
 
 
-async def test_variables_that_the_test_sets_reach_the_agent(
+async def test_environment_variables_of_the_test_reach_the_agent(
     project: AgentProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (project.root / MODULE / "agent.py").read_text()
@@ -234,20 +234,20 @@ async def test_variables_that_the_test_sets_reach_the_agent(
         ({"artifact_service": object()}, ValueError, "artifact_service: "),
     ],
 )
-async def test_what_is_wrong_is_said_in_a_sentence(
+async def test_a_wrong_argument_raises_a_one_sentence_error(
     project: AgentProject, arguments: dict[str, object], error: type[Exception], message: str
 ) -> None:
     project.write("empty.test.json", {"eval_set_id": "empty", "eval_cases": []})
     project.write("broken.test.json", '{"eval_cases": ')
     project.write("twice.test.json", '{"eval_cases": [{}], "eval_cases": []}')
-    given = {"agent_module": MODULE, "eval_dataset_file_path_or_dir": "simple.test.json", **arguments}
+    all_arguments = {"agent_module": MODULE, "eval_dataset_file_path_or_dir": "simple.test.json", **arguments}
     project.add_set("simple.test.json", off="Turn it off.")
 
     with pytest.raises(error, match=message):
-        await AgentEvaluator.evaluate(**given)  # type: ignore[arg-type]
+        await AgentEvaluator.evaluate(**all_arguments)  # type: ignore[arg-type]
 
 
-def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester: pytest.Pytester, corpus: Path) -> None:
+def test_the_documented_adk_example_runs_with_a_changed_import(pytester: pytest.Pytester, corpus: Path) -> None:
     example = (corpus / "documentation" / "pytest_example.py.txt").read_text(encoding="utf-8")
     project = AgentProject(pytester.path)
     project.write("home_automation_agent/__init__.py", "from . import agent")
@@ -255,14 +255,14 @@ def test_the_example_of_the_documentation_runs_with_the_import_changed(pytester:
     project.write("home_automation_agent/tools.py", TOOLS)
     folder = "tests/integration/fixture/home_automation_agent"
     project.add_set(f"{folder}/simple_test.test.json", off="Turn off device_2 in the Bedroom.")
-    theirs = "from google.adk.evaluation.agent_evaluator import AgentEvaluator"
-    assert theirs in example
-    project.write("test_example.py", example.replace(theirs, "from workbench.testing import AgentEvaluator"))
+    adk_import = "from google.adk.evaluation.agent_evaluator import AgentEvaluator"
+    assert adk_import in example
+    project.write("test_example.py", example.replace(adk_import, "from workbench.testing import AgentEvaluator"))
 
     pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-def test_a_failure_shows_the_line_of_the_test_and_no_other(pytester: pytest.Pytester) -> None:
+def test_a_failure_shows_only_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     project = AgentProject(pytester.path)
     project.write("home/__init__.py", "")
     project.write("home/agent.py", "def answer(prompt): return prompt")
@@ -286,11 +286,11 @@ def test_a_failure_shows_the_line_of_the_test_and_no_other(pytester: pytest.Pyte
     done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "--tb=short")
 
     done.assert_outcomes(failed=len(calls))
-    shown = [line for line in done.outlines if re.match(r"\S+\.py:\d+: in ", line)]
-    assert [line.partition(":")[0] for line in shown] == ["test_all.py"] * len(calls)
+    locations = [line for line in done.outlines if re.match(r"\S+\.py:\d+: in ", line)]
+    assert [line.partition(":")[0] for line in locations] == ["test_all.py"] * len(calls)
 
 
-def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytester) -> None:
+def test_the_timeout_option_applies_to_each_case(pytester: pytest.Pytester) -> None:
     project = AgentProject(pytester.path)
     project.write("home_automation_agent/__init__.py", "from . import agent")
     project.write(
@@ -316,10 +316,10 @@ def test_the_timeout_of_the_session_is_that_of_its_cases(pytester: pytest.Pytest
     done.stdout.fnmatch_lines("*longer than 4 s*")
 
 
-async def test_missing_samples_are_a_warning_or_with_the_gate_an_error(
+async def test_missing_samples_are_a_warning_or_an_error_if_all_are_required(
     project: AgentProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "judged by 1 of 2 samples"
+    reason = "judged by 1 of 2 samples"
     project.add_set("simple.test.json", off="Turn off device_2.")
     judge = {"threshold": 0.5, "judge_model_options": {"num_samples": 2}}
     project.write("test_config.json", {"criteria": {"final_response_match_v2": judge}})
@@ -331,15 +331,17 @@ async def test_missing_samples_are_a_warning_or_with_the_gate_an_error(
         return gemini_error(503, "down") if next(numbers) % 2 else verdict
 
     with serve_judge(monkeypatch, answer):
-        with pytest.warns(UserWarning, match=f"simple.test.json: off: final_response_match_v2: {said}"):
+        with pytest.warns(UserWarning, match=f"simple.test.json: off: final_response_match_v2: {reason}"):
             await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
         (project.root / ".workbench" / "replies.db").unlink()
         monkeypatch.setattr(session, "require_all_samples", True)
-        with pytest.raises(EvaluationIncomplete, match=rf"! ERROR  simple.test.json: off\n  .*: {said}\n  all samples"):
+        with pytest.raises(
+            EvaluationIncomplete, match=rf"! ERROR  simple.test.json: off\n  .*: {reason}\n  all samples"
+        ):
             await AgentEvaluator.evaluate(MODULE, "simple.test.json", num_runs=1)
 
 
-WITH_OBJECTS_OF_ADK = """
+ADK_OBJECTS_SCRIPT = """
 import asyncio, json, pathlib
 from google.adk.evaluation.eval_config import EvalConfig
 from google.adk.evaluation.eval_set import EvalSet
@@ -355,11 +357,11 @@ asyncio.run(AgentEvaluator.evaluate_eval_set("home_automation_agent", eval_set, 
 """
 
 
-def test_objects_of_adk_are_taken_too_and_nothing_runs_on_after_them(project: AgentProject) -> None:
+def test_objects_of_adk_are_accepted_and_the_process_ends_afterwards(project: AgentProject) -> None:
     project.add_set("simple.test.json", bad="the wrong one")
 
     done = subprocess.run(
-        [sys.executable, "-c", WITH_OBJECTS_OF_ADK], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", ADK_OBJECTS_SCRIPT], capture_output=True, text=True, timeout=120, check=False
     )
 
     assert (done.returncode, done.stdout.splitlines()[-1][:15]) == (1, "      set_devic")
@@ -367,7 +369,7 @@ def test_objects_of_adk_are_taken_too_and_nothing_runs_on_after_them(project: Ag
     assert "AssertionError: 1 of 1 case of home_automation_agent did not pass" in done.stderr
 
 
-async def test_an_error_around_the_cases_is_raised_after_they_have_run(
+async def test_an_error_outside_of_the_cases_is_raised_after_they_ran(
     project: AgentProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = project.root / project.add_set("simple.test.json", off="Turn it off.")

@@ -1,4 +1,4 @@
-"""A project of its own for each test: results are kept in the history around the working directory."""
+"""A separate project for each test, because results are stored in the history of the working directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project, which is the working directory."""
+    """Create an empty project as the working directory."""
     (tmp_path / "workbench.toml").write_text("", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""What tests of `EvalTask` have in common."""
+"""Shared helpers of tests of `EvalTask`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ CALL = {"tool_name": "lookup", "tool_input": {"key": "a"}}
 PROMPTS = {"prompt": ["one", "two", "three"], "reference_trajectory": [[CALL], [CALL], [CALL]]}
 
 
-def reasons(result: EvalResult, column: str) -> dict[int, str]:
-    """Why cells of a column are empty, by row."""
+def find_reasons(result: EvalResult, column: str) -> dict[int, str]:
+    """Return the reasons for empty cells of a column, by row."""
     return {problem.row: problem.reason for problem in result.problems if problem.column == column}
 
 
-def column(result: EvalResult, name: str) -> list[Any]:
+def get_column(result: EvalResult, name: str) -> list[Any]:
     return [row[name] for row in result.rows]
 
 

@@ -1,4 +1,4 @@
-"""Results that are written to addresses: fsspec's own memory, and a real server of this machine."""
+"""Results that are written to URLs: fsspec's memory file system and a local server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWERS = {"response": ["A", "x"], "reference": ["A", "B"]}
 
 
 class Site:
-    """A web server that takes files, and answers with `status`."""
+    """A web server that accepts files and responds with `status`."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -50,9 +50,7 @@ def site() -> Iterator[Site]:
         ("nosuch://a/out", "nosuch://a/out: found nosuch://, expected an address that fsspec knows"),
     ],
 )
-def test_addresses_that_nothing_can_write_to_are_refused(
-    prefix: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_urls_that_cannot_be_written_are_refused(prefix: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gcsfs", None)
 
     with pytest.raises(EvaluationError) as raised:
@@ -62,37 +60,37 @@ def test_addresses_that_nothing_can_write_to_are_refused(
 
 
 @pytest.mark.needs_fsspec
-def test_results_are_written_to_addresses() -> None:
+def test_results_are_written_to_a_url() -> None:
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="memory://bucket/out/", history=False)
 
     task.evaluate(output_file_name="table.csv")
-    again = EvalTask(dataset="memory://bucket/out/table.csv", metrics=["exact_match"], history=False).evaluate()
+    reread = EvalTask(dataset="memory://bucket/out/table.csv", metrics=["exact_match"], history=False).evaluate()
 
-    assert [row["exact_match/score"] for row in again.rows] == [1.0, 0.0]
+    assert [row["exact_match/score"] for row in reread.rows] == [1.0, 0.0]
     assert json.loads(fetch("memory://bucket/out/summary_metrics.json"))["exact_match/mean"] == 0.5
 
 
 @pytest.mark.needs_fsspec
 @pytest.mark.parametrize("status", [200, 403])
-def test_a_server_gets_the_files_and_one_that_refuses_costs_the_files_alone(site: Site, status: int) -> None:
+def test_a_server_receives_the_files_and_a_refusal_is_only_a_warning(site: Site, status: int) -> None:
     site.status = status
     prefix = f"{site.address}/out?signature=secret"
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix=prefix, history=False)
 
-    with warnings.catch_warnings(record=True) as warned:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         result = task.evaluate()
 
-    said = [str(warning.message) for warning in warned if warning.category is UserWarning]
+    messages = [str(warning.message) for warning in caught if warning.category is UserWarning]
     assert result.summary_metrics["exact_match/mean"] == 0.5
     if status == 200:
         assert list(site.files) == [
             "/out/eval_results.jsonl?signature=secret",
             "/out/summary_metrics.json?signature=secret",
         ]
-        assert said == []
+        assert messages == []
     else:
-        (warning,) = said
+        (warning,) = messages
         assert warning.startswith(
             f"the result was not written: {site.address}/out/eval_results.jsonl: cannot write it: "
         )

@@ -1,4 +1,4 @@
-"""Agents that hang or block cost their own row, and no more of them run at a time than wanted."""
+"""Agents that hang or block: only their own rows fail, and the concurrency limit holds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from tests.testing.evaluation.evaluated import PROMPTS, column, evaluate, reasons
+from tests.testing.evaluation.evaluated import PROMPTS, evaluate, find_reasons, get_column
 from workbench.testing import EvalTask
 
 
-def test_a_hung_agent_is_an_error_of_its_row_and_the_others_go_on() -> None:
+def test_a_hung_agent_fails_only_its_row() -> None:
     never = threading.Event()
 
     def agent(prompt: str) -> str:
@@ -25,7 +25,7 @@ def test_a_hung_agent_is_an_error_of_its_row_and_the_others_go_on() -> None:
     result = evaluate(agent, ["exact_match"], timeout_seconds=0.3)
     never.set()
 
-    assert reasons(result, "response") == {2: "took longer than 0.3 s"}
+    assert find_reasons(result, "response") == {2: "took longer than 0.3 s"}
     assert time.monotonic() - began < 5
 
 
@@ -44,19 +44,19 @@ async def test_a_hung_asynchronous_agent_is_cancelled() -> None:
         runnable=agent, timeout_seconds=0.3
     )
 
-    assert reasons(result, "response") == {2: "took longer than 0.3 s"}
+    assert find_reasons(result, "response") == {2: "took longer than 0.3 s"}
     assert cancelled == ["two"]
 
 
 @pytest.mark.parametrize("concurrency", [2, 6])
-def test_an_asynchronous_agent_that_blocks_its_loop_costs_its_row(
+def test_an_async_agent_that_blocks_its_loop_fails_only_its_row(
     concurrency: int, recwarn: pytest.WarningsRecorder
 ) -> None:
     never = threading.Event()
-    asked = []
+    prompts = []
 
     async def agent(prompt: str) -> str:
-        asked.append(prompt)
+        prompts.append(prompt)
         if prompt == "0":
             never.wait()
         return prompt
@@ -67,13 +67,13 @@ def test_an_asynchronous_agent_that_blocks_its_loop_costs_its_row(
     gc.collect()
 
     blocked = "took longer than 0.5 s: it, or another case, blocked the event loop"
-    assert reasons(result, "response") == {1: blocked}
-    assert column(result, "response")[1:] == ["1", "2", "3", "4", "5"]
-    assert sorted(asked) == ["0", "1", "2", "3", "4", "5"]
+    assert find_reasons(result, "response") == {1: blocked}
+    assert get_column(result, "response")[1:] == ["1", "2", "3", "4", "5"]
+    assert sorted(prompts) == ["0", "1", "2", "3", "4", "5"]
     assert [warning for warning in recwarn if warning.category is RuntimeWarning] == []  # "was never awaited"
 
 
-def test_of_several_rows_that_block_the_loop_each_costs_itself() -> None:
+def test_several_rows_that_block_the_loop_fail_alone() -> None:
     never = threading.Event()
 
     async def agent(prompt: str) -> str:
@@ -84,10 +84,10 @@ def test_of_several_rows_that_block_the_loop_each_costs_itself() -> None:
     result = evaluate(agent, ["exact_match"], timeout_seconds=0.5)
     never.set()
 
-    assert set(reasons(result, "response")) == {1, 3}
+    assert set(find_reasons(result, "response")) == {1, 3}
 
 
-async def test_rows_that_the_callers_own_loop_held_up_run_once_it_is_free() -> None:
+async def test_rows_delayed_by_the_callers_blocked_loop_run_afterwards() -> None:
     async def agent(prompt: str) -> str:
         if prompt == "one":
             threading.Event().wait(1)
@@ -96,17 +96,17 @@ async def test_rows_that_the_callers_own_loop_held_up_run_once_it_is_free() -> N
     task = EvalTask(dataset=PROMPTS, metrics=["exact_match"])
     result = await task.evaluate_async(runnable=agent, timeout_seconds=0.7)
 
-    assert column(result, "response")[1:] == ["two", "three"]
+    assert get_column(result, "response")[1:] == ["two", "three"]
 
 
-def test_not_more_agents_run_at_a_time_than_wanted() -> None:
-    lock, running, most = threading.Lock(), 0, 0
+def test_the_number_of_parallel_agents_is_limited() -> None:
+    lock, running, max_running = threading.Lock(), 0, 0
 
     def agent(prompt: str) -> str:
-        nonlocal running, most
+        nonlocal running, max_running
         with lock:
             running += 1
-            most = max(most, running)
+            max_running = max(max_running, running)
         time.sleep(0.02)
         with lock:
             running -= 1
@@ -114,4 +114,4 @@ def test_not_more_agents_run_at_a_time_than_wanted() -> None:
 
     evaluate(agent, ["exact_match"], {"prompt": [str(number) for number in range(12)]}, concurrency=3)
 
-    assert most == 3
+    assert max_running == 3

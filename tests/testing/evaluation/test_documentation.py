@@ -1,4 +1,4 @@
-"""The examples of the Vertex AI documentation run as they stand, with only the imports changed."""
+"""The examples of the Vertex AI documentation run unchanged except for their imports."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CALL = {"tool_name": "tool1", "tool_input": {"x": 1}}
 
 
 def agent(prompt: str) -> dict[str, Any]:
-    """Fails for one prompt, as agents do."""
+    """Answer, but fail for one prompt."""
     if "impossible" in prompt:
         raise RuntimeError("no such device")
     return {"response": "The light is off.", "predicted_trajectory": [CALL]}
 
 
 def rate(call: Call) -> Said:
-    """Follows the trajectory; the prompt must show what the template names."""
+    """Rate a response; its prompt must contain the values of the template's variables."""
     text = call.body["contents"][0]["parts"][0]["text"]
     assert "tool1" in text
     assert "The light is off." in text
@@ -43,9 +43,7 @@ def rate(call: Call) -> Said:
 
 
 @pytest.mark.needs_pandas
-def test_the_documented_example_runs_and_a_failed_row_does_not_end_it(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_documented_example_runs_despite_a_failed_row(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pandas as pd
 
     dataset = pd.DataFrame(
@@ -90,7 +88,7 @@ def test_the_documented_example_runs_and_a_failed_row_does_not_end_it(
     assert all("no such device" in problem.reason for problem in result.problems)
 
 
-def test_the_documented_trajectories_have_the_documented_numbers(corpus: Path) -> None:
+def test_the_documented_trajectories_have_the_documented_scores(corpus: Path) -> None:
     dataset = corpus / "documentation" / "trajectories.jsonl"
 
     summary = EvalTask(dataset=dataset, metrics=TRAJECTORY_METRICS).evaluate().summary_metrics

@@ -1,4 +1,4 @@
-"""Agents of frameworks as `runnable`: asked in this process, with the trajectory and the text read from them."""
+"""Agents of frameworks as `runnable`: they run in this process and provide trajectory and text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def evaluate(runnable: Any, **options: Any) -> EvalResult:
     return task.evaluate(runnable=runnable, **options)
 
 
-def langchain_tool() -> Any:
+def make_langchain_tool() -> Any:
     from langchain_core.tools import tool
 
     @tool  # type: ignore[untyped-decorator]
     def weather(city: str) -> str:
-        """Tell the weather of a city."""
+        """Return the weather of a city."""
         if city == "Atlantis":
             raise ValueError("no such city")
         return f"sunny in {city}"
@@ -35,7 +35,7 @@ def langchain_tool() -> Any:
 
 
 def check(result: EvalResult) -> None:
-    """The first prompt has its call and its answer, the second one failed."""
+    """Check that the first prompt has its call and answer, and the second one failed."""
     first, second = result.rows
     assert first["predicted_trajectory"] == [CALL]
     assert first["response"] == "sunny in Rome"
@@ -45,7 +45,7 @@ def check(result: EvalResult) -> None:
 
 
 @pytest.mark.needs_langchain
-def test_a_compiled_graph_is_asked_asynchronously_where_it_can_be() -> None:
+def test_a_compiled_graph_runs_asynchronously_if_possible() -> None:
     from langchain_core.messages import AIMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
@@ -62,17 +62,17 @@ def test_a_compiled_graph_is_asked_asynchronously_where_it_can_be() -> None:
 
     graph = StateGraph(MessagesState)
     graph.add_node("model", model)
-    graph.add_node("tools", ToolNode([langchain_tool()], handle_tool_errors=False))
+    graph.add_node("tools", ToolNode([make_langchain_tool()], handle_tool_errors=False))
     graph.add_edge(START, "model")
     graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
     graph.add_edge("tools", "model")
 
     check(evaluate(graph.compile()))
-    assert len(threads) == 1  # that of the event loop
+    assert len(threads) == 1  # the thread of the event loop
 
 
 @pytest.mark.needs_langchain
-def test_an_uncompiled_graph_says_what_to_do() -> None:
+def test_an_uncompiled_graph_is_refused_with_advice() -> None:
     from langgraph.graph import MessagesState, StateGraph
 
     with pytest.raises(EvaluationError, match="StateGraph that was not compiled"):
@@ -80,7 +80,7 @@ def test_an_uncompiled_graph_says_what_to_do() -> None:
 
 
 @pytest.mark.needs_langchain
-def test_an_agent_executor_tells_its_steps_although_nobody_asked_it_to() -> None:
+def test_an_agent_executor_returns_its_steps_by_default() -> None:
     from langchain_classic.agents import AgentExecutor, BaseSingleActionAgent
     from langchain_core.agents import AgentAction, AgentFinish
 
@@ -97,11 +97,11 @@ def test_an_agent_executor_tells_its_steps_although_nobody_asked_it_to() -> None
         async def aplan(self, intermediate_steps: Any, callbacks: Any = None, **inputs: Any) -> Any:
             return self.plan(intermediate_steps, callbacks, **inputs)
 
-    check(evaluate(AgentExecutor(agent=Planner(), tools=[langchain_tool()])))
+    check(evaluate(AgentExecutor(agent=Planner(), tools=[make_langchain_tool()])))
 
 
 @pytest.mark.needs_langchain
-def test_a_chain_is_asked_with_the_prompt() -> None:
+def test_a_chain_receives_the_prompt() -> None:
     from langchain_core.runnables import RunnableLambda
 
     result = evaluate(RunnableLambda(str.upper))
@@ -110,7 +110,7 @@ def test_a_chain_is_asked_with_the_prompt() -> None:
 
 
 @pytest.mark.needs_langchain
-def test_chains_that_block_block_nobody_and_never_keep_a_program_from_ending() -> None:
+def test_blocking_chains_delay_no_other_rows_and_do_not_keep_the_program_alive() -> None:
     code = """
 import threading, time
 from langchain_core.runnables import RunnableLambda
@@ -131,8 +131,8 @@ print(time.perf_counter() - started < 12, result.summary_metrics["exact_match/me
 
 
 @pytest.mark.needs_adk
-@pytest.mark.parametrize("as_app", [False, True])
-def test_an_agent_of_adk_is_run_with_a_session_for_each_prompt(as_app: bool) -> None:
+@pytest.mark.parametrize("is_app", [False, True])
+def test_an_adk_agent_runs_with_a_session_for_each_prompt(is_app: bool) -> None:
     from google.adk.agents import LlmAgent
     from google.adk.apps.app import App
     from google.adk.models import BaseLlm, LlmResponse
@@ -144,24 +144,24 @@ def test_an_agent_of_adk_is_run_with_a_session_for_each_prompt(as_app: bool) -> 
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
             part = llm_request.contents[-1].parts[-1]
             if part.function_response is not None:
-                given = types.Part(text=part.function_response.response["result"])
+                part_of_reply = types.Part(text=part.function_response.response["result"])
             else:
-                given = types.Part(function_call=types.FunctionCall(name="weather", args={"city": part.text}))
-            yield LlmResponse(content=types.Content(role="model", parts=[given]))
+                part_of_reply = types.Part(function_call=types.FunctionCall(name="weather", args={"city": part.text}))
+            yield LlmResponse(content=types.Content(role="model", parts=[part_of_reply]))
 
     def weather(city: str) -> str:
-        """Tell the weather of a city."""
+        """Return the weather of a city."""
         if city == "Atlantis":
             raise ValueError("no such city")
         return f"sunny in {city}"
 
     agent = LlmAgent(name="forecaster", model=Model(), tools=[weather])
 
-    check(evaluate(App(name="forecasts", root_agent=agent) if as_app else agent))
+    check(evaluate(App(name="forecasts", root_agent=agent) if is_app else agent))
 
 
 class _Engine:
-    """As a local agent of `reasoning_engines`."""
+    """An agent like a local one of `reasoning_engines`."""
 
     def query(self, *, input: str, config: Any = None) -> Any:
         time.sleep(0.2)
@@ -171,11 +171,11 @@ class _Engine:
         return {"output": f"sunny in {input}", "intermediate_steps": [step]}
 
 
-def test_objects_with_query_are_read_as_agent_engine_s_and_block_nobody() -> None:
+def test_objects_with_query_are_agent_engine_agents_and_run_in_parallel() -> None:
     check(evaluate(_Engine()))
 
     class Meeting:
-        """Answers when all have been asked."""
+        """An agent that answers only after all parallel queries have arrived."""
 
         def __init__(self) -> None:
             self.all_there = threading.Barrier(8)
@@ -190,7 +190,7 @@ def test_objects_with_query_are_read_as_agent_engine_s_and_block_nobody() -> Non
     assert result.summary_metrics["exact_match/mean"] == 1
 
 
-def test_an_answer_without_steps_tells_no_trajectory() -> None:
+def test_an_answer_without_steps_has_no_trajectory() -> None:
     class Silent:
         def query(self, *, input: str) -> Any:
             return {"output": input}
@@ -218,7 +218,7 @@ evaluate()
 
 
 @pytest.mark.needs_adk
-def test_what_a_failing_agent_of_adk_logs_is_for_those_who_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_records_of_a_failing_adk_agent_appear_only_with_a_log_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
 

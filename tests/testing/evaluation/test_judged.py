@@ -1,4 +1,4 @@
-"""Metrics that a model judges: the engine's judges under the names of the SDK."""
+"""Metrics with a judge model: the engine's judges under the names of the SDK."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ CHOICE = PairwiseMetricPromptTemplate(
 TWICE = AutoraterConfig(sampling_count=2)
 
 
-def prompt_of(call: Call) -> str:
+def read_prompt(call: Call) -> str:
     text: str = call.body["contents"][0]["parts"][0]["text"]
     return text
 
 
-def louder(call: Call) -> Said:
-    """The response in capitals is better, wherever it stands."""
-    prompt = prompt_of(call)
+def choose_louder(call: Call) -> Said:
+    """Choose the response in capitals, wherever it is in the prompt."""
+    prompt = read_prompt(call)
     choice = "A" if prompt.index("HELLO") < prompt.index("hello") else "B"
     return gemini(json.dumps({"explanation": "it is louder", "pairwise_choice": choice}))
 
 
-def test_a_comparison_with_a_baseline_model_tells_how_often_each_won(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_with_a_baseline_model_has_win_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PairwiseMetric(
         metric="louder",
         metric_prompt_template=CHOICE,
@@ -46,10 +46,10 @@ def test_a_comparison_with_a_baseline_model_tells_how_often_each_won(monkeypatch
     )
     task = EvalTask(dataset={"prompt": ["greet"]}, metrics=[metric])
 
-    with serve_judge(monkeypatch, louder) as server:
+    with serve_judge(monkeypatch, choose_louder) as server:
         result = task.evaluate(runnable=lambda prompt: "HELLO")
 
-    assert len(server.calls) == 2  # one of them the other way round
+    assert len(server.calls) == 2  # one of them with swapped responses
     assert result.rows[0]["baseline_model_response"] == "hello"
     assert result.rows[0]["louder/pairwise_choice"] == "CANDIDATE"
     assert result.rows[0]["louder/explanation"] == "it is louder"
@@ -58,13 +58,13 @@ def test_a_comparison_with_a_baseline_model_tells_how_often_each_won(monkeypatch
     assert "louder/mean" not in result.summary_metrics
 
 
-def test_a_baseline_that_fails_costs_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_baseline_fails_only_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def baseline(prompt: str) -> str:
         raise OSError("no such model")
 
     metric = PairwiseMetric(metric="louder", metric_prompt_template=CHOICE, baseline_model=baseline)
 
-    with serve_judge(monkeypatch, louder) as server:
+    with serve_judge(monkeypatch, choose_louder) as server:
         result = EvalTask(dataset={"prompt": ["greet"], "response": ["HELLO"]}, metrics=[metric]).evaluate()
 
     assert server.calls == []
@@ -73,7 +73,7 @@ def test_a_baseline_that_fails_costs_its_row(monkeypatch: pytest.MonkeyPatch) ->
     assert (result.problems[0].status, result.problems[0].reason) == ("ERROR", "OSError: no such model")
 
 
-def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_reported_in_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def agent(prompt: str) -> str:
         if prompt == "a":
             raise OSError("no such model")
@@ -82,10 +82,13 @@ def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> 
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["a", "b", "c"], "reference": ["a", "b", "c"]}, metrics=[metric, "exact_match"])
 
-    with serve_judge(monkeypatch, lambda call: gemini_error(401, "no such key")), pytest.warns(UserWarning) as warned:
+    with (
+        serve_judge(monkeypatch, lambda call: gemini_error(401, "no such key")),
+        pytest.warns(UserWarning) as caught,
+    ):
         task.evaluate(runnable=agent)
 
-    texts = [str(each.message) for each in warned if each.category is UserWarning]
+    texts = [str(each.message) for each in caught if each.category is UserWarning]
     (text,) = [text for text in texts if "values are missing because of errors" in text]
     assert text.startswith("values are missing because of errors: response, latency_in_seconds, ")
     assert ", exact_match: 1 of 3 rows (OSError: no such model); " in text
@@ -93,7 +96,7 @@ def test_errors_are_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> 
     assert text.endswith("; see `problems` of the result")
 
 
-def test_of_several_reasons_the_most_frequent_are_in_the_warning() -> None:
+def test_the_warning_lists_the_most_frequent_reasons() -> None:
     def agent(prompt: str) -> str:
         raise OSError("no such model" if prompt == "a" else "no key")
 
@@ -108,15 +111,15 @@ def test_missing_samples_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["a", "b"], "response": ["x", "y"]}, metrics=[metric])
 
-    with serve_judge(monkeypatch, lambda call: next(answers)), pytest.warns(UserWarning) as warned:
+    with serve_judge(monkeypatch, lambda call: next(answers)), pytest.warns(UserWarning) as caught:
         result = task.evaluate()
 
     assert result.summary_metrics["short/mean"] == 1.0
-    (text,) = [str(each.message) for each in warned if each.category is UserWarning]
+    (text,) = [str(each.message) for each in caught if each.category is UserWarning]
     assert text == "1 row judged by fewer samples than asked"
 
 
-def test_a_judge_that_cannot_be_reached_is_an_error_of_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_judge_call_is_an_error_of_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["p"], "response": ["r"], "reference": ["r"]}, metrics=[metric, "exact_match"])
 
@@ -129,7 +132,7 @@ def test_a_judge_that_cannot_be_reached_is_an_error_of_its_cells(monkeypatch: py
     assert result.summary_metrics["exact_match/mean"] == 1.0
 
 
-def test_what_a_row_says_is_never_a_variable_of_the_judges_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_braces_in_a_row_are_not_variables_of_the_judge_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = PointwiseMetric(
         metric="short", metric_prompt_template="Rate {response} for {prompt}", autorater_config=TWICE
     )
@@ -138,19 +141,19 @@ def test_what_a_row_says_is_never_a_variable_of_the_judges_prompt(monkeypatch: p
     with serve_judge(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
         result = task.evaluate()
 
-    assert all("Rate {prompt} for {secret}" in prompt_of(call) for call in server.calls)
+    assert all("Rate {prompt} for {secret}" in read_prompt(call) for call in server.calls)
     assert result.rows[0]["short/score"] == 3.0
 
 
-def test_a_template_with_a_variable_that_is_no_column_is_refused() -> None:
+def test_a_template_variable_without_a_column_is_refused() -> None:
     metric = PointwiseMetric(metric="short", metric_prompt_template="Rate {respons}")
 
     with pytest.raises(EvaluationError, match="respons"):
         EvalTask(dataset={"prompt": ["p"], "response": ["r"]}, metrics=[metric]).evaluate()
 
 
-def test_a_rubric_that_cannot_be_meant_is_refused_at_once() -> None:
-    wrong = PointwiseMetricPromptTemplate(criteria={"c": "d"}, rating_rubric={"good": "x", "bad": "y"})
+def test_an_invalid_rubric_is_refused_at_once() -> None:
+    invalid_template = PointwiseMetricPromptTemplate(criteria={"c": "d"}, rating_rubric={"good": "x", "bad": "y"})
 
     with pytest.raises(EvaluationError, match="a number as the name of a rating"):
-        EvalTask(dataset={}, metrics=[PointwiseMetric(metric="m", metric_prompt_template=wrong)])
+        EvalTask(dataset={}, metrics=[PointwiseMetric(metric="m", metric_prompt_template=invalid_template)])

@@ -1,4 +1,4 @@
-"""Metrics that the SDK has by name: judged by the same machinery, on the documented scales, in our words."""
+"""Named metrics of the SDK: same judges, documented scales, our prompts."""
 
 from __future__ import annotations
 
@@ -42,39 +42,39 @@ ROWS = {
 ONCE = AutoraterConfig(sampling_count=1, flip_enabled=False)
 
 
-def rating(score: float) -> Callable[[Call], Said]:
+def rate_with(score: float) -> Callable[[Call], Said]:
     return lambda call: gemini(json.dumps({"explanation": "so it is", "score": score}))
 
 
-def prompt_of(call: Call) -> str:
+def read_prompt(call: Call) -> str:
     text: str = call.body["contents"][0]["parts"][0]["text"]
     return text
 
 
 @pytest.mark.parametrize("name", SCALES)
-def test_a_metric_by_name_is_judged_on_its_scale(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_metric_is_judged_on_its_scale(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lowest, highest = SCALES[name]
     task = EvalTask(dataset=ROWS, metrics=[name], autorater_config=ONCE, history=False)
 
-    with serve_judge(monkeypatch, rating(highest)) as server:
+    with serve_judge(monkeypatch, rate_with(highest)) as server:
         (row,) = task.evaluate().rows
     assert (row[f"{name}/score"], row[f"{name}/explanation"]) == (highest, "so it is")
-    prompt = prompt_of(server.calls[0])
+    prompt = read_prompt(server.calls[0])
     assert "<prompt>\nsum up\n</prompt>" in prompt
     assert "<response>\nin short\n</response>" in prompt
     assert ("<history>\nuser: hello\n</history>" in prompt) is name.startswith("multi_turn")
 
-    for beyond in (lowest - 1, highest + 1):
-        with serve_judge(monkeypatch, rating(beyond)):
+    for invalid_score in (lowest - 1, highest + 1):
+        with serve_judge(monkeypatch, rate_with(invalid_score)):
             result = task.evaluate()
         assert result.rows[0][f"{name}/score"] is None
         assert result.problems[0].status == "ERROR"
 
 
 @pytest.mark.parametrize("name", [f"pairwise_{name}" for name in SCALES])
-def test_a_comparison_by_name_takes_the_baseline_from_its_column(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_comparison_takes_the_baseline_from_its_column(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def choose(call: Call) -> Said:
-        prompt = prompt_of(call)
+        prompt = read_prompt(call)
         first = prompt.index("at great length") < prompt.index("in short")
         return gemini(json.dumps({"explanation": "shorter", "pairwise_choice": "B" if first else "A"}))
 
@@ -87,11 +87,11 @@ def test_a_comparison_by_name_takes_the_baseline_from_its_column(name: str, monk
     assert result.summary_metrics[f"{name}/candidate_model_win_rate"] == 1.0
 
 
-def test_examples_are_metrics_and_texts_to_start_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_available_as_metrics_and_as_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = MetricPromptTemplateExamples
     names = examples.list_example_metric_names()
     text = examples.get_prompt_template("pairwise_fluency")
-    mine = PointwiseMetric(
+    own_metric = PointwiseMetric(
         metric="mine", metric_prompt_template=examples.get_prompt_template("coherence").replace("train", "line")
     )
 
@@ -99,15 +99,15 @@ def test_examples_are_metrics_and_texts_to_start_from(monkeypatch: pytest.Monkey
     assert isinstance(examples.Pointwise.MULTI_TURN_SAFETY, PointwiseMetric)
     assert isinstance(examples.Pairwise.GROUNDEDNESS, PairwiseMetric)
     assert all(f"{{{name}}}" in text for name in ("prompt", "baseline_model_response", "response"))
-    with serve_judge(monkeypatch, rating(4)) as server:
-        metrics = [mine, examples.Pointwise.VERBOSITY]
+    with serve_judge(monkeypatch, rate_with(4)) as server:
+        metrics = [own_metric, examples.Pointwise.VERBOSITY]
         (row,) = EvalTask(dataset=ROWS, metrics=metrics, autorater_config=ONCE, history=False).evaluate().rows
     assert row["mine/score"] == 4
-    assert row["verbosity/score"] is None  # 4 is none of its ratings
-    assert any("line of thought" in prompt_of(call) and "in short" in prompt_of(call) for call in server.calls)
+    assert row["verbosity/score"] is None  # 4 is not one of its ratings
+    assert any("line of thought" in read_prompt(call) and "in short" in read_prompt(call) for call in server.calls)
 
 
-def test_names_that_nobody_knows_and_columns_that_are_missing_are_named() -> None:
+def test_unknown_metric_names_and_missing_columns_are_reported() -> None:
     with pytest.raises(EvaluationError, match="did you mean 'coherence'"):
         MetricPromptTemplateExamples.get_prompt_template("coherense")
     with pytest.raises(EvaluationError, match=r"'coherence' \(did you mean that\?\)"):
@@ -116,7 +116,7 @@ def test_names_that_nobody_knows_and_columns_that_are_missing_are_named() -> Non
         EvalTask(dataset={"prompt": ["p"], "response": ["r"]}, metrics=["multi_turn_safety"]).evaluate()
 
 
-def test_rouge_has_the_column_of_the_sdk_and_its_stemmer() -> None:
+def test_rouge_has_the_column_and_the_stemmer_of_the_sdk() -> None:
     dataset = {"response": ["the lights are turned off"], "reference": ["the light is turned off"]}
 
     plain, stemmed = (
@@ -143,6 +143,6 @@ def test_rouge_has_the_column_of_the_sdk_and_its_stemmer() -> None:
         ([Rouge(rouge_type=["x"])], "found a list as rouge_type, expected one of rouge1"),  # type: ignore[arg-type]
     ],
 )
-def test_what_rouge_cannot_be_is_said(metrics: list[Rouge | str], message: str) -> None:
+def test_invalid_rouge_options_are_refused(metrics: list[Rouge | str], message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         EvalTask(dataset={}, metrics=metrics)

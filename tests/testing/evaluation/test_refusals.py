@@ -1,4 +1,4 @@
-"""Tasks that cannot be evaluated as they are: one clear message for what is wrong."""
+"""Tasks that cannot be evaluated: one clear message for each error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.testing import CustomMetric, EvalTask, EvaluationError
         ({"metrics": [7]}, "found an int (7)"),
     ],
 )
-def test_metrics_that_cannot_be_meant_are_one_clear_message(options: Any, message: str) -> None:
+def test_invalid_metrics_are_refused_with_one_clear_message(options: Any, message: str) -> None:
     with pytest.raises(EvaluationError) as raised:
         EvalTask(dataset=PROMPTS, **options)
     assert message in str(raised.value)
@@ -42,13 +42,13 @@ def test_metrics_that_cannot_be_meant_are_one_clear_message(options: Any, messag
         (PROMPTS, {"timeout_seconds": 0}, "expected a number above 0"),
     ],
 )
-def test_what_cannot_be_evaluated_is_one_clear_message(dataset: Any, options: Any, message: str) -> None:
+def test_an_invalid_task_is_refused_with_one_clear_message(dataset: Any, options: Any, message: str) -> None:
     with pytest.raises(EvaluationError) as raised:
         EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate(**options)
     assert message in str(raised.value)
 
 
-def test_a_dataset_whose_columns_fit_no_metric_is_refused_with_what_was_expected() -> None:
+def test_a_dataset_without_columns_for_any_metric_is_refused_with_expectations() -> None:
     task = EvalTask(
         dataset={"question": ["a"], "response": ["b"]}, metrics=["exact_match", "bleu", "trajectory_recall"]
     )
@@ -62,7 +62,7 @@ def test_a_dataset_whose_columns_fit_no_metric_is_refused_with_what_was_expected
     )
 
 
-def test_a_comparison_without_a_baseline_is_refused_with_the_column_that_it_wants() -> None:
+def test_a_comparison_without_a_baseline_is_refused_with_the_missing_column() -> None:
     task = EvalTask(dataset={"prompt": ["a"], "response": ["b"]}, metrics=["pairwise_fluency"])
 
     with pytest.raises(EvaluationError) as raised:
@@ -74,7 +74,7 @@ def test_a_comparison_without_a_baseline_is_refused_with_the_column_that_it_want
     )
 
 
-def test_a_comparison_without_a_baseline_costs_no_other_metric() -> None:
+def test_a_comparison_without_a_baseline_affects_no_other_metric() -> None:
     dataset = {"prompt": ["a"], "response": ["a"], "reference": ["a"]}
     task = EvalTask(dataset=dataset, metrics=["exact_match", "pairwise_fluency"])
 
@@ -85,17 +85,17 @@ def test_a_comparison_without_a_baseline_costs_no_other_metric() -> None:
     assert result.rows[0]["pairwise_fluency/pairwise_choice"] is None
 
 
-def test_metrics_that_the_columns_do_not_fit_are_named_and_the_others_go_on() -> None:
+def test_metrics_without_their_columns_are_a_warning_and_others_are_scored() -> None:
     task = EvalTask(dataset={"prompt": ["a"], "reference": ["a"]}, metrics=["exact_match", "trajectory_recall"])
 
-    with pytest.warns(UserWarning, match="expected reference_trajectory for trajectory_recall") as warned:
+    with pytest.warns(UserWarning, match="expected reference_trajectory for trajectory_recall") as caught:
         result = task.evaluate(runnable=str)
 
-    assert [Path(warning.filename).name for warning in warned] == ["test_refusals.py"]
+    assert [Path(warning.filename).name for warning in caught] == ["test_refusals.py"]
     assert result.summary_metrics["exact_match/mean"] == 1.0
 
 
-def test_what_a_custom_metric_looks_at_nobody_knows() -> None:
+def test_a_custom_metric_requires_no_column() -> None:
     result = EvalTask(dataset={"question": ["a"]}, metrics=[CustomMetric("one", lambda row: 1)]).evaluate()
 
     assert result.summary_metrics["one/mean"] == 1.0

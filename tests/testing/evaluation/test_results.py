@@ -1,4 +1,4 @@
-"""What an evaluation gives: the table, the numbers, how they are shown, and what is kept of them."""
+"""Results of an evaluation: table, summary, display, files and history."""
 
 from __future__ import annotations
 
@@ -24,56 +24,56 @@ ANSWERS = {
 }
 
 
-def workbench(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_workbench(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("workbench")), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_run_is_in_the_history_under_its_names_and_can_be_reported_and_compared(project: Path) -> None:
-    def shout(prompt: str) -> str:
+def test_a_run_is_in_the_history_by_name_and_can_be_reported_and_compared(project: Path) -> None:
+    def answer_in_capitals(prompt: str) -> str:
         return prompt.upper()
 
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], experiment="letters")
-    first = task.evaluate(runnable=shout, experiment_run_name="shouting")
+    first = task.evaluate(runnable=answer_in_capitals, experiment_run_name="shouting")
     second = task.evaluate(runnable=lambda prompt: "B", experiment_run_name="constant")
 
-    listed = workbench("history").stdout
-    assert "EvalTask: experiment letters, run shouting" in listed
+    listing = run_workbench("history").stdout
+    assert "EvalTask: experiment letters, run shouting" in listing
     assert first.metadata == {
         "experiment": "letters",
         "experiment_run": "shouting",
         "run_id": first.metadata["run_id"],
     }
-    report = json.loads(workbench("report", first.metadata["run_id"]).stdout)
+    report = json.loads(run_workbench("report", first.metadata["run_id"]).stdout)
     assert [case["eval_id"] for case in report["cases"]] == ["row_1", "row_2"]
     assert report["summary"]["metrics"]["exact_match"]["mean"] == 1.0
-    compared = workbench("compare", first.metadata["run_id"], second.metadata["run_id"])
+    compared = run_workbench("compare", first.metadata["run_id"], second.metadata["run_id"])
     assert "exact_match" in compared.stdout
     assert "over 2 cases of both" in compared.stdout
 
 
-def test_the_history_tells_runs_without_experiment_apart_by_their_dataset_and_metrics(project: Path) -> None:
+def test_the_history_names_dataset_and_metrics_of_runs_without_experiment(project: Path) -> None:
     (project / "rows").mkdir()
     (project / "rows/answers.jsonl").write_text('{"prompt": "a", "response": "A", "reference": "A"}')
 
     EvalTask(dataset=ANSWERS, metrics=["exact_match", "rouge_1"]).evaluate()
     EvalTask(dataset="rows/answers.jsonl", metrics=["exact_match"]).evaluate()
 
-    listed = workbench("history").stdout.splitlines()
-    assert listed[1::2] == [
+    listing = run_workbench("history").stdout.splitlines()
+    assert listing[1::2] == [
         "  EvalTask: dataset rows/answers.jsonl: exact_match",
         "  EvalTask: dataset in memory: exact_match, rouge_1",
     ]
 
 
-def test_nothing_is_kept_where_nobody_wants_it(project: Path) -> None:
+def test_nothing_is_stored_without_the_history(project: Path) -> None:
     result = EvalTask(dataset=ANSWERS, metrics=["exact_match"], history=False).evaluate(runnable=str)
 
     assert not (project / ".workbench").exists()
     assert result.metadata == {}
 
 
-def test_the_numbers_are_the_documented_ones() -> None:
+def test_the_summary_has_the_documented_metrics() -> None:
     summary = EvalTask(dataset=ANSWERS, metrics=["exact_match", "trajectory_precision"]).evaluate().summary_metrics
 
     assert list(summary) == [
@@ -88,7 +88,7 @@ def test_the_numbers_are_the_documented_ones() -> None:
     assert math.isnan(summary["trajectory_precision/std"])
 
 
-def test_columns_that_are_named_for_one_evaluation_go_before_the_mapping() -> None:
+def test_column_names_of_one_evaluation_override_the_mapping() -> None:
     dataset = {"first": ["A"], "second": ["B"], "reference": ["B"]}
     task = EvalTask(dataset=dataset, metrics=["exact_match"], metric_column_mapping={"response": "first"})
 
@@ -99,7 +99,7 @@ def test_columns_that_are_named_for_one_evaluation_go_before_the_mapping() -> No
         task.evaluate(response_column_name="secnd")
 
 
-def test_columns_under_other_names_are_found() -> None:
+def test_columns_are_found_by_the_mapping() -> None:
     dataset = {"answer": ["A"], "truth": ["A"]}
     mapping = {"response": "answer", "reference": "truth"}
 
@@ -109,7 +109,7 @@ def test_columns_under_other_names_are_found() -> None:
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.json"])
-def test_files_are_read(project: Path, name: str) -> None:
+def test_dataset_files_are_read(project: Path, name: str) -> None:
     path = project / name
     if name == "rows.csv":
         call = json.dumps([CALL]).replace('"', '""')
@@ -117,20 +117,20 @@ def test_files_are_read(project: Path, name: str) -> None:
     else:
         row = {"prompt": "a", "predicted_trajectory": [CALL], "reference_trajectory": [CALL]}
         path.write_text(json.dumps(row if name == "rows.jsonl" else [row]), encoding="utf-8")
-    seen: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
 
     def note(row: dict[str, Any]) -> int:
-        seen.append(row)
+        rows.append(row)
         return 1
 
     result = EvalTask(dataset=name, metrics=["trajectory_exact_match", CustomMetric("note", note)]).evaluate()
 
     assert result.summary_metrics["trajectory_exact_match/mean"] == 1.0
-    assert seen[0]["predicted_trajectory"] == [CALL]
+    assert rows[0]["predicted_trajectory"] == [CALL]
 
 
 @pytest.mark.needs_pandas
-def test_the_table_of_an_earlier_result_is_judged_anew() -> None:
+def test_the_table_of_an_earlier_result_can_be_scored_again() -> None:
     def score(row: dict[str, Any]) -> dict[str, float]:
         if row["reference"] == "x":
             raise ValueError("no such letter")
@@ -138,17 +138,17 @@ def test_the_table_of_an_earlier_result_is_judged_anew() -> None:
 
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match", CustomMetric("mine", score)])
     earlier = task.evaluate().metrics_table
-    again = EvalTask(dataset=earlier.assign(reference=["a", "x"]), metrics=task.metrics).evaluate()
+    rescored = EvalTask(dataset=earlier.assign(reference=["a", "x"]), metrics=task.metrics).evaluate()
 
     assert earlier["mine/more"].tolist() == [2.0, 2.0]
-    assert [row["exact_match/score"] for row in again.rows] == [0.0, 1.0]
-    assert again.metrics_table["exact_match/score"].tolist() == [0.0, 1.0]
-    assert [row["mine/more"] for row in again.rows] == [2.0, None]
-    assert {(problem.row, problem.column) for problem in again.problems} == {(2, "mine/score"), (2, "mine/more")}
-    assert list(again.metrics_table.columns) == list(earlier.columns)
+    assert [row["exact_match/score"] for row in rescored.rows] == [0.0, 1.0]
+    assert rescored.metrics_table["exact_match/score"].tolist() == [0.0, 1.0]
+    assert [row["mine/more"] for row in rescored.rows] == [2.0, None]
+    assert {(problem.row, problem.column) for problem in rescored.problems} == {(2, "mine/score"), (2, "mine/more")}
+    assert list(rescored.metrics_table.columns) == list(earlier.columns)
 
 
-def test_the_score_of_a_custom_metric_is_the_one_under_its_name() -> None:
+def test_the_score_of_a_custom_metric_is_the_value_under_its_name() -> None:
     metric = CustomMetric("mine", lambda row: {"mine": 0.2, "score": 0.9})
 
     result = EvalTask(dataset=ANSWERS, metrics=[metric]).evaluate()
@@ -157,7 +157,7 @@ def test_the_score_of_a_custom_metric_is_the_one_under_its_name() -> None:
     assert [row["mine/score"] for row in result.rows] == [0.2, 0.2]
 
 
-def test_what_a_metric_function_does_to_its_row_is_nothing_to_others() -> None:
+def test_changes_of_a_metric_function_to_its_row_affect_no_other_metric() -> None:
     def append(row: dict[str, Any]) -> int:
         row["context"].append("more")
         row["predicted_trajectory"].clear()
@@ -175,7 +175,7 @@ def test_what_a_metric_function_does_to_its_row_is_nothing_to_others() -> None:
     assert result.rows[0]["reference_trajectory"] == [CALL]
 
 
-async def test_evaluations_run_inside_of_an_event_loop_and_agents_on_the_callers() -> None:
+async def test_evaluate_works_inside_a_loop_and_evaluate_async_uses_that_loop() -> None:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def agent(prompt: str) -> str:
@@ -183,15 +183,15 @@ async def test_evaluations_run_inside_of_an_event_loop_and_agents_on_the_callers
         return prompt
 
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"])
-    blocking = task.evaluate(runnable=agent)  # as the cell of a notebook does
-    waiting = await task.evaluate_async(runnable=agent)
+    blocking = task.evaluate(runnable=agent)  # like a cell of a notebook
+    task_result = await task.evaluate_async(runnable=agent)
 
-    assert [row["response"] for row in blocking.rows] == [row["response"] for row in waiting.rows] == ["a", "b"]
-    here = asyncio.get_running_loop()
-    assert [loop is here for loop in loops] == [False, False, True, True]
+    assert [row["response"] for row in blocking.rows] == [row["response"] for row in task_result.rows] == ["a", "b"]
+    current_loop = asyncio.get_running_loop()
+    assert [loop is current_loop for loop in loops] == [False, False, True, True]
 
 
-async def test_an_evaluation_that_is_cancelled_ends() -> None:
+async def test_a_cancelled_evaluation_ends() -> None:
     started = asyncio.Event()
 
     async def agent(prompt: str) -> str:
@@ -199,15 +199,15 @@ async def test_an_evaluation_that_is_cancelled_ends() -> None:
         await asyncio.sleep(60)
         return prompt
 
-    waiting = asyncio.create_task(EvalTask(dataset=ANSWERS, metrics=["exact_match"]).evaluate_async(runnable=agent))
+    task_result = asyncio.create_task(EvalTask(dataset=ANSWERS, metrics=["exact_match"]).evaluate_async(runnable=agent))
     await started.wait()
-    waiting.cancel()
+    task_result.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await waiting
+        await task_result
 
 
-def nasty() -> EvalResult:
+def evaluate_hostile_texts() -> EvalResult:
     dataset = {"prompt": ["<script>alert(1)</script>", "\x1b[31mred"], "reference": ["r", "r"]}
 
     def agent(prompt: str) -> str:
@@ -216,8 +216,8 @@ def nasty() -> EvalResult:
     return EvalTask(dataset=dataset, metrics=["exact_match"], history=False).evaluate(runnable=agent)
 
 
-def test_what_a_notebook_shows_is_escaped() -> None:
-    shown = nasty()._repr_html_()
+def test_the_notebook_display_is_escaped() -> None:
+    shown = evaluate_hostile_texts()._repr_html_()
 
     assert "<script>" not in shown
     assert "<b>" not in shown
@@ -226,15 +226,15 @@ def test_what_a_notebook_shows_is_escaped() -> None:
     assert "exact_match/mean" in shown
 
 
-def test_the_text_of_a_result_is_safe_to_print_and_says_why_numbers_are_missing() -> None:
-    shown = repr(nasty())
+def test_the_text_of_a_result_is_safe_to_print_and_explains_missing_values() -> None:
+    shown = repr(evaluate_hostile_texts())
 
     assert "\x1b" not in shown
     assert "exact_match/mean: not computed" in shown
     assert "ERROR response: 1 row: ValueError" in shown
 
 
-def test_results_are_written_where_the_task_wants_them(project: Path) -> None:
+def test_results_are_written_to_the_prefix_of_the_task(project: Path) -> None:
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix=str(project / "out"))
 
     task.evaluate()
@@ -246,28 +246,28 @@ def test_results_are_written_where_the_task_wants_them(project: Path) -> None:
     assert json.loads((project / "out" / "summary_metrics.json").read_text(encoding="utf-8"))["row_count"] == 2
 
 
-def test_a_table_in_csv_can_be_read_again_as_it_was(project: Path) -> None:
+def test_a_csv_table_is_read_back_unchanged(project: Path) -> None:
     texts = ["-5", "=1+1", "a\r\nb", "'x", '"', "@"]
     task = EvalTask(dataset={"response": texts, "reference": texts}, metrics=["exact_match"], output_uri_prefix="out")
 
     task.evaluate(output_file_name="table.csv")
-    again = EvalTask(dataset="out/table.csv", metrics=["exact_match"]).evaluate()
+    rescored = EvalTask(dataset="out/table.csv", metrics=["exact_match"]).evaluate()
 
-    assert [row["response"] for row in again.rows] == texts
-    assert again.summary_metrics["exact_match/mean"] == 1.0
+    assert [row["response"] for row in rescored.rows] == texts
+    assert rescored.summary_metrics["exact_match/mean"] == 1.0
 
 
-def test_where_results_cannot_be_written_is_said_before_anybody_is_asked(project: Path) -> None:
-    asked: list[str] = []
+def test_an_invalid_output_file_name_is_refused_before_the_agent_runs(project: Path) -> None:
+    prompts: list[str] = []
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="out")
 
     with pytest.raises(EvaluationError, match=r"output_file_name: found 'r.json', expected a name that ends in"):
-        task.evaluate(runnable=asked.append, output_file_name="r.json")
+        task.evaluate(runnable=prompts.append, output_file_name="r.json")
 
-    assert asked == []
+    assert prompts == []
 
 
-def test_a_result_that_cannot_be_written_is_there_all_the_same(project: Path) -> None:
+def test_a_result_that_cannot_be_written_is_returned_with_a_warning(project: Path) -> None:
     (project / "file").write_text("", encoding="utf-8")
     task = EvalTask(dataset=ANSWERS, metrics=["exact_match"], output_uri_prefix="file/out", history=False)
 
@@ -277,7 +277,7 @@ def test_a_result_that_cannot_be_written_is_there_all_the_same(project: Path) ->
     assert result.summary_metrics["exact_match/mean"] == 0.5
 
 
-def test_without_pandas_the_rows_are_there_and_the_table_says_what_it_needs() -> None:
+def test_without_pandas_there_are_rows_and_the_table_names_the_extra() -> None:
     code = """
 import sys
 sys.modules["pandas"] = None  # as if it were not installed
@@ -295,7 +295,7 @@ except ValueError as error:
     assert "metrics_table needs pandas (pip install 'agent-eval-workbench[pandas]')" in done.stdout
 
 
-def test_a_program_ends_although_an_agent_never_does() -> None:
+def test_a_program_ends_despite_an_agent_that_hangs() -> None:
     code = """
 import threading
 from workbench.testing import EvalTask
@@ -308,7 +308,7 @@ print(result.rows[0]["failure"])
     assert done.stdout == "1\n"
 
 
-def test_a_project_whose_settings_are_wrong_is_one_clear_message(project: Path) -> None:
+def test_invalid_project_settings_are_one_clear_message(project: Path) -> None:
     (project / "workbench.toml").write_text("[run]\nconcurrency = 0\n", encoding="utf-8")
 
     with pytest.raises(EvaluationError, match=r"workbench.toml:2"):

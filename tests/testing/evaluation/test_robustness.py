@@ -1,4 +1,4 @@
-"""Where the original crashes or loses rows, a row that fails costs itself and says why."""
+"""A failing row affects only itself and has a reason, where the original SDK crashes or loses rows."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.testing.evaluation.evaluated import CALL, PROMPTS, column, evaluate, reasons
+from tests.testing.evaluation.evaluated import CALL, PROMPTS, evaluate, find_reasons, get_column
 from workbench.engine.run import Run
 from workbench.model.results import CaseResult
 from workbench.testing import CustomMetric, EvalTask, TrajectorySingleToolUse
 
 
-def test_rows_whose_agent_tells_no_trajectory_have_no_score_and_say_so() -> None:
+def test_rows_without_a_trajectory_have_no_score_and_a_reason() -> None:
     def agent(prompt: str) -> dict[str, Any]:
         return {"response": "r"} if prompt == "two" else {"response": "r", "predicted_trajectory": [CALL]}
 
     result = evaluate(agent, ["trajectory_exact_match"])
 
-    assert column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
-    assert reasons(result, "trajectory_exact_match/score") == {2: "the row has no predicted_trajectory"}
-    assert column(result, "predicted_trajectory") == [[CALL], None, [CALL]]
-    assert reasons(result, "predicted_trajectory") == {2: "the agent gave no predicted_trajectory"}
+    assert get_column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
+    assert find_reasons(result, "trajectory_exact_match/score") == {2: "the row has no predicted_trajectory"}
+    assert get_column(result, "predicted_trajectory") == [[CALL], None, [CALL]]
+    assert find_reasons(result, "predicted_trajectory") == {2: "the agent gave no predicted_trajectory"}
 
 
-def test_an_agent_that_called_no_tool_is_not_one_that_tells_no_trajectory() -> None:
+def test_an_empty_trajectory_differs_from_a_missing_one() -> None:
     result = evaluate(
         lambda prompt: {"response": "r", "predicted_trajectory": []}, ["trajectory_recall", "trajectory_precision"]
     )
 
-    assert column(result, "trajectory_recall/score") == [0.0, 0.0, 0.0]
-    assert reasons(result, "trajectory_precision/score") == dict.fromkeys((1, 2, 3), "no tool was called")
+    assert get_column(result, "trajectory_recall/score") == [0.0, 0.0, 0.0]
+    assert find_reasons(result, "trajectory_precision/score") == dict.fromkeys((1, 2, 3), "no tool was called")
 
 
 def test_a_plain_text_is_a_response() -> None:
@@ -48,7 +48,7 @@ def test_a_plain_text_is_a_response() -> None:
     assert result.summary_metrics["exact_match/mean"] == 1.0
 
 
-def test_keys_in_the_environment_are_masked_in_what_an_agent_gives(
+def test_keys_of_the_environment_are_masked_in_answers_of_an_agent(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "abc-DEF-123456-ghi")
@@ -72,17 +72,17 @@ async def _answer(prompt: str) -> str:
     return prompt
 
 
-class _Later:
+class _AsyncCallable:
     async def __call__(self, prompt: str) -> str:
         return await _answer(prompt)
 
 
-@pytest.mark.parametrize("agent", [_answer, _Later(), partial(_answer)])
+@pytest.mark.parametrize("agent", [_answer, _AsyncCallable(), partial(_answer)])
 def test_asynchronous_agents_are_awaited(agent: Any) -> None:
-    assert column(evaluate(agent, ["exact_match"], {"prompt": ["a"], "reference": ["a"]}), "response") == ["a"]
+    assert get_column(evaluate(agent, ["exact_match"], {"prompt": ["a"], "reference": ["a"]}), "response") == ["a"]
 
 
-def test_an_agent_that_raises_or_leaves_costs_its_row() -> None:
+def test_an_agent_that_raises_or_exits_fails_only_its_row() -> None:
     def agent(prompt: str) -> str:
         if prompt == "one":
             raise ValueError("no such key")
@@ -92,20 +92,20 @@ def test_an_agent_that_raises_or_leaves_costs_its_row() -> None:
 
     result = evaluate(agent, ["trajectory_exact_match"])
 
-    assert column(result, "failure") == [1, 1, 0]
-    assert column(result, "latency_in_seconds")[:2] == [None, None]
-    assert reasons(result, "response") == {1: "ValueError: no such key", 2: "the agent called sys.exit(3)"}
+    assert get_column(result, "failure") == [1, 1, 0]
+    assert get_column(result, "latency_in_seconds")[:2] == [None, None]
+    assert find_reasons(result, "response") == {1: "ValueError: no such key", 2: "the agent called sys.exit(3)"}
     assert result.summary_metrics["failure/mean"] == pytest.approx(2 / 3)
 
 
-async def _awaits_what_was_cancelled(prompt: str) -> str:
+async def _await_cancelled_task(prompt: str) -> str:
     inner = asyncio.ensure_future(asyncio.sleep(10))
     inner.cancel()
     await inner
     return prompt
 
 
-async def _cancels_itself(prompt: str) -> str:
+async def _cancel_itself(prompt: str) -> str:
     task = asyncio.current_task()
     assert task is not None
     task.cancel()
@@ -113,42 +113,42 @@ async def _cancels_itself(prompt: str) -> str:
     return prompt
 
 
-def _interrupts(prompt: str) -> str:
+def _interrupt(prompt: str) -> str:
     raise KeyboardInterrupt
 
 
-async def _interrupts_later(prompt: str) -> str:
+async def _interrupt_async(prompt: str) -> str:
     raise KeyboardInterrupt
 
 
-def _fails_its_test(prompt: str) -> str:
+def _fail_test(prompt: str) -> str:
     pytest.fail("not good")
 
 
 @pytest.mark.parametrize(
-    ("raises", "reason"),
+    ("fail", "reason"),
     [
-        (_awaits_what_was_cancelled, "CancelledError"),
-        (_cancels_itself, "CancelledError"),
-        (_interrupts, "KeyboardInterrupt"),
-        (_interrupts_later, "KeyboardInterrupt"),
-        (_fails_its_test, "Failed: not good"),
+        (_await_cancelled_task, "CancelledError"),
+        (_cancel_itself, "CancelledError"),
+        (_interrupt, "KeyboardInterrupt"),
+        (_interrupt_async, "KeyboardInterrupt"),
+        (_fail_test, "Failed: not good"),
     ],
 )
 @pytest.mark.parametrize("on_callers_loop", [False, True])
-async def test_whatever_an_agent_or_a_metric_raises_is_an_error_of_its_row(
-    raises: Any, reason: str, on_callers_loop: bool
+async def test_any_exception_of_an_agent_or_a_metric_is_an_error_of_its_row(
+    fail: Any, reason: str, on_callers_loop: bool
 ) -> None:
     def agent(prompt: str) -> Any:
-        return raises(prompt) if prompt == "one" else prompt
+        return fail(prompt) if prompt == "one" else prompt
 
     def score(row: dict[str, Any]) -> Any:
-        return raises("") if row["prompt"] == "two" else 1
+        return fail("") if row["prompt"] == "two" else 1
 
     async def score_later(row: dict[str, Any]) -> Any:
-        return await raises("") if row["prompt"] == "two" else 1
+        return await fail("") if row["prompt"] == "two" else 1
 
-    function = score_later if asyncio.iscoroutinefunction(raises) else score
+    function = score_later if asyncio.iscoroutinefunction(fail) else score
     task = EvalTask(dataset=PROMPTS, metrics=[CustomMetric("mine", function)])
     if on_callers_loop:
         result = await task.evaluate_async(runnable=agent)
@@ -156,21 +156,21 @@ async def test_whatever_an_agent_or_a_metric_raises_is_an_error_of_its_row(
         result = await asyncio.to_thread(task.evaluate, runnable=agent)
 
     assert {problem.status for problem in result.problems} == {"ERROR"}
-    assert reasons(result, "response") == {1: reason}
-    assert reasons(result, "mine/score")[2] == f"mine: {reason}"
+    assert find_reasons(result, "response") == {1: reason}
+    assert find_reasons(result, "mine/score")[2] == f"mine: {reason}"
     assert result.summary_metrics["failure/mean"] == pytest.approx(1 / 3)
-    assert column(result, "response")[1:] == ["two", "three"]
+    assert get_column(result, "response")[1:] == ["two", "three"]
 
 
 @pytest.mark.parametrize("answer", [7, {}, {"response": 7}, {"response": "r", "predicted_trajectory": [{"args": {}}]}])
-def test_an_answer_of_the_wrong_shape_costs_its_row(answer: Any) -> None:
+def test_an_answer_of_the_wrong_shape_fails_only_its_row(answer: Any) -> None:
     result = evaluate(lambda prompt: "r" if prompt == "one" else answer, ["exact_match"])
 
-    assert column(result, "failure") == [0, 1, 1]
-    assert "expected" in reasons(result, "response")[2]
+    assert get_column(result, "failure") == [0, 1, 1]
+    assert "expected" in find_reasons(result, "response")[2]
 
 
-def test_a_metric_function_that_raises_hangs_or_gives_nothing_costs_its_cell() -> None:
+def test_a_metric_function_that_raises_hangs_or_lacks_a_score_fails_its_cell() -> None:
     def score(row: dict[str, Any]) -> Any:
         if row["prompt"] == "one":
             raise KeyError("tool")
@@ -180,22 +180,22 @@ def test_a_metric_function_that_raises_hangs_or_gives_nothing_costs_its_cell() -
 
     result = evaluate(lambda prompt: prompt, ["exact_match", CustomMetric("mine", score)], timeout_seconds=0.5)
 
-    found = reasons(result, "mine/score")
+    found = find_reasons(result, "mine/score")
     assert found[1] == "mine: KeyError: 'tool'"
     assert found[2] == "took longer than 0.5 s"
     assert "without the key 'mine'" in found[3]
-    assert column(result, "response") == ["one", "two", "three"]
+    assert get_column(result, "response") == ["one", "two", "three"]
 
 
-def test_a_metric_function_that_leaves_is_named_and_not_the_agent() -> None:
+def test_an_exit_in_a_metric_function_is_attributed_to_the_metric() -> None:
     metric = CustomMetric("mine", lambda row: sys.exit(3))
 
     result = EvalTask(dataset={"response": ["a"]}, metrics=[metric]).evaluate()
 
-    assert reasons(result, "mine/score") == {1: "mine: the metric called sys.exit(3)"}
+    assert find_reasons(result, "mine/score") == {1: "mine: the metric called sys.exit(3)"}
 
 
-def test_metric_functions_run_side_by_side_and_may_give_more_numbers() -> None:
+def test_metric_functions_run_in_parallel_and_may_return_more_values() -> None:
     async def score(row: dict[str, Any]) -> dict[str, float]:
         await asyncio.sleep(0.2)
         return {"length": len(row["response"]), "calls": len(row["predicted_trajectory"])}
@@ -205,8 +205,8 @@ def test_metric_functions_run_side_by_side_and_may_give_more_numbers() -> None:
     result = EvalTask(dataset=dataset, metrics=[CustomMetric("length", score)]).evaluate()
 
     assert time.monotonic() - began < 8 * 0.2
-    assert column(result, "length/score") == [2.0] * 8
-    assert column(result, "length/calls") == [1.0] * 8
+    assert get_column(result, "length/score") == [2.0] * 8
+    assert get_column(result, "length/calls") == [1.0] * 8
 
 
 def test_every_empty_cell_has_a_reason() -> None:
@@ -219,15 +219,18 @@ def test_every_empty_cell_has_a_reason() -> None:
     metrics = ["trajectory_precision", "rouge_1", "exact_match", CustomMetric("mine", score)]
     result = evaluate(agent, metrics)
 
-    own = ("prompt", "reference_trajectory")
+    inputs = ("prompt", "reference_trajectory")
     empty = {
-        (n, name) for n, row in enumerate(result.rows, start=1) for name in row if row[name] is None and name not in own
+        (n, name)
+        for n, row in enumerate(result.rows, start=1)
+        for name in row
+        if row[name] is None and name not in inputs
     }
     assert {(problem.row, problem.column) for problem in result.problems} == empty
     assert all(problem.reason for problem in result.problems)
 
 
-def test_several_tools_have_a_column_each_which_names_the_tool() -> None:
+def test_several_tools_have_a_column_each_with_the_tool_name() -> None:
     metrics = [TrajectorySingleToolUse("lookup"), TrajectorySingleToolUse("search")]
 
     result = evaluate(lambda prompt: {"response": "r", "predicted_trajectory": [CALL]}, metrics)
@@ -236,28 +239,28 @@ def test_several_tools_have_a_column_each_which_names_the_tool() -> None:
     assert result.summary_metrics["trajectory_single_tool_use(search)/mean"] == 0.0
 
 
-def test_a_prompt_template_never_reads_what_a_column_says_as_a_template() -> None:
+def test_braces_in_a_column_are_not_part_of_the_prompt_template() -> None:
     dataset = {"a": ["{b}", "x"], "b": ["secret", "y"]}
 
     result = EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate(
         runnable=lambda prompt: prompt, prompt_template="{{{a}}} and {b}"
     )
 
-    assert column(result, "prompt") == ["{{b}} and secret", "{x} and y"]
-    assert column(result, "response") == column(result, "prompt")
+    assert get_column(result, "prompt") == ["{{b}} and secret", "{x} and y"]
+    assert get_column(result, "response") == get_column(result, "prompt")
 
 
 @settings(max_examples=5, deadline=None)
 @given(rows=st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=8))
-def test_prompts_are_the_template_with_the_values_whatever_they_say(rows: list[tuple[str, str]]) -> None:
+def test_prompts_are_the_template_filled_with_any_values(rows: list[tuple[str, str]]) -> None:
     result = EvalTask(
         dataset=[{"a": first, "b": second} for first, second in rows], metrics=["exact_match"], history=False
     ).evaluate(runnable=lambda prompt: "", prompt_template="<{a}|{b}>")
 
-    assert column(result, "prompt") == [f"<{first}|{second}>" for first, second in rows]
+    assert get_column(result, "prompt") == [f"<{first}|{second}>" for first, second in rows]
 
 
-def test_rows_that_cannot_be_read_cost_themselves() -> None:
+def test_rows_that_cannot_be_read_fail_alone() -> None:
     dataset = [
         {"predicted_trajectory": [CALL], "reference_trajectory": [CALL]},
         {"predicted_trajectory": [{"args": {}}], "reference_trajectory": [CALL]},
@@ -267,8 +270,8 @@ def test_rows_that_cannot_be_read_cost_themselves() -> None:
 
     result = EvalTask(dataset=dataset, metrics=["trajectory_any_order_match"]).evaluate()
 
-    assert column(result, "trajectory_any_order_match/score") == [1.0, None, None, None]
-    found = reasons(result, "trajectory_any_order_match/score")
+    assert get_column(result, "trajectory_any_order_match/score") == [1.0, None, None, None]
+    found = find_reasons(result, "trajectory_any_order_match/score")
     assert found[2] == (
         'dataset: row 2: predicted_trajectory[0]: found an object, expected an object with "tool_name" or "name"'
     )
@@ -281,7 +284,7 @@ class _Unreadable:
         raise ValueError("no text")
 
 
-def test_values_that_cannot_be_read_cost_their_row() -> None:
+def test_values_that_cannot_be_read_fail_only_their_row() -> None:
     nested: list[Any] = []
     for _ in range(5000):
         nested = [nested]
@@ -289,8 +292,8 @@ def test_values_that_cannot_be_read_cost_their_row() -> None:
 
     result = EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate()
 
-    assert column(result, "exact_match/score") == [None, None, 1.0]
-    assert reasons(result, "exact_match/score") == {
+    assert get_column(result, "exact_match/score") == [None, None, 1.0]
+    assert find_reasons(result, "exact_match/score") == {
         1: "dataset: row 1: extra: found a _Unreadable that raises ValueError, expected a JSON value or text",
         2: "dataset: row 2: extra: found a value that is nested too deeply, expected a JSON value",
     }
@@ -310,7 +313,7 @@ def test_a_filtered_frame_keeps_its_index_and_its_columns() -> None:
 
 
 class _Engine:
-    """What a deployed agent looks like from here."""
+    """An agent with the interface of a deployed agent."""
 
     def query(self, *, input: str) -> Any:
         if input == "two":
@@ -319,15 +322,15 @@ class _Engine:
         return {"output": "o", "intermediate_steps": [[action, "found"]]}
 
 
-def test_objects_with_query_are_asked_and_an_odd_step_is_an_error() -> None:
+def test_objects_with_query_are_called_and_an_invalid_step_is_an_error() -> None:
     result = evaluate(_Engine(), ["trajectory_exact_match"])
 
-    assert column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
-    (odd,) = reasons(result, "response").values()
+    assert get_column(result, "trajectory_exact_match/score") == [1.0, None, 1.0]
+    (odd,) = find_reasons(result, "response").values()
     assert odd.startswith("\"intermediate_steps[0]\" is a str ('odd'), expected ")
 
 
-def test_an_evaluation_leaves_nothing_behind_that_only_a_collection_would_find() -> None:
+def test_an_evaluation_leaves_no_reference_cycles_behind() -> None:
     rows = [{"prompt": "hello", "predicted_trajectory": [CALL], "reference_trajectory": [CALL]}] * 3
     task = EvalTask(dataset=rows, metrics=["trajectory_exact_match"])
     gc.collect()
@@ -335,6 +338,6 @@ def test_an_evaluation_leaves_nothing_behind_that_only_a_collection_would_find()
     try:
         task.evaluate()
 
-        assert [held for held in gc.get_objects() if isinstance(held, Run | CaseResult)] == []
+        assert [item for item in gc.get_objects() if isinstance(item, Run | CaseResult)] == []
     finally:
         gc.enable()

@@ -1,4 +1,4 @@
-"""Judges that answer from a file, so that tests need no key and no network."""
+"""Judges with recorded replies, so that tests need no key and no network."""
 
 from __future__ import annotations
 
@@ -20,51 +20,49 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def judged(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server) -> PytestProject:
-    """A project with a good and a bad case, whose only criterion is asked of a judge."""
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server) -> PytestProject:
+    """Create a project with a good and a bad case, whose only criterion needs a judge."""
     monkeypatch.setenv("COLUMNS", "300")
     make_judged_folder(pytester.path, good="good", bad="bad")
     return PytestProject(pytester)
 
 
-def forget_key(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in CI: no key, nothing known from before."""
+def remove_key_and_cache(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the key and the cached replies, as in CI."""
     monkeypatch.delenv("GOOGLE_API_KEY")
-    forget_answers(project)
+    delete_cache(project)
 
 
-def forget_answers(project: PytestProject) -> None:
-    """Delete the cache of what models answered."""
+def delete_cache(project: PytestProject) -> None:
+    """Delete the cache of model replies."""
     (project.root / ".workbench" / "replies.db").unlink(missing_ok=True)
 
 
-def test_recorded_judges_answer_without_key_and_network(
-    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+def test_recorded_judges_reply_without_key_and_network(
+    project: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged.write("pytest.ini", "[pytest]\nworkbench_collect = true\nworkbench_calls = calls/judge.jsonl\n")
-    judged.pytest("--workbench-record").assert_outcomes(passed=1, failed=1)
+    project.write("pytest.ini", "[pytest]\nworkbench_collect = true\nworkbench_calls = calls/judge.jsonl\n")
+    project.pytest("--workbench-record").assert_outcomes(passed=1, failed=1)
     assert len(server.calls) == 2 * SAMPLES
     server.calls.clear()
-    forget_key(judged, monkeypatch)
+    remove_key_and_cache(project, monkeypatch)
 
-    replayed = judged.pytest()
+    replayed = project.pytest()
 
     replayed.assert_outcomes(passed=1, failed=1)
     assert server.calls == []
-    judged.pytest("-n", "2").assert_outcomes(passed=1, failed=1)
+    project.pytest("-n", "2").assert_outcomes(passed=1, failed=1)
 
 
-def test_what_judges_were_asked_in_a_process_is_counted_for_all_its_cases(
-    judged: PytestProject, server: Server
-) -> None:
-    judged.pytest("--workbench", "-n", "1").assert_outcomes(passed=1, failed=1)
+def test_judge_calls_of_a_process_are_counted_over_all_its_cases(project: PytestProject, server: Server) -> None:
+    project.pytest("--workbench", "-n", "1").assert_outcomes(passed=1, failed=1)
 
-    with History.open(judged.root) as history:
+    with History.open(project.root) as history:
         (run,) = history.runs()
     assert [spent.calls for spent in run.summary.models] == [len(server.calls)] == [2 * SAMPLES]
 
 
-def test_the_budget_of_models_is_one_for_all_cases_of_a_process(
+def test_the_model_budget_is_shared_by_all_cases_of_a_process(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
     make_judged_folder(pytester.path, settings=f"max_calls = {SAMPLES}\n", one="good 1", two="good 2", three="good 3")
@@ -77,36 +75,36 @@ def test_the_budget_of_models_is_one_for_all_cases_of_a_process(
     assert len(server.calls) == SAMPLES
 
 
-def test_missing_samples_are_said_and_may_be_an_error(
+def test_missing_samples_are_reported_or_an_error_if_all_are_required(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     make_judged_folder(pytester.path, good="good")
     project = PytestProject(pytester)
 
-    def answers() -> None:
+    def reset_answers() -> None:
         numbers = itertools.count()
         server.answer = lambda call: verdict(call) if next(numbers) == 0 else gemini_error(503, "down")
 
     def check_again(*arguments: str) -> pytest.RunResult:
-        forget_answers(project)
-        answers()
+        delete_cache(project)
+        reset_answers()
         return project.pytest("--workbench", "--junitxml=done.xml", *arguments)
 
-    said = f"{METRIC}: judged by 1 of 2 samples"
+    reason = f"{METRIC}: judged by 1 of 2 samples"
     passed = check_again()
     passed.assert_outcomes(passed=1)
-    passed.stdout.fnmatch_lines([f"samples missing: set.evalset.json::good: {said}"])
+    passed.stdout.fnmatch_lines([f"samples missing: set.evalset.json::good: {reason}"])
     assert f'name="{METRIC}: samples" value="judged by 1 of 2 samples"' in (project.root / "done.xml").read_text()
 
     for gate in (["--workbench-require-all-samples"], ["-o", "workbench_require_all_samples=true"]):
         done = check_again(*gate)
         done.assert_outcomes(errors=1)
-        done.stdout.fnmatch_lines([said, "all samples are required (*"])
+        done.stdout.fnmatch_lines([reason, "all samples are required (*"])
 
 
-def test_missing_recordings_say_how_to_record(judged: PytestProject, server: Server) -> None:
-    done = judged.pytest("--workbench", "--workbench-calls", "calls.jsonl")
+def test_a_missing_recording_is_an_error_with_advice(project: PytestProject, server: Server) -> None:
+    done = project.pytest("--workbench", "--workbench-calls", "calls.jsonl")
 
     done.assert_outcomes(errors=2)
     done.stdout.fnmatch_lines(
@@ -115,58 +113,58 @@ def test_missing_recordings_say_how_to_record(judged: PytestProject, server: Ser
     assert server.calls == []
 
 
-def test_a_call_that_was_not_recorded_is_an_error_that_says_how(judged: PytestProject, server: Server) -> None:
+def test_a_call_that_was_not_recorded_is_an_error_with_advice(project: PytestProject, server: Server) -> None:
     options = ("--workbench", "--workbench-calls", "calls.jsonl")
-    judged.pytest(*options, "--workbench-record", "-k", "good")
+    project.pytest(*options, "--workbench-record", "-k", "good")
 
-    done = judged.pytest(*options)
+    done = project.pytest(*options)
 
     done.assert_outcomes(passed=1, errors=1)
     done.stdout.fnmatch_lines(["*has no answer of gemini-2.5-flash to this request*in pytest --workbench-record*"])
 
 
-def test_what_is_recorded_again_replaces_itself_and_nothing_else(
-    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+def test_a_repeated_recording_replaces_only_its_own_calls(
+    project: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("--workbench", "--workbench-calls", "calls.jsonl")
-    judged.pytest(*options, "--workbench-record")
-    judged.pytest(*options, "--workbench-record", "-k", "good")
+    project.pytest(*options, "--workbench-record")
+    project.pytest(*options, "--workbench-record", "-k", "good")
 
-    assert len((judged.root / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
-    forget_key(judged, monkeypatch)
-    judged.pytest(*options).assert_outcomes(passed=1, failed=1)
+    assert len((project.root / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    remove_key_and_cache(project, monkeypatch)
+    project.pytest(*options).assert_outcomes(passed=1, failed=1)
 
 
-def test_nothing_is_asked_that_could_not_be_recorded(judged: PytestProject, server: Server) -> None:
-    judged.write("file", "")
+def test_no_model_is_called_if_the_recording_cannot_be_written(project: PytestProject, server: Server) -> None:
+    project.write("file", "")
 
-    done = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "file/calls.jsonl", "-k", "good")
+    done = project.pytest("--workbench", "--workbench-record", "--workbench-calls", "file/calls.jsonl", "-k", "good")
 
     done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["file: cannot create it: it exists already"])
     assert server.calls == []
 
 
-def test_recording_wants_a_file_and_one_process(judged: PytestProject, server: Server) -> None:
-    nowhere = judged.pytest("--workbench", "--workbench-record")
-    spread = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "calls.jsonl", "-n", "2")
+def test_recording_requires_a_file_and_a_single_process(project: PytestProject, server: Server) -> None:
+    without_file = project.pytest("--workbench", "--workbench-record")
+    parallel = project.pytest("--workbench", "--workbench-record", "--workbench-calls", "calls.jsonl", "-n", "2")
 
-    nowhere.stdout.fnmatch_lines(["--workbench-record: no file is named; expected --workbench-calls FILE too"])
-    assert "several processes cannot record into one file; leave -n out" in spread.stderr.str()
+    without_file.stdout.fnmatch_lines(["--workbench-record: no file is named; expected --workbench-calls FILE too"])
+    assert "several processes cannot record into one file; leave -n out" in parallel.stderr.str()
     assert server.calls == []
 
 
-def test_nothing_but_a_recording_is_written_over(judged: PytestProject, server: Server) -> None:
-    judged.write("notes.txt", "dear to somebody")
+def test_only_a_recording_is_overwritten(project: PytestProject, server: Server) -> None:
+    project.write("notes.txt", "dear to somebody")
 
-    done = judged.pytest("--workbench", "--workbench-record", "--workbench-calls", "notes.txt")
+    done = project.pytest("--workbench", "--workbench-record", "--workbench-calls", "notes.txt")
 
     done.assert_outcomes(errors=2)
     done.stdout.fnmatch_lines(["notes.txt:*"])
-    assert (judged.root / "notes.txt").read_text() == "dear to somebody"
+    assert (project.root / "notes.txt").read_text() == "dear to somebody"
 
 
-TEST = """
+MARKED_TEST = """
 import pytest
 from workbench.testing import AgentEvaluator
 
@@ -180,26 +178,26 @@ async def test_both():
 
 
 def test_the_marker_names_the_file_of_one_test(
-    judged: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
+    project: PytestProject, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "judged.agent:answer"\n')
-    judged.write("judged/agent.py", "def answer(prompt):\n    return prompt.upper()\n")
+    project.write("workbench.toml", '[targets.sample]\nkind = "function"\ntarget = "judged.agent:answer"\n')
+    project.write("judged/agent.py", "def answer(prompt):\n    return prompt.upper()\n")
     for name in ("one", "two"):
-        judged.add_set(f"judged/{name}.test.json", good=[turn(f"good {name}", "GOOD")])
-    judged.write("judged/test_config.json", (judged.root / "test_config.json").read_text())
-    judged.write("tests/test_judged.py", TEST)
+        project.add_set(f"judged/{name}.test.json", good=[turn(f"good {name}", "GOOD")])
+    project.write("judged/test_config.json", (project.root / "test_config.json").read_text())
+    project.write("tests/test_judged.py", MARKED_TEST)
     options = ("-o", "pythonpath=.", "tests")
 
-    judged.pytest(*options, "--workbench-record").assert_outcomes(passed=1)
-    assert len(server.calls) == len((judged.root / "tests" / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    project.pytest(*options, "--workbench-record").assert_outcomes(passed=1)
+    assert len(server.calls) == len((project.root / "tests" / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
     server.calls.clear()
-    forget_key(judged, monkeypatch)
+    remove_key_and_cache(project, monkeypatch)
 
-    judged.pytest(*options).assert_outcomes(passed=1)
+    project.pytest(*options).assert_outcomes(passed=1)
     assert server.calls == []
 
 
-EVALUATION = """
+EVALUATION_TEST = """
 import pytest
 from workbench.testing import EvalTask, PointwiseMetric
 
@@ -213,19 +211,17 @@ def test_short():
 """
 
 
-def test_evaluation_tasks_ask_no_model_where_calls_are_recorded(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluation_tasks_use_recorded_calls(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project = PytestProject(pytester)
     project.write("workbench.toml", "")
-    project.write("test_short.py", EVALUATION)
+    project.write("test_short.py", EVALUATION_TEST)
     with serve_judge(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
         unrecorded = project.pytest()
         assert server.calls == []
         project.pytest("--workbench-record").assert_outcomes(passed=1)
         assert len(server.calls) == len((project.root / "calls.jsonl").read_text().splitlines()) > 0
         server.calls.clear()
-        forget_key(project, monkeypatch)
+        remove_key_and_cache(project, monkeypatch)
 
         project.pytest().assert_outcomes(passed=1)
         assert server.calls == []

@@ -1,4 +1,4 @@
-"""How cases run under pytest, and how their verdicts are told."""
+"""Running cases under pytest, and reporting their verdicts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BAD = [turn("light hall", room="kitchen")]
 RAISES = [turn("raise it", room="hall")]
 
 
-def test_passed_failed_and_error_are_told_apart(project: PytestProject) -> None:
+def test_passed_failed_and_error_are_different_outcomes(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", good=GOOD, bad=BAD, raises=RAISES, nothing=[])
 
-    assert project.status_lines("--workbench") == {
+    assert project.read_statuses("--workbench") == {
         "home/light.evalset.json::good": "PASSED",
         "home/light.evalset.json::bad": "FAILED",
         "home/light.evalset.json::raises": "ERROR",
@@ -54,7 +54,7 @@ def test_a_failure_shows_both_sides_aligned_and_no_traceback(project: PytestProj
     assert ".py:" not in done.stdout.str()
 
 
-def test_an_error_says_what_could_not_be_done_and_on_request_where(project: PytestProject) -> None:
+def test_an_error_shows_its_reason_and_with_verbose_its_traceback(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", raises=RAISES)
 
     brief, long = project.pytest("--workbench").stdout, project.pytest("--workbench", "-v").stdout
@@ -70,18 +70,18 @@ def test_an_error_says_what_could_not_be_done_and_on_request_where(project: Pyte
     long.fnmatch_lines(["  traceback:", '*raise ValueError("kaboom")'])
 
 
-def test_what_an_agent_lacks_is_shown_with_its_first_case_only(project: PytestProject) -> None:
+def test_a_setup_error_of_an_agent_is_shown_only_for_its_first_case(project: PytestProject) -> None:
     project.write("home/agent.py", "import no_such_module")
     project.add_set("home/light.evalset.json", first=GOOD, second=GOOD)
 
-    shown = project.pytest("--workbench").stdout
+    output = project.pytest("--workbench").stdout
 
-    shown.fnmatch_lines(["ERROR *::first - ERROR: setup, turn 1: ModuleNotFoundError: *"])
-    shown.fnmatch_lines(["ERROR *::second - ERROR: setup: see home/light.evalset.json::first"])
-    assert shown.str().count("ModuleNotFoundError") == 2  # the section of the first case, and the summary
+    output.fnmatch_lines(["ERROR *::first - ERROR: setup, turn 1: ModuleNotFoundError: *"])
+    output.fnmatch_lines(["ERROR *::second - ERROR: setup: see home/light.evalset.json::first"])
+    assert output.str().count("ModuleNotFoundError") == 2  # in the section of the first case and in the summary
 
 
-def test_a_case_that_nothing_could_judge_is_no_success(project: PytestProject) -> None:
+def test_a_case_that_was_not_evaluated_fails(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", nothing=[])
 
     done = project.pytest("--workbench")
@@ -90,11 +90,11 @@ def test_a_case_that_nothing_could_judge_is_no_success(project: PytestProject) -
     done.stdout.fnmatch_lines(["[?] NOT_EVALUATED", "  *the case has no turns*"])
 
 
-def test_options_of_a_run_count(project: PytestProject) -> None:
+def test_options_for_config_and_timeout_are_applied(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", bad=BAD, slow=[turn("sleep 90", "done: 90")])
     project.write("lenient.json", {"criteria": {"tool_trajectory_avg_score": 0.0}})
 
-    done = project.status_lines("--workbench", "--workbench-config", "lenient.json", "--workbench-timeout", "3")
+    done = project.read_statuses("--workbench", "--workbench-config", "lenient.json", "--workbench-timeout", "3")
 
     assert list(done.values()) == ["PASSED", "ERROR"]
 
@@ -115,7 +115,7 @@ def answer(prompt):
 """
 
 
-def test_cases_run_together_while_pytest_asks_for_one_after_the_other(project: PytestProject) -> None:
+def test_cases_run_in_parallel_although_pytest_reports_them_in_order(project: PytestProject) -> None:
     project.write("home/agent.py", MEETING)
     project.add_set("home/both.evalset.json", **{name: [turn(name, "together")] for name in ("first", "second")})
     project.write("home/test_config.json", {"criteria": {"response_match_score": 1.0}})
@@ -138,7 +138,7 @@ def test_the_same_cases_run_in_several_processes(project: PytestProject) -> None
     )
 
 
-def test_several_processes_are_as_many_runs_in_the_history(project: PytestProject) -> None:
+def test_each_process_is_one_run_in_the_history(project: PytestProject) -> None:
     project.add_set("home/one.evalset.json", **{f"a{number}": GOOD for number in range(4)})
     project.add_set("home/two.evalset.json", **{f"b{number}": BAD for number in range(4)})
 
@@ -160,7 +160,7 @@ def test_the_agent_is_not_imported_by_pytest(project: PytestProject) -> None:
     project.pytest("--workbench").assert_outcomes(passed=1)
 
 
-def test_the_first_failure_ends_the_session_where_that_is_wanted(project: PytestProject) -> None:
+def test_the_first_failure_ends_the_session_with_x(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", bad=BAD, slow=[turn("sleep 900", "done: 900")])
 
     started = time.monotonic()
@@ -170,16 +170,16 @@ def test_the_first_failure_ends_the_session_where_that_is_wanted(project: Pytest
     assert time.monotonic() - started < 600
 
 
-def test_what_failed_last_runs_alone(project: PytestProject) -> None:
+def test_last_failed_runs_only_the_failed_cases(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", good=GOOD, bad=BAD, raises=RAISES)
-    project.cached("--workbench")
+    project.run_with_cache("--workbench")
 
-    again = project.cached("--workbench", "--lf")
+    again = project.run_with_cache("--workbench", "--lf")
 
     again.assert_outcomes(failed=1, errors=1)
 
 
-def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> None:
+def test_ctrl_c_ends_the_session_with_a_keyboard_interrupt(project: PytestProject) -> None:
     project.add_set("home/slow.evalset.json", slow=[turn("sleep 61.5", "done: 61.5")])
     command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "no:cacheprovider", "--workbench"]
     started = project.root / "started"
@@ -193,7 +193,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> Non
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Whoever runs tests in parallel ignores the signal, which would be inherited.
+        # Parallel test runners ignore the signal, and child processes would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     deadline = time.monotonic() + 30
@@ -206,7 +206,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(project: PytestProject) -> Non
     assert "KeyboardInterrupt" in output
 
 
-def test_reports_have_the_time_of_the_case_and_its_scores(project: PytestProject) -> None:
+def test_junit_reports_have_the_duration_and_the_scores_of_a_case(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", good=GOOD, slow=[turn("sleep 0.5")], raises=RAISES)
 
     project.pytest("--workbench", "--junitxml", "junit.xml")
@@ -219,24 +219,26 @@ def test_reports_have_the_time_of_the_case_and_its_scores(project: PytestProject
     assert cases["raises"].find("error") is not None
 
 
-def test_results_are_in_the_history(project: PytestProject) -> None:
+def test_results_are_stored_in_the_history(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", good=GOOD, bad=BAD)
 
     done = project.pytest("--workbench", "-k", "bad")
 
     run = next(line for line in done.outlines if line.startswith("run ")).split()[1]
     command = [sys.executable, "-m", "workbench.cli.main", "report", run, "--format", "json"]
-    shown = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False).stdout
-    assert json.loads(shown)["summary"]["failed"] == json.loads(shown)["summary"]["total"] == 1
+    output = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=False).stdout
+    assert json.loads(output)["summary"]["failed"] == json.loads(output)["summary"]["total"] == 1
 
 
-def test_text_of_the_agent_cannot_command_the_terminal(project: PytestProject) -> None:
+def test_text_of_the_agent_contains_no_terminal_commands(project: PytestProject) -> None:
     project.add_set("home/light.evalset.json", bad=[turn("light \x1b[31mred\x1b[0m", room="hall")])
 
     assert "\x1b" not in project.pytest("--workbench", "--color=no").stdout.str()
 
 
-def test_the_agent_s_code_is_covered_as_the_docs_say(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_settings_measure_coverage_of_the_agent(
+    project: PytestProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pytest_cov")
     for name in [name for name in os.environ if name.startswith(("COVERAGE", "COV_CORE"))]:
         monkeypatch.delenv(name)
@@ -249,6 +251,6 @@ def test_the_agent_s_code_is_covered_as_the_docs_say(project: PytestProject, mon
     result = project.pytest("--workbench", "--cov=home", "--cov-report=json")
 
     assert result.ret == 0
-    covered = json.loads((project.root / "coverage.json").read_text(encoding="utf-8"))["files"]["home/agent.py"]
-    assert covered["summary"]["missing_lines"] == 4  # what no prompt asked for
+    coverage = json.loads((project.root / "coverage.json").read_text(encoding="utf-8"))["files"]["home/agent.py"]
+    assert coverage["summary"]["missing_lines"] == 4  # code that no prompt reaches
     assert not [path.name for path in project.root.glob(".coverage.*")]
