@@ -1,4 +1,4 @@
-"""Shared fixtures for tests of documents: copies of the project's own eval-set files, to edit."""
+"""Shared fixtures for tests of documents: copies of the project's own eval-set files for editing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVALSETS = Path(__file__).parent.parent / "fixtures" / "evalsets"
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Callable[[str], Path]:
+def copy_eval_set(tmp_path: Path) -> Callable[[str], Path]:
     """Return a function that copies one of our eval-set files into a folder of the test."""
 
     def copy(name: str) -> Path:
@@ -22,7 +22,7 @@ def own(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Callable[..., Path]:
+def write_file(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a file of the test."""
 
     def write(content: str | bytes, name: str = "set.evalset.json") -> Path:

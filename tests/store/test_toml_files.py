@@ -20,20 +20,20 @@ LAYOUT = Layout(
 )
 
 
-def test_a_layout_is_there_again(tmp_path: Path) -> None:
+def test_a_saved_layout_is_loaded_again(tmp_path: Path) -> None:
     Layouts(tmp_path / "new" / "folder").save(tmp_path, LAYOUT)
 
     assert Layouts(tmp_path / "new" / "folder").load(tmp_path) == LAYOUT
 
 
-def test_every_project_has_its_own(tmp_path: Path) -> None:
+def test_every_project_has_its_own_layout(tmp_path: Path) -> None:
     Layouts(tmp_path).save(tmp_path / "one", LAYOUT)
 
     assert Layouts(tmp_path).load(tmp_path / "other") == Layout()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"tab": 1}', b"\xff"])
-def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_layout_file_gives_the_default_layout(tmp_path: Path, content: bytes) -> None:
     layouts = Layouts(tmp_path)
     layouts.save(tmp_path, LAYOUT)
     next(tmp_path.glob("*.json")).write_bytes(content)
@@ -41,7 +41,7 @@ def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, content: 
     assert layouts.load(tmp_path) == Layout()
 
 
-def test_a_folder_that_cannot_be_written_is_no_problem(tmp_path: Path) -> None:
+def test_a_layout_folder_that_cannot_be_written_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     Layouts(tmp_path / "file").save(tmp_path, LAYOUT)

@@ -14,14 +14,14 @@ from workbench.store.datasets.dataset_reader import dataset_from_rows, read_data
 GOOD: dict[str, Any] = {"prompt": "a", "reference": "b", "reference_trajectory": ["set_light"]}
 
 
-def found(*rows: dict[str, Any], tools: set[str] | None = None) -> list[tuple[int | None, str, str]]:
+def lint_rows(*rows: dict[str, Any], tools: set[str] | None = None) -> list[tuple[int | None, str, str]]:
     return [(item.row, item.rule, item.message) for item in lint(dataset_from_rows(rows), tools=tools)]
 
 
 def test_a_sound_dataset_has_no_findings() -> None:
     rows = [{**GOOD, "prompt": str(number), "context": "[sic]"} for number in range(3)]
 
-    assert found(*rows, tools={"set_light"}) == []
+    assert lint_rows(*rows, tools={"set_light"}) == []
     assert lint(dataset_from_rows([])) == []
 
 
@@ -41,29 +41,29 @@ def test_a_sound_dataset_has_no_findings() -> None:
     ],
 )
 def test_each_finding_names_its_row_and_the_reason(row: dict[str, Any], rule: str, message: str) -> None:
-    ((number, found_rule, said),) = found(GOOD, {**GOOD, "prompt": "c", **row}, {**GOOD, "prompt": "d"})
+    ((number, found_rule, found_message),) = lint_rows(GOOD, {**GOOD, "prompt": "c", **row}, {**GOOD, "prompt": "d"})
 
     assert (number, found_rule) == (2, rule)
-    assert said.startswith(message)
+    assert found_message.startswith(message)
 
 
-def test_a_cell_as_python_prints_it_is_a_rule_of_its_own() -> None:
+def test_a_cell_with_a_python_repr_has_its_own_rule() -> None:
     row = {**GOOD, "prompt": "c", "reference_trajectory": str([{"name": "set_light"}])}
 
-    assert [item[:2] for item in found(GOOD, row)] == [(2, "python-repr")]
+    assert [item[:2] for item in lint_rows(GOOD, row)] == [(2, "python-repr")]
 
 
-def test_tools_that_the_agent_does_not_have_are_named_with_the_nearest() -> None:
+def test_unknown_tools_are_reported_with_the_nearest_one() -> None:
     row = {**GOOD, "prompt": "c", "predicted_trajectory": ["set_lights", "set_lights"]}
 
-    assert found(GOOD, row, tools={"set_light"})[1:] == [
+    assert lint_rows(GOOD, row, tools={"set_light"})[1:] == [
         (2, "unknown-tool", "predicted_trajectory: the agent has no tool 'set_lights'; did you mean 'set_light'?"),
         (2, "similar-tool", "predicted_trajectory: 'set_lights' is in no other trajectory, but 'set_light' is in 2"),
     ]
 
 
-def test_a_dataset_without_any_reference_is_one_finding() -> None:
-    assert found({"prompt": "a"}, {"prompt": "b"}) == [
+def test_a_dataset_without_references_has_one_finding() -> None:
+    assert lint_rows({"prompt": "a"}, {"prompt": "b"}) == [
         (
             None,
             "missing-reference",
@@ -72,11 +72,11 @@ def test_a_dataset_without_any_reference_is_one_finding() -> None:
     ]
 
 
-def test_conversations_that_lose_something_as_a_row_are_named() -> None:
-    said = [{"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "a"}]}, ["ai", "b"]]
+def test_conversations_that_lose_content_as_a_row_are_reported() -> None:
+    messages = [{"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "a"}]}, ["ai", "b"]]
 
-    (first, second) = found(
-        {"messages": [*said, ["human", "c"], ["ai", "d"]], "reference": "d", "predicted_trajectory": ["f"]}
+    (first, second) = lint_rows(
+        {"messages": [*messages, ["human", "c"], ["ai", "d"]], "reference": "d", "predicted_trajectory": ["f"]}
     )
 
     assert first == (1, "several-turns", "messages: 2 turns, which are judged as one")

@@ -40,7 +40,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def as_csv(rows: list[dict[str, Any]]) -> str:
+def format_csv(rows: list[dict[str, Any]]) -> str:
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     writer.writerow(rows[0])
@@ -51,14 +51,14 @@ def as_csv(rows: list[dict[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def read(tmp_path: Path, name: str, text: str | bytes) -> list[Row]:
+def read_rows(tmp_path: Path, name: str, text: str | bytes) -> list[Row]:
     path = tmp_path / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(read_dataset(path).rows)
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.json"])
-def test_a_key_twice_with_different_values_makes_the_row_an_error(tmp_path: Path, name: str) -> None:
+def test_a_duplicate_key_with_different_values_is_an_error_of_its_row(tmp_path: Path, name: str) -> None:
     lines = [
         '{"prompt": "a", "response": "x", "response": "x"}',
         '{"prompt": "a", "response": "x", "response": "y"}',
@@ -66,7 +66,7 @@ def test_a_key_twice_with_different_values_makes_the_row_an_error(tmp_path: Path
     ]
     text = "\n".join(lines) if name == "d.jsonl" else f"[{lines[0]},\n{lines[1]},\n{lines[2]}]"
 
-    same, differing, nested = read(tmp_path, name, text)
+    same, differing, nested = read_rows(tmp_path, name, text)
 
     assert (same.response, same.problems) == ("x", ())
     assert differing.response is None
@@ -79,9 +79,9 @@ def test_a_key_twice_with_different_values_makes_the_row_an_error(tmp_path: Path
 @pytest.mark.parametrize(
     "text", ['{"prompt": ["a"], "prompt": ["b"]}', '{"messages": [{"role": "user", "content": "a", "content": "b"}]}']
 )
-def test_a_key_twice_in_a_file_without_rows_of_its_own_is_an_error(tmp_path: Path, text: str) -> None:
+def test_a_duplicate_key_in_columns_or_messages_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(StoreError, match="twice, with different values"):
-        read(tmp_path, "d.json", text)
+        read_rows(tmp_path, "d.json", text)
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
@@ -95,10 +95,10 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, line_end: s
         "d.json": json.dumps(rows, indent=2, ensure_ascii=False).replace("\n", line_end),
         "columns.json": json.dumps(columns),
         "pandas.json": json.dumps({key: {"0": a, "1": b} for key, (a, b) in columns.items()}),
-        "d.csv": as_csv(rows),
+        "d.csv": format_csv(rows),
     }[name]
 
-    first, second = read(tmp_path, name, mark + text)
+    first, second = read_rows(tmp_path, name, mark + text)
 
     assert first[3:-2] == (
         ROWS[0]["prompt"],
@@ -112,49 +112,56 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, line_end: s
     assert [first.columns, second.columns] == rows
 
 
-def test_lines_of_rows_are_those_of_the_file(tmp_path: Path) -> None:
-    assert [row.line for row in read(tmp_path, "d.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}')] == [1, 3]
-    assert [row.line for row in read(tmp_path, "d.csv", 'prompt\n"a\nb"\n\nc\n')] == [2, 5]
-    assert [row.line for row in read(tmp_path, "d.json", '[{"prompt": "a"}]')] == [None]
+def test_rows_have_the_line_numbers_of_the_file(tmp_path: Path) -> None:
+    assert [row.line for row in read_rows(tmp_path, "d.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}')] == [1, 3]
+    assert [row.line for row in read_rows(tmp_path, "d.csv", 'prompt\n"a\nb"\n\nc\n')] == [2, 5]
+    assert [row.line for row in read_rows(tmp_path, "d.json", '[{"prompt": "a"}]')] == [None]
 
 
 def test_rows_may_have_ids(tmp_path: Path) -> None:
-    rows = read(tmp_path, "d.jsonl", '{"prompt": "a", "eval_id": "x"}\n{"prompt": "b", "eval_id": 7}\n{"prompt": "c"}')
+    rows = read_rows(
+        tmp_path, "d.jsonl", '{"prompt": "a", "eval_id": "x"}\n{"prompt": "b", "eval_id": 7}\n{"prompt": "c"}'
+    )
 
     assert [row.eval_id for row in rows] == ["x", "7", "row_3"]
 
 
-def test_a_trajectory_may_be_json_text_inside_json_and_is_kept_as_it_was_written(tmp_path: Path) -> None:
+def test_a_trajectory_can_be_json_text_inside_json(tmp_path: Path) -> None:
     calls = [{**CALLS[0], "id": "1"}]
 
-    (row,) = read(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": json.dumps(calls)}))
+    (row,) = read_rows(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": json.dumps(calls)}))
 
     assert row.predicted_trajectory == [ToolCall("set", CALLS[0]["tool_input"])]
     assert row.columns["predicted_trajectory"] == calls
 
 
 def test_measures_are_numbers_in_csv_too(tmp_path: Path) -> None:
-    first, second = read(tmp_path, "d.csv", "prompt,latency_in_seconds,failure\n1,2.5,0\n2,inf,\n")
+    first, second = read_rows(tmp_path, "d.csv", "prompt,latency_in_seconds,failure\n1,2.5,0\n2,inf,\n")
 
     assert first.columns == {"prompt": "1", "latency_in_seconds": 2.5, "failure": 0}
     assert second.columns == {"prompt": "2", "latency_in_seconds": "inf", "failure": None}
     assert not second.problems
 
 
-def test_what_pandas_writes_for_missing_values_is_missing(tmp_path: Path) -> None:
-    (row,) = read(tmp_path, "d.json", '{"prompt": [NaN], "predicted_trajectory": [NaN]}')
+def test_nan_written_by_pandas_is_a_missing_value(tmp_path: Path) -> None:
+    (row,) = read_rows(tmp_path, "d.json", '{"prompt": [NaN], "predicted_trajectory": [NaN]}')
 
     assert (row.prompt, row.predicted_trajectory) == (None, None)
 
 
 def test_comments_and_trailing_commas_are_allowed_in_json(tmp_path: Path) -> None:
-    (row,) = read(tmp_path, "d.json", '[ // rows\n{"prompt": "a",},]')
+    (row,) = read_rows(tmp_path, "d.json", '[ // rows\n{"prompt": "a",},]')
 
     assert row.prompt == "a"
 
 
 def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
-    assert read(tmp_path, "d.jsonl", "") == read(tmp_path, "d.json", "[]") == read(tmp_path, "d.json", "{}") == []
+    assert (
+        read_rows(tmp_path, "d.jsonl", "")
+        == read_rows(tmp_path, "d.json", "[]")
+        == read_rows(tmp_path, "d.json", "{}")
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,9 +182,9 @@ def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
         ("d.jsonl", '\n{"prompt": \n{', ":2:12: is not JSON: Expecting value"),  # no readable row: names the first
     ],
 )
-def test_a_file_that_holds_no_rows_is_one_error(tmp_path: Path, name: str, text: str | bytes, place: str) -> None:
+def test_a_file_without_readable_rows_is_one_error(tmp_path: Path, name: str, text: str | bytes, place: str) -> None:
     with pytest.raises(StoreError) as raised:
-        read(tmp_path, name, text)
+        read_rows(tmp_path, name, text)
 
     assert str(raised.value).startswith(f"{tmp_path / name}{place}")
 
@@ -233,18 +240,18 @@ def test_a_file_that_holds_no_rows_is_one_error(tmp_path: Path, name: str, text:
         ),
     ],
 )
-def test_a_row_that_cannot_be_read_is_named_with_its_place_and_hides_no_other(
+def test_an_invalid_row_is_reported_with_its_position_and_others_are_read(
     tmp_path: Path, name: str, text: str | bytes, place: str
 ) -> None:
-    rows = read(tmp_path, name, text)
+    rows = read_rows(tmp_path, name, text)
 
     (problem,) = [problem for row in rows for problem in row.problems]
     assert str(problem).startswith(f"{tmp_path / name}{place}")
     assert sum(not row.problems for row in rows) == (2 if name == "d.csv" and '"c\n' in str(text) else 1)
 
 
-def test_what_can_be_read_of_a_broken_row_is_there(tmp_path: Path) -> None:
-    _, row = read(
+def test_the_readable_values_of_a_broken_row_are_kept(tmp_path: Path) -> None:
+    _, row = read_rows(
         tmp_path, "d.jsonl", '{"prompt": "a"}\n{"eval_id": "x", "prompt": "b", "response": [], "reference": []}'
     )
 
@@ -252,28 +259,28 @@ def test_what_can_be_read_of_a_broken_row_is_there(tmp_path: Path) -> None:
     assert [problem.place for problem in row.problems] == ["response", "reference"]
 
 
-def test_a_quotation_mark_without_an_end_costs_its_row_alone(tmp_path: Path) -> None:
-    rows = read(tmp_path, "d.csv", 'prompt,response\na,b\n"c,d\ne,f\n')
+def test_an_unclosed_quote_is_an_error_of_its_row_only(tmp_path: Path) -> None:
+    rows = read_rows(tmp_path, "d.csv", 'prompt,response\na,b\n"c,d\ne,f\n')
 
     assert [(row.line, row.prompt, len(row.problems)) for row in rows] == [(2, "a", 0), (3, None, 1), (4, "e", 0)]
 
 
-def test_reading_goes_on_in_the_line_behind_a_quotation_mark_without_an_end(tmp_path: Path) -> None:
-    rows = read(tmp_path, "d.csv", 'prompt,response\n"a,b\n"c","d"\ne,f\n')
+def test_reading_continues_after_the_line_of_an_unclosed_quote(tmp_path: Path) -> None:
+    rows = read_rows(tmp_path, "d.csv", 'prompt,response\n"a,b\n"c","d"\ne,f\n')
 
     assert [(row.line, row.prompt, len(row.problems)) for row in rows] == [(2, None, 1), (3, "c", 0), (4, "e", 0)]
 
 
-def test_a_cell_as_pandas_writes_it_in_a_column_of_the_users_own_stays_text(tmp_path: Path) -> None:
-    (row,) = read(tmp_path, "d.csv", "prompt,tags\na,\"['x', 'y']\"\n")
+def test_a_python_repr_in_a_custom_column_stays_text(tmp_path: Path) -> None:
+    (row,) = read_rows(tmp_path, "d.csv", "prompt,tags\na,\"['x', 'y']\"\n")
 
     assert row.problems == ()
     assert row.columns["tags"] == "['x', 'y']"
 
 
 @pytest.mark.parametrize("column", ["predicted_trajectory", "reference_trajectory"])
-def test_cells_as_pandas_writes_them_are_explained_row_by_row(tmp_path: Path, column: str) -> None:
-    first, *others = read(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')
+def test_cells_with_a_python_repr_are_reported_for_each_row(tmp_path: Path, column: str) -> None:
+    first, *others = read_rows(tmp_path, "d.csv", f'prompt,{column}\na,[]\nb,"{CALLS!r}"\nc,"{CALLS!r}"\n')
 
     assert first.problems == ()
     assert [str(problem) for row in others for problem in row.problems] == [
@@ -284,11 +291,11 @@ def test_cells_as_pandas_writes_them_are_explained_row_by_row(tmp_path: Path, co
     assert [row.prompt for row in others] == ["b", "c"]
 
 
-def test_thousands_of_broken_rows_are_named_in_the_time_that_reading_takes(tmp_path: Path) -> None:
+def test_thousands_of_broken_rows_are_reported_in_linear_time(tmp_path: Path) -> None:
     text = json.dumps([{"prompt": "a"}, *({"prompt": number} for number in range(20_000))], indent=1)
     started = time.process_time()
 
-    rows = read(tmp_path, "d.json", text)
+    rows = read_rows(tmp_path, "d.json", text)
 
     assert time.process_time() - started < 5  # seconds; a search from the start for each takes minutes
     assert rows[-1].problems[0].line == text.count("\n") - 1
@@ -296,7 +303,7 @@ def test_thousands_of_broken_rows_are_named_in_the_time_that_reading_takes(tmp_p
 
 @pytest.mark.parametrize(("name", "before", "after"), [("d.csv", "prompt\n", ""), ("d.jsonl", '{"prompt": "', '"}')])
 def test_large_cells_are_read(tmp_path: Path, name: str, before: str, after: str) -> None:
-    (row,) = read(tmp_path, name, before + "x" * 10_000_000 + after)
+    (row,) = read_rows(tmp_path, name, before + "x" * 10_000_000 + after)
 
     assert len(row.prompt or "") == 10_000_000
 
@@ -327,8 +334,8 @@ INPUTS = [{}, {"x": 1}, [1, {"x": 2}], [], 5, 0, 2.5, True, False, "Paris", "", 
 
 
 @pytest.mark.parametrize("given", INPUTS)
-def test_an_input_may_be_any_json_value_or_its_text(tmp_path: Path, given: Any) -> None:
-    named = given if isinstance(given, dict) else None if given in (None, "") else {"__arg1": given}
+def test_a_tool_input_can_be_any_json_value_or_its_text(tmp_path: Path, given: Any) -> None:
+    normalised = given if isinstance(given, dict) else None if given in (None, "") else {"__arg1": given}
     text = json.dumps(given) if given != "" else ""
     calls = [
         {"tool_name": "a", "tool_input": given},
@@ -338,19 +345,19 @@ def test_an_input_may_be_any_json_value_or_its_text(tmp_path: Path, given: Any) 
         {"type": "tool_use", "id": "1", "name": "a", "input": given},  # Anthropic
     ]
 
-    (row,) = read(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": calls}))
+    (row,) = read_rows(tmp_path, "d.jsonl", json.dumps({"predicted_trajectory": calls}))
 
     assert row.problems == ()
-    assert [type(call.args) for call in row.predicted_trajectory] == [type(named)] * 5
-    assert row.predicted_trajectory == [ToolCall("a", named)] * 5
+    assert [type(call.args) for call in row.predicted_trajectory] == [type(normalised)] * 5
+    assert row.predicted_trajectory == [ToolCall("a", normalised)] * 5
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [(5, "5"), (0, "0"), (2.5, "2.5"), (True, "true"), ({"ä": [1]}, '{"ä": [1]}'), ("as it is", "as it is")],
 )
-def test_an_answer_that_is_a_number_or_an_object_is_read_as_its_json(tmp_path: Path, given: Any, text: str) -> None:
-    (row,) = read(tmp_path, "d.jsonl", json.dumps({"response": given, "reference": given}))
+def test_a_response_that_is_not_text_is_read_as_its_json(tmp_path: Path, given: Any, text: str) -> None:
+    (row,) = read_rows(tmp_path, "d.jsonl", json.dumps({"response": given, "reference": given}))
 
     assert (row.response, row.reference, row.problems) == (text, text, ())
     assert row.columns["response"] == given
@@ -358,24 +365,24 @@ def test_an_answer_that_is_a_number_or_an_object_is_read_as_its_json(tmp_path: P
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(TRAJECTORIES, min_size=1, max_size=3), st.sampled_from(["d.jsonl", "d.json", "d.csv"]), st.booleans())
-def test_every_dialect_of_trajectories_means_the_same(
+def test_every_dialect_of_trajectories_gives_the_same_calls(
     tmp_path: Path, trajectories: list[list[tuple[ToolCall, Any]]], name: str, as_text: bool
 ) -> None:
     written = [[dialect(call) for call, dialect in trajectory] for trajectory in trajectories]
     rows = [{"predicted_trajectory": json.dumps(calls) if as_text else calls, "prompt": "p"} for calls in written]
-    text = {"d.jsonl": "\n".join(map(json.dumps, rows)), "d.json": json.dumps(rows), "d.csv": as_csv(rows)}[name]
+    text = {"d.jsonl": "\n".join(map(json.dumps, rows)), "d.json": json.dumps(rows), "d.csv": format_csv(rows)}[name]
 
-    assert [row.predicted_trajectory for row in read(tmp_path, name, text)] == [
+    assert [row.predicted_trajectory for row in read_rows(tmp_path, name, text)] == [
         [call for call, _ in trajectory] for trajectory in trajectories
     ]
 
 
 @pytest.mark.parametrize("column", ["predicted_trajectory", "reference_trajectory"])
 @pytest.mark.parametrize("as_text", [False, True])
-def test_more_calls_than_are_judged_are_a_problem_of_the_row(tmp_path: Path, column: str, as_text: bool) -> None:
-    most = [{"tool_name": "look", "tool_input": {"at": at}} for at in range(10_000)]
+def test_more_calls_than_the_maximum_are_a_problem_of_the_row(tmp_path: Path, column: str, as_text: bool) -> None:
+    max_calls = [{"tool_name": "look", "tool_input": {"at": at}} for at in range(10_000)]
     path = tmp_path / "rows.jsonl"
-    rows = [{"prompt": "p", column: calls} for calls in (most, [*most, "one more"])]
+    rows = [{"prompt": "p", column: calls} for calls in (max_calls, [*max_calls, "one more"])]
     rows = [{**row, column: json.dumps(row[column])} if as_text else row for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

@@ -67,7 +67,7 @@ FORMS: dict[str, list[Any]] = {
 }
 
 
-def facts_of(row: Row) -> tuple[Any, ...]:
+def get_facts(row: Row) -> tuple[Any, ...]:
     return row.prompt, row.response, row.predicted_trajectory, row.problems
 
 
@@ -91,13 +91,13 @@ def test_a_conversation_is_a_row_in_every_form_and_format(tmp_path: Path, form: 
 
     (row,) = read_dataset(path).rows
 
-    assert facts_of(row) == ("light", "done", [CALL], ())
+    assert get_facts(row) == ("light", "done", [CALL], ())
     assert row.columns["response"] == "done"
     assert row.columns["predicted_trajectory"] == [{"tool_name": "set_light", "tool_input": CALL.args}]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("langchain_core") is None, reason="needs langchain-core")
-def test_langchains_own_messages_are_read_as_they_are_and_as_it_writes_them() -> None:
+def test_langchain_messages_are_read_as_objects_and_in_serialised_forms() -> None:
     from langchain_core.load import dumpd
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, messages_to_dict
 
@@ -110,14 +110,14 @@ def test_langchains_own_messages_are_read_as_they_are_and_as_it_writes_them() ->
     forms: list[Any] = [messages, messages_to_dict(messages), [dumpd(message) for message in messages]]
 
     for row in dataset_from_rows([{"messages": form} for form in forms]).rows:
-        assert facts_of(row) == ("light", "done", [CALL], ())
+        assert get_facts(row) == ("light", "done", [CALL], ())
 
 
 def test_a_conversation_of_several_turns_is_read_turn_by_turn() -> None:
     again = [{"role": "user", "content": "and"}, {"role": "user", "content": "more"}, *OPENAI[2:4]]
-    said = {**OPENAI[2], "content": "wait"}
+    call_with_text = {**OPENAI[2], "content": "wait"}
 
-    conversation = read_messages([*OPENAI[:4], said, OPENAI[4], *again])
+    conversation = read_messages([*OPENAI[:4], call_with_text, OPENAI[4], *again])
 
     assert conversation.system == "Be brief."
     first, second = conversation.turns
@@ -129,7 +129,7 @@ def test_a_conversation_of_several_turns_is_read_turn_by_turn() -> None:
     assert conversation.calls == [CALL] * 3
 
 
-def test_parts_of_a_message_that_are_calls_and_results_are_read_as_such() -> None:
+def test_calls_and_results_in_parts_of_a_message_are_read() -> None:
     again = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}, "and more"]}
 
     first, second = read_messages([*ANTHROPIC, ANTHROPIC[1], again]).turns
@@ -146,17 +146,20 @@ def test_parts_of_a_message_that_are_calls_and_results_are_read_as_such() -> Non
     assert [turn.prompt for turn in read_messages([again]).turns] == [None, "and more"]
 
 
-def test_calls_that_a_field_and_a_part_say_are_made_once() -> None:
+def test_a_call_in_both_a_field_and_a_part_is_counted_once() -> None:
     both = {**LANGCHAIN[2], "content": [{"type": "tool_use", "id": "1", "name": "set_light", "input": {}}]}
 
     assert read_messages([LANGCHAIN[1], both]).calls == [CALL]
 
 
-def test_nobody_knows_the_calls_of_messages_in_which_no_assistant_speaks() -> None:
-    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "light"}]
+def test_calls_of_messages_without_an_assistant_are_unknown() -> None:
+    prompt_messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "light"}]
     rows: list[dict[str, Any]] = [
-        {"messages": asked, "response": "done"},
-        {"messages": asked, "reference_messages": [*asked, {"role": "assistant", "content": "done"}]},
+        {"messages": prompt_messages, "response": "done"},
+        {
+            "messages": prompt_messages,
+            "reference_messages": [*prompt_messages, {"role": "assistant", "content": "done"}],
+        },
     ]
 
     first, second = dataset_from_rows(rows).rows
@@ -165,8 +168,8 @@ def test_nobody_knows_the_calls_of_messages_in_which_no_assistant_speaks() -> No
     assert (second.predicted_trajectory, second.reference_trajectory) == (None, [])
 
 
-ANSWERED = [Turn(prompt="light", calls=[CALL], results=[ToolResult("set_light", '{"ok": true}')], answer="done")]
-OTHERS: dict[str, list[Any]] = {
+EXPECTED_TURNS = [Turn(prompt="light", calls=[CALL], results=[ToolResult("set_light", '{"ok": true}')], answer="done")]
+SDK_FORMS: dict[str, list[Any]] = {
     "gemini": [
         {"role": "user", "parts": [{"text": "light"}]},
         {"role": "model", "parts": [{"function_call": {"name": "set_light", "args": CALL.args}}]},
@@ -277,12 +280,12 @@ OTHERS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", OTHERS)
-def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
-    turns = read_messages(OTHERS[form]).turns
+@pytest.mark.parametrize("form", SDK_FORMS)
+def test_calls_are_found_in_the_messages_of_every_sdk(form: str) -> None:
+    turns = read_messages(SDK_FORMS[form]).turns
 
-    assert [replace(turn, left_out=[]) for turn in turns] == ANSWERED
-    (row,) = dataset_from_rows([{"contents": OTHERS[form]}]).rows
+    assert [replace(turn, left_out=[]) for turn in turns] == EXPECTED_TURNS
+    (row,) = dataset_from_rows([{"contents": SDK_FORMS[form]}]).rows
     assert (row.predicted_trajectory, row.response) == ([CALL], "done")
 
 
@@ -297,7 +300,7 @@ def test_calls_are_found_wherever_an_sdk_writes_them(form: str) -> None:
         },
     ],
 )
-def test_the_input_of_a_custom_tool_is_text_whatever_it_says(message: dict[str, Any]) -> None:
+def test_the_input_of_a_custom_tool_stays_text(message: dict[str, Any]) -> None:
     calls = [message, *message.get("tool_calls", ())][-1:]
 
     by_messages, by_calls = dataset_from_rows(
@@ -330,7 +333,7 @@ def test_the_input_of_a_custom_tool_is_text_whatever_it_says(message: dict[str, 
         ({"role": "assistant", "content": "x", "steps": {"1": {"name": "f", "args": {}}}}, "messages[1].steps"),
     ],
 )
-def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: dict[str, Any], place: str) -> None:
+def test_an_assistant_message_of_unknown_shape_never_means_no_calls(message: dict[str, Any], place: str) -> None:
     rows = [{"messages": OPENAI}, {"messages": [{"role": "user", "content": "light"}, message]}]
 
     _, row = dataset_from_rows(rows).rows
@@ -349,7 +352,7 @@ def test_what_an_assistant_says_in_an_unknown_shape_is_never_no_call(message: di
         {"response_metadata": {"model_name": "m", "token_usage": {"prompt": 1}}},
     ],
 )
-def test_other_fields_of_what_an_assistant_says_are_no_calls(field: dict[str, Any]) -> None:
+def test_other_fields_of_an_assistant_message_are_not_calls(field: dict[str, Any]) -> None:
     messages = [{"role": "user", "content": "light"}, {"role": "assistant", "content": "done", **field}]
 
     (row,) = dataset_from_rows([{"messages": messages}]).rows
@@ -371,7 +374,7 @@ def test_code_that_gemini_runs_is_a_call_of_code_execution(keys: tuple[str, str]
     assert turn.answer == "It is 42."
 
 
-def test_calls_beside_a_field_for_calls_are_counted_once() -> None:
+def test_calls_in_parts_and_in_call_fields_are_counted_once() -> None:
     message = {
         "type": "ai",
         "content": [
@@ -394,14 +397,14 @@ def test_an_agent_may_speak_first() -> None:
     ]
 
 
-def test_the_json_text_of_messages_is_those_messages() -> None:
+def test_json_text_of_messages_is_read_like_messages() -> None:
     text = dataset_from_rows([{"messages": json.dumps(OPENAI)}])
 
     assert text == dataset_from_rows([{"messages": OPENAI}])
     assert text.rows[0].columns["messages"] == OPENAI
 
 
-def test_columns_of_their_own_count_before_messages(tmp_path: Path) -> None:
+def test_separate_columns_override_messages(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     rows = [
         {"messages": OPENAI, "reference_messages": LANGCHAIN, "response": "given", "eval_id": "x"},
@@ -411,9 +414,9 @@ def test_columns_of_their_own_count_before_messages(tmp_path: Path) -> None:
 
     first, second = read_dataset(path).rows
 
-    assert facts_of(first) == ("light", "given", [CALL], ())
+    assert get_facts(first) == ("light", "given", [CALL], ())
     assert (first.reference, first.reference_trajectory) == ("done", [CALL])
-    assert facts_of(second) == ("p", None, None, ())
+    assert get_facts(second) == ("p", None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -449,7 +452,7 @@ def test_messages_that_cannot_be_read_are_a_problem_of_their_row(tmp_path: Path,
     assert str(row.problems[0]).startswith(f"{path}{place}")
 
 
-def test_the_place_of_what_is_wrong_is_told_also_in_bare_lists(tmp_path: Path) -> None:
+def test_errors_in_bare_lists_have_their_position(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text('[[["user", "a"]],\n [["user", "a"],\n  ["nobody", "b"]]]')
 

@@ -23,12 +23,12 @@ class Site:
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[int, str, bytes]] = {}
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         site = self
 
         class Handler(QuietHandler):
             def do_GET(self) -> None:
-                site.asked.append(self.path)
+                site.requested_paths.append(self.path)
                 status, kind, content = site.answers.get(
                     self.path.partition("?")[0], (404, "text/html", b"<h1>no</h1>")
                 )
@@ -50,7 +50,7 @@ def site() -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("text", ["https://a/b.jsonl", "gs://b/c.csv", "bq://p.d.t", "s3://b/c"])
-def test_addresses_are_told_from_paths(text: str) -> None:
+def test_urls_are_distinguished_from_paths(text: str) -> None:
     assert is_address(text)
     assert not is_address(f"./{text}")
     assert not is_address("C:/rows.jsonl")
@@ -58,7 +58,7 @@ def test_addresses_are_told_from_paths(text: str) -> None:
 
 
 @pytest.mark.needs_fsspec
-def test_a_server_that_says_nothing_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_is_a_timeout_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_data, "_SILENT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/rows.csv"
@@ -82,21 +82,21 @@ def test_a_file_on_the_web_is_a_dataset(site: Site) -> None:
 
 @pytest.mark.needs_fsspec
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "reason"),
     [(404, "there is no such file"), (403, "no permission without credentials"), (500, "cannot read it: 500")],
 )
-def test_what_a_server_refuses_is_one_error_without_the_signature(site: Site, status: int, said: str) -> None:
+def test_a_refusal_of_a_server_is_one_error_without_the_signature(site: Site, status: int, reason: str) -> None:
     site.answers["/rows.jsonl"] = (status, "text/html", b"<h1>no</h1>")
 
     with pytest.raises(StoreError) as raised:
         read_dataset(f"{site.address}/rows.jsonl?signature=secret")
 
-    assert said in str(raised.value)
+    assert reason in str(raised.value)
     assert "secret" not in str(raised.value)
 
 
 @pytest.mark.needs_fsspec
-def test_an_address_that_nobody_answers_or_knows_is_one_error() -> None:
+def test_an_unreachable_or_unknown_url_is_one_error() -> None:
     with pytest.raises(StoreError, match=r"cannot read it: cannot connect to 127\.0\.0\.1:\d+: Connection refused"):
         read_dataset("http://127.0.0.1:9/rows.jsonl")
     with pytest.raises(StoreError, match="found nosuch://, expected an address that fsspec knows"):
@@ -106,7 +106,7 @@ def test_an_address_that_nobody_answers_or_knows_is_one_error() -> None:
 
 
 @pytest.mark.needs_fsspec
-def test_a_file_in_a_storage_is_reached_where_it_is_one() -> None:
+def test_only_an_existing_file_in_a_storage_is_reachable() -> None:
     import fsspec
 
     fsspec.filesystem("memory").pipe_file("/far/rows.jsonl/part", b"{}")
@@ -119,7 +119,7 @@ def test_a_file_in_a_storage_is_reached_where_it_is_one() -> None:
 
 
 @pytest.mark.needs_fsspec
-def test_a_filesystem_that_gives_no_bytes_is_one_error() -> None:
+def test_a_filesystem_that_returns_no_bytes_is_one_error() -> None:
     import fsspec
 
     class Strange(fsspec.AbstractFileSystem):
@@ -136,14 +136,16 @@ def test_a_filesystem_that_gives_no_bytes_is_one_error() -> None:
 
 @pytest.mark.needs_fsspec
 @pytest.mark.parametrize(("scheme", "package"), [("gs", "gcsfs"), ("s3", "s3fs")])
-def test_a_bucket_whose_package_is_absent_names_it(scheme: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_without_its_package_names_the_package(
+    scheme: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(StoreError, match=f"{scheme}:// needs {package}: pip install {package}"):
         read_dataset(f"{scheme}://bucket/rows.jsonl")
 
 
-def test_without_the_extra_addresses_say_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_without_fsspec_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
 
     with pytest.raises(StoreError, match=r"pip install 'agent-eval-workbench\[fsspec\]'"):
@@ -178,7 +180,7 @@ def test_a_table_of_bigquery_is_a_dataset(site: Site, monkeypatch: pytest.Monkey
     site.answers[f"{place}/data"] = (200, "application/json", json.dumps({"totalRows": "2", "rows": rows}).encode())
 
     check_dataset_reachable("bq://p.d.t")
-    assert "maxResults=1&" in f"{site.asked[-1]}&"
+    assert "maxResults=1&" in f"{site.requested_paths[-1]}&"
     first, second = read_dataset("bq://p.d.t").rows
 
     assert (first.prompt, first.columns["cost"], second.prompt) == ("a", 1.5, None)
@@ -190,7 +192,7 @@ def test_a_table_of_bigquery_is_a_dataset(site: Site, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.needs_bigquery
-def test_what_bigquery_refuses_is_one_error(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_bigquery_is_one_error(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", site.address)
     denied = {"error": {"code": 403, "message": "Access Denied: Table p:d.t", "errors": [{"reason": "accessDenied"}]}}
     site.answers["/bigquery/v2/projects/p/datasets/d/tables/t"] = (403, "application/json", json.dumps(denied).encode())
@@ -216,7 +218,7 @@ def test_bigquery_without_credentials_says_how_to_sign_in(monkeypatch: pytest.Mo
         read_dataset("bq://p.d.t")
 
 
-def test_without_the_extra_tables_say_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_without_bigquery_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud", None)
 
     with pytest.raises(StoreError, match=r"pip install 'agent-eval-workbench\[bigquery\]'"):

@@ -19,7 +19,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_calls_have_the_arguments_that_they_had_before_parquet_gave_them_those_of_all(tmp_path: Path) -> None:
+def test_arguments_that_parquet_adds_to_calls_are_removed(tmp_path: Path) -> None:
     import pandas
 
     frame = pandas.DataFrame(ROWS, index=[5, 9])
@@ -33,7 +33,7 @@ def test_calls_have_the_arguments_that_they_had_before_parquet_gave_them_those_o
     assert set(first.columns) == set(ROWS[0])
 
 
-def test_a_row_that_cannot_be_read_is_named_by_its_number(tmp_path: Path) -> None:
+def test_an_invalid_row_is_reported_with_its_number(tmp_path: Path) -> None:
     import pandas
 
     path = tmp_path / "d.parquet"
@@ -48,7 +48,7 @@ def test_a_row_that_cannot_be_read_is_named_by_its_number(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b'{"prompt": "a"}'])
-def test_what_is_no_parquet_is_one_error(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_parquet_file_is_one_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "d.parquet"
     path.write_bytes(content)
 

@@ -30,10 +30,10 @@ def test_a_new_set_is_empty_and_never_replaces_a_file(tmp_path: Path) -> None:
         create_eval_set(tmp_path / "b.json", "a/b")
 
 
-def test_scenarios_become_cases_once_and_everything_else_keeps_its_bytes(own: Callable[[str], Path]) -> None:
-    path = own("comments.evalset.json")
+def test_scenarios_are_added_once_and_other_bytes_stay_unchanged(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("comments.evalset.json")
     old = path.read_text()
-    scenarios, session_input = own("scenarios.json"), own("session_input.json")
+    scenarios, session_input = copy_eval_set("scenarios.json"), copy_eval_set("session_input.json")
 
     first = add_scenarios(path, scenarios, session_input_file=session_input, read_personas=dict)
     added = path.read_text()
@@ -50,8 +50,8 @@ def test_scenarios_become_cases_once_and_everything_else_keeps_its_bytes(own: Ca
     assert document.case(2).session_input.app_name == "kitchen"
 
 
-def test_the_id_of_a_scenario_is_the_hash_adk_takes(own: Callable[[str], Path]) -> None:
-    ids = [scenario.eval_id() for scenario in read_scenarios(own("scenarios.json"))]
+def test_the_id_of_a_scenario_is_the_hash_of_adk(copy_eval_set: Callable[[str], Path]) -> None:
+    ids = [scenario.eval_id() for scenario in read_scenarios(copy_eval_set("scenarios.json"))]
 
     assert ids == ["0af0ab24", "0b78eb07"]  # as google-adk 2.13 computes them
 
@@ -68,8 +68,8 @@ PERSONAS: list[Any] = [
     {**PERSONA, "behaviors": [{key: CAMEL_CASE[key] for key in CAMEL_CASE if "_" not in key}]},
     {**PERSONA, "behaviors": [{**BEHAVIOR, "behavior_instructions": "i"}]},
     {**PERSONA, "behaviors": [{**BEHAVIOR, "violation_rubrics": [1]}]},
-    *({key: PERSONA[key] for key in PERSONA if key != left} for left in PERSONA),
-    *({**PERSONA, "behaviors": [{k: BEHAVIOR[k] for k in BEHAVIOR if k != left}]} for left in BEHAVIOR),
+    *({key: PERSONA[key] for key in PERSONA if key != omitted} for omitted in PERSONA),
+    *({**PERSONA, "behaviors": [{k: BEHAVIOR[k] for k in BEHAVIOR if k != omitted}]} for omitted in BEHAVIOR),
 ]  # fmt: skip
 SCENARIOS: list[dict[str, Any]] = [
     *({"starting_prompt": "hi", "conversation_plan": "talk", "user_persona": persona} for persona in PERSONAS),
@@ -88,7 +88,7 @@ SCENARIOS: list[dict[str, Any]] = [
 
 
 @pytest.mark.needs_adk
-def test_scenarios_that_adk_reads_get_its_ids_and_the_others_are_refused(own: Callable[[str], Path]) -> None:
+def test_scenarios_valid_for_adk_get_its_ids_and_others_are_refused(copy_eval_set: Callable[[str], Path]) -> None:
     from google.adk.evaluation.conversation_scenarios import ConversationScenarios
     from google.adk.evaluation.simulation.pre_built_personas import get_default_persona_registry
 
@@ -98,9 +98,9 @@ def test_scenarios_that_adk_reads_get_its_ids_and_the_others_are_refused(own: Ca
     agreed: dict[str, bool] = {}
     for scenario in SCENARIOS:
         text = json.dumps({"scenarios": [scenario]})
-        eval_set, file = own("kettle.evalset.json"), own("scenarios.json")
+        eval_set, scenario_file = copy_eval_set("kettle.evalset.json"), copy_eval_set("scenarios.json")
         before = eval_set.read_bytes()
-        file.write_text(text)
+        scenario_file.write_text(text)
         try:
             (read,) = ConversationScenarios.model_validate_json(text).scenarios
             dumped = json.dumps(read.model_dump(), sort_keys=True)
@@ -110,7 +110,10 @@ def test_scenarios_that_adk_reads_get_its_ids_and_the_others_are_refused(own: Ca
 
         try:
             (added,) = add_scenarios(
-                eval_set, file, session_input_file=own("session_input.json"), read_personas=read_personas
+                eval_set,
+                scenario_file,
+                session_input_file=copy_eval_set("session_input.json"),
+                read_personas=read_personas,
             )
             ours = added.eval_id
             assert added.is_adk_id
@@ -124,17 +127,19 @@ def test_scenarios_that_adk_reads_get_its_ids_and_the_others_are_refused(own: Ca
 
 
 def test_a_scenario_that_was_added_without_adk_is_not_added_again_with_it(
-    own: Callable[[str], Path], file: Callable[..., Path]
+    copy_eval_set: Callable[[str], Path], write_file: Callable[..., Path]
 ) -> None:
     scenario = {"starting_prompt": "hi", "conversation_plan": "talk", "user_persona": "NOVICE"}
-    eval_set, session_input = own("kettle.evalset.json"), own("session_input.json")
-    given = file(json.dumps(scenario), "s.json")
+    eval_set, session_input = copy_eval_set("kettle.evalset.json"), copy_eval_set("session_input.json")
+    scenario_file = write_file(json.dumps(scenario), "s.json")
 
-    without = add_scenarios(eval_set, given, session_input_file=session_input, read_personas=dict)
-    with_adk = add_scenarios(eval_set, given, session_input_file=session_input, read_personas=lambda: {"NOVICE": {}})
+    without_adk = add_scenarios(eval_set, scenario_file, session_input_file=session_input, read_personas=dict)
+    with_adk = add_scenarios(
+        eval_set, scenario_file, session_input_file=session_input, read_personas=lambda: {"NOVICE": {}}
+    )
 
-    assert [(case.added, case.is_adk_id) for case in without] == [(True, False)]
-    assert [(case.added, case.eval_id) for case in with_adk] == [(False, without[0].eval_id)]
+    assert [(case.added, case.is_adk_id) for case in without_adk] == [(True, False)]
+    assert [(case.added, case.eval_id) for case in with_adk] == [(False, without_adk[0].eval_id)]
 
 
 @pytest.mark.parametrize(
@@ -146,42 +151,49 @@ def test_a_scenario_that_was_added_without_adk_is_not_added_again_with_it(
         ("5", "found 5, expected a list of conversation scenarios"),
     ],
 )
-def test_wrong_scenarios_add_nothing(
-    own: Callable[[str], Path], file: Callable[..., Path], content: str, message: str
+def test_invalid_scenarios_add_nothing(
+    copy_eval_set: Callable[[str], Path], write_file: Callable[..., Path], content: str, message: str
 ) -> None:
-    path = own("kettle.evalset.json")
+    path = copy_eval_set("kettle.evalset.json")
     old = path.read_bytes()
 
     with pytest.raises(StoreError, match=message):
-        add_scenarios(path, file(content, "s.json"), session_input_file=own("session_input.json"), read_personas=dict)
+        add_scenarios(
+            path,
+            write_file(content, "s.json"),
+            session_input_file=copy_eval_set("session_input.json"),
+            read_personas=dict,
+        )
 
     assert path.read_bytes() == old
 
 
-def test_a_session_input_must_name_app_and_user(own: Callable[[str], Path], file: Callable[..., Path]) -> None:
+def test_a_session_input_must_name_app_and_user(
+    copy_eval_set: Callable[[str], Path], write_file: Callable[..., Path]
+) -> None:
     with pytest.raises(StoreError, match="found nothing, expected user_id"):
         add_scenarios(
-            own("kettle.evalset.json"),
-            own("scenarios.json"),
-            session_input_file=file('{"app_name": "a"}', "session.json"),
+            copy_eval_set("kettle.evalset.json"),
+            copy_eval_set("scenarios.json"),
+            session_input_file=write_file('{"app_name": "a"}', "session.json"),
             read_personas=dict,
         )
 
 
-def test_migration_writes_ids_times_and_roles_and_says_what_it_leaves_behind(
-    file: Callable[..., Path], own: Callable[[str], Path], tmp_path: Path
+def test_migration_writes_ids_times_and_roles_and_reports_dropped_keys(
+    write_file: Callable[..., Path], copy_eval_set: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    old = file(
+    old = write_file(
         '[{"query": "a", "reference": "b", "score": 1, "expected_tool_use": [{"tool_name": "f"}]}]', "old.test.json"
     )
     new = tmp_path / "my new.evalset.json"
 
-    left = migrate(old, new, initial_session=own("session_input.json"))
+    omitted = migrate(old, new, initial_session=copy_eval_set("session_input.json"))
 
     data = json.loads(new.read_text())
     (case,) = data["eval_cases"]
     (turn,) = case["conversation"]
-    assert left == ("[0].score",)
+    assert omitted == ("[0].score",)
     assert (data["eval_set_id"], case["eval_id"]) == ("my new", "old")
     assert case["session_input"] == {"app_name": "kitchen", "user_id": "u", "state": {}}
     assert UUID(turn["invocation_id"]).version == 4 and turn["creation_timestamp"] > 1.7e9
@@ -189,16 +201,16 @@ def test_migration_writes_ids_times_and_roles_and_says_what_it_leaves_behind(
     assert turn["intermediate_data"]["tool_uses"] == [{"name": "f"}]
 
 
-def test_migration_refuses_what_it_cannot_carry_and_what_exists(
-    own: Callable[[str], Path], file: Callable[..., Path], tmp_path: Path
+def test_migration_refuses_invalid_input_and_existing_files(
+    copy_eval_set: Callable[[str], Path], write_file: Callable[..., Path], tmp_path: Path
 ) -> None:
     with pytest.raises(StoreError, match="found an eval set in the current format"):
-        migrate(own("kettle.evalset.json"), tmp_path / "new.json")
+        migrate(copy_eval_set("kettle.evalset.json"), tmp_path / "new.json")
     with pytest.raises(StoreError, match=r"1:14: \[0\].query: found 5, expected a text"):
-        migrate(file('[   {"query":5}]', "old.json"), tmp_path / "new.json")
-    existing = file("mine", "mine.json")
+        migrate(write_file('[   {"query":5}]', "old.json"), tmp_path / "new.json")
+    existing = write_file("mine", "mine.json")
     with pytest.raises(StoreError, match="it exists already"):
-        migrate(own("legacy_turns.test.json"), existing)
+        migrate(copy_eval_set("legacy_turns.test.json"), existing)
 
     assert existing.read_text() == "mine"
     assert not (tmp_path / "new.json").exists()

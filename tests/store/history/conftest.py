@@ -34,19 +34,19 @@ def make_result(eval_id: str, *, answer: str = "hello", **facts: Any) -> CaseRes
         duration_seconds=0.01,
     )
     metric = MetricResult(name="m", score=1.0, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1)
-    given = {"status": CaseStatus.PASSED, "metrics": (metric,), "execution": execution, **facts}
-    key = CaseKey(target=given.pop("target", "t"), eval_set="sets/a.evalset.json", eval_id=eval_id)
-    return CaseResult(case=key, eval_set_id="a", duration_seconds=0.01, **given)
+    values = {"status": CaseStatus.PASSED, "metrics": (metric,), "execution": execution, **facts}
+    key = CaseKey(target=values.pop("target", "t"), eval_set="sets/a.evalset.json", eval_id=eval_id)
+    return CaseResult(case=key, eval_set_id="a", duration_seconds=0.01, **values)
 
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[History]:
-    with History.open(tmp_path) as opened:
-        yield opened
+    with History.open(tmp_path) as opened_history:
+        yield opened_history
 
 
 @pytest.fixture
-def stored_run(history: History) -> Callable[..., str]:
+def store_run(history: History) -> Callable[..., str]:
     """Store a finished run with these results."""
 
     def store(run_id: str, *results: CaseResult, execution_key: str = "k") -> str:

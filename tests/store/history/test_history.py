@@ -31,10 +31,10 @@ from workbench.store.history.history_schema import SCORES_OPTION
 
 from .conftest import make_record, make_result
 
-StoredRun = Callable[..., str]
+StoreRun = Callable[..., str]
 
 
-def test_a_run_keeps_what_it_set_out_to_do_and_how_it_came_out(history: History) -> None:
+def test_a_run_is_stored_with_its_record_and_its_summary(history: History) -> None:
     record = make_record(
         "20261121-140207-5f3a",
         command="workbench run",
@@ -55,7 +55,7 @@ def test_a_run_keeps_what_it_set_out_to_do_and_how_it_came_out(history: History)
     assert stored.started_at.astimezone(UTC) == record.started_at
 
 
-def test_a_run_that_never_ended_counts_what_it_has(history: History) -> None:
+def test_an_unfinished_run_is_summarised_from_its_stored_jobs(history: History) -> None:
     history.begin_run(make_record("r", total=3))
     history.finish_job("r", make_result("a"))
     history.finish_job("r", make_result("b", status=CaseStatus.NOT_EVALUATED))
@@ -66,9 +66,9 @@ def test_a_run_that_never_ended_counts_what_it_has(history: History) -> None:
     assert stored.summary == RunSummary(total=3, passed=1, not_evaluated=1)
 
 
-def test_jobs_say_whether_a_verdict_lacks_samples(history: History, stored_run: StoredRun) -> None:
-    said = Judgement(model="m", prompt="p", samples=(JudgeSample(score=1.0), JudgeSample(problem="503")))
-    turn = InvocationScore(score=1.0, judgement=said)
+def test_jobs_mark_verdicts_with_missing_samples(history: History, store_run: StoreRun) -> None:
+    judgement = Judgement(model="m", prompt="p", samples=(JudgeSample(score=1.0), JudgeSample(problem="503")))
+    turn = InvocationScore(score=1.0, judgement=judgement)
     metric = MetricResult(
         name="m", score=1.0, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1, per_invocation=(turn,)
     )
@@ -85,18 +85,18 @@ def test_jobs_say_whether_a_verdict_lacks_samples(history: History, stored_run: 
     assert [part.summary.partly_judged for part in history.list_runs_of_target("t")] == [1, 1]
 
 
-def test_runs_are_listed_newest_first_and_as_many_as_asked_for(history: History, stored_run: StoredRun) -> None:
+def test_runs_are_listed_newest_first_up_to_a_limit(history: History, store_run: StoreRun) -> None:
     for name in ("1", "2", "3"):
-        stored_run(name)
+        store_run(name)
 
     assert [run.run_id for run in history.runs(limit=2)] == ["3", "2"]
 
 
-def test_a_run_is_found_by_latest_or_the_start_of_its_id(history: History, stored_run: StoredRun) -> None:
+def test_a_run_is_found_by_latest_or_the_start_of_its_id(history: History, store_run: StoreRun) -> None:
     with pytest.raises(StoreError, match="there are no runs yet"):
         history.run("latest")
     for name in ("20261121-1", "20261121-2", "2026"):
-        stored_run(name)
+        store_run(name)
 
     assert history.run("latest").run_id == "2026"
     assert history.run("2026").run_id == "2026"
@@ -109,22 +109,22 @@ def test_a_run_is_found_by_latest_or_the_start_of_its_id(history: History, store
         list(history.results("\ud800"))
 
 
-def test_results_come_back_in_the_order_in_which_they_ended(history: History, stored_run: StoredRun) -> None:
+def test_results_are_returned_in_the_order_in_which_they_ended(history: History, store_run: StoreRun) -> None:
     results = [make_result("b"), make_result("a"), make_result("a", repeat=1)]
-    stored_run("r", *results)
+    store_run("r", *results)
 
     assert list(history.results("r")) == results
     assert history.result("r", JobKey(case=results[2].case, repeat=1)) == results[2]
     assert history.result("r", JobKey(case=results[2].case, repeat=2)) is None
 
 
-def test_a_failure_without_execution_comes_back(history: History, stored_run: StoredRun) -> None:
+def test_a_failure_without_an_execution_is_stored(history: History, store_run: StoreRun) -> None:
     failure = Failure(kind=FailureKind.SETUP, message="no agent", turn=0, traceback="…")
     result = make_result(
         "a", status=CaseStatus.ERROR, failure=failure, metrics=(), execution=Execution(failure=failure, stderr_tail="x")
     )
     cancelled = make_result("b", status=CaseStatus.CANCELLED, metrics=(), execution=Execution())
-    stored_run("r", result, cancelled)
+    store_run("r", result, cancelled)
 
     assert list(history.results("r")) == [result, cancelled]
     assert [job.failure for job in history.jobs("r")] == [failure, None]
@@ -138,7 +138,7 @@ def test_a_job_that_is_finished_twice_counts_once(history: History) -> None:
     assert list(history.results("r")) == [make_result("a", answer="second")]
 
 
-def test_jobs_tell_by_their_keys_whether_they_still_hold(history: History) -> None:
+def test_jobs_are_stored_with_their_execution_and_scoring_keys(history: History) -> None:
     history.begin_run(make_record("r"))
     history.finish_jobs("r", [FinishedJob(make_result(name), f"e-{name}", f"s-{name}") for name in "ab"])
 
@@ -151,7 +151,7 @@ def test_jobs_tell_by_their_keys_whether_they_still_hold(history: History) -> No
     assert all(job.run_id == "r" and job.finished_at.tzinfo is UTC for job in jobs)
 
 
-def test_of_a_run_that_goes_on_only_verdicts_are_finished(history: History) -> None:
+def test_only_verdicts_of_a_resumed_run_count_as_finished(history: History) -> None:
     history.begin_run(make_record("r", total=9))
     for status in CaseStatus:
         history.finish_job("r", make_result(status.value, status=status))
@@ -164,32 +164,32 @@ def test_of_a_run_that_goes_on_only_verdicts_are_finished(history: History) -> N
     assert len(history.runs()) == 1
 
 
-def test_a_run_that_goes_on_began_when_it_first_did_and_took_the_time_of_its_parts(history: History) -> None:
+def test_a_resumed_run_keeps_its_start_and_adds_up_its_durations(history: History) -> None:
     first = make_record("r")
     history.begin_run(first)
     history.end_run("r", RunSummary(), duration_seconds=1.5, interrupted=True)
 
     history.begin_run(first.model_copy(update={"started_at": first.started_at + timedelta(days=1), "command": "again"}))
-    going_on = history.run("r")
+    resumed = history.run("r")
     history.end_run("r", RunSummary(), duration_seconds=2, interrupted=False)
 
-    assert (going_on.ended, going_on.duration_seconds) == (False, None)
+    assert (resumed.ended, resumed.duration_seconds) == (False, None)
     ended = history.run("r")
     assert (ended.started_at, ended.command, ended.duration_seconds) == (first.started_at, "again", 3.5)
 
 
-def test_what_was_only_played_takes_the_place_of_no_verdict(history: History, stored_run: StoredRun) -> None:
-    def played(name: str) -> CaseResult:
+def test_unscored_results_do_not_replace_verdicts(history: History, store_run: StoreRun) -> None:
+    def make_unscored_result(name: str) -> CaseResult:
         return make_result(name, answer="played", status=CaseStatus.NOT_EVALUATED, metrics=())
 
-    stored_run("1", *(make_result("a", repeat=n) for n in range(2)))
-    stored_run("2", played("a"), played("b"))
+    store_run("1", *(make_result("a", repeat=n) for n in range(2)))
+    store_run("2", make_unscored_result("a"), make_unscored_result("b"))
 
     a, b = make_result("a").case, make_result("b").case
-    assert history.latest_results([a]) == {a: [played("a")]}
+    assert history.latest_results([a]) == {a: [make_unscored_result("a")]}
     assert history.latest_judged_results([a, b]) == {
         a: [make_result("a"), make_result("a", repeat=1)],
-        b: [played("b")],
+        b: [make_unscored_result("b")],
     }
     judged = history.latest_judged_jobs()
     assert {key: [job.status.value for job in jobs] for key, jobs in judged.items()} == {
@@ -198,11 +198,9 @@ def test_what_was_only_played_takes_the_place_of_no_verdict(history: History, st
     }
 
 
-def test_an_error_takes_the_place_of_a_verdict_unless_it_was_only_played(
-    history: History, stored_run: StoredRun
-) -> None:
+def test_an_error_replaces_a_verdict_unless_its_run_was_unscored(history: History, store_run: StoreRun) -> None:
     error = make_result("a", status=CaseStatus.ERROR, metrics=())  # without a key, as after an outage of a judge
-    stored_run("1", make_result("a"))
+    store_run("1", make_result("a"))
     history.begin_run(make_record("2", options={SCORES_OPTION: False}))
     history.finish_job("2", error, execution_key="k")
 
@@ -218,13 +216,11 @@ def test_an_error_takes_the_place_of_a_verdict_unless_it_was_only_played(
     assert [job.is_from_unscored_run for job in history.latest_jobs()[error.case]] == [False]
 
 
-def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(
-    history: History, stored_run: StoredRun
-) -> None:
-    stored_run("1", *(make_result(name, answer="old", repeat=n) for name in "ab" for n in range(3)))
-    stored_run("2", make_result("a", repeat=1), make_result("a", repeat=0), make_result("a", target="other"))
+def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(history: History, store_run: StoreRun) -> None:
+    store_run("1", *(make_result(name, answer="old", repeat=n) for name in "ab" for n in range(3)))
+    store_run("2", make_result("a", repeat=1), make_result("a", repeat=0), make_result("a", target="other"))
     cancelled = make_result("a", status=CaseStatus.CANCELLED, metrics=(), execution=Execution())
-    stored_run("3", cancelled, make_result("c", status=CaseStatus.SKIPPED))
+    store_run("3", cancelled, make_result("c", status=CaseStatus.SKIPPED))
 
     latest = history.latest_results()
     a, b = make_result("a").case, make_result("b").case
@@ -245,52 +241,52 @@ def test_the_latest_results_of_a_case_are_all_repeats_of_its_newest_run(
     }
 
 
-def test_of_each_variant_five_traces_are_kept_and_all_verdicts(history: History, stored_run: StoredRun) -> None:
+def test_five_traces_per_variant_and_all_verdicts_are_kept(history: History, store_run: StoreRun) -> None:
     for number in range(7):
-        stored_run(str(number), make_result("a", answer=str(number)), make_result("a", repeat=1))
-    stored_run("other", make_result("a", answer="other"), execution_key="changed")
+        store_run(str(number), make_result("a", answer=str(number)), make_result("a", repeat=1))
+    store_run("other", make_result("a", answer="other"), execution_key="changed")
 
     with_trace = [run.run_id for run in history.runs() if next(history.results(run.run_id)).execution.turns]
-    forgotten = list(history.results("0"))
+    oldest_results = list(history.results("0"))
 
     assert with_trace == ["other", "6", "5", "4", "3", "2"]
-    assert [result.repeat for result in forgotten] == [0, 1]
-    assert [result.metrics for result in forgotten] == [make_result("a").metrics] * 2
-    assert all(result.execution == Execution() for result in forgotten)
+    assert [result.repeat for result in oldest_results] == [0, 1]
+    assert [result.metrics for result in oldest_results] == [make_result("a").metrics] * 2
+    assert all(result.execution == Execution() for result in oldest_results)
 
 
-def test_scores_of_old_executions_are_forgotten_but_never_those_of_the_run_itself(
-    history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
+def test_scores_of_old_executions_are_deleted_but_not_those_of_the_current_run(
+    history: History, store_run: StoreRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
     monkeypatch.setattr(history_writer, "_AT_ONCE", 2)
-    stored_run("1", *(make_result(f"{n}") for n in range(3)))
-    stored_run("2", *(make_result(f"{n}") for n in range(5)))
+    store_run("1", *(make_result(f"{n}") for n in range(3)))
+    store_run("2", *(make_result(f"{n}") for n in range(5)))
 
     assert list(history.results("2")) == [make_result(f"{n}") for n in range(5)]
     assert [(result.status, result.metrics) for result in history.results("1")] == [(CaseStatus.PASSED, ())] * 3
 
     monkeypatch.setattr(history_writer, "MAX_EXECUTIONS", 3)
-    stored_run("3", make_result("new"))
+    store_run("3", make_result("new"))
     assert [bool(result.metrics) for result in history.results("2")] == [False, False, False, True, True]
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
     assert {verdict.job.key.case.eval_id for verdict in history.last_verdicts()} == {"3", "4", "new"}
 
 
-def test_each_case_keeps_its_newest_scores_however_often_others_run(
-    history: History, stored_run: StoredRun, monkeypatch: pytest.MonkeyPatch
+def test_each_case_keeps_its_newest_scores_while_others_run_often(
+    history: History, store_run: StoreRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
-    stored_run("1", *(make_result(f"{n}") for n in range(3)))
+    store_run("1", *(make_result(f"{n}") for n in range(3)))
     for number in range(2, 8):
-        stored_run(str(number), make_result("0", answer=str(number)))
+        store_run(str(number), make_result("0", answer=str(number)))
 
     assert {verdict.job.key.case.eval_id for verdict in history.last_verdicts()} == {"0", "1", "2"}
     assert [bool(result.metrics) for result in history.results("1")] == [False, True, True]
     assert [run for run in "234567" if next(history.results(run)).metrics] == ["5", "6", "7"]
 
 
-def test_names_that_are_no_utf_8_come_back(history: History) -> None:
+def test_names_that_are_not_utf_8_are_stored(history: History) -> None:
     key = CaseKey(target="t\udc80", eval_set="caf\udce9/a.evalset.json", eval_id="\ud800")
     result = make_result("a").model_copy(update={"case": key, "eval_set_id": "\udfff"})
     history.begin_run(make_record("r"))
@@ -301,7 +297,7 @@ def test_names_that_are_no_utf_8_come_back(history: History) -> None:
     assert history.finished_jobs("r") == {JobKey(case=key)}
 
 
-def test_a_trace_that_cannot_be_stored_costs_only_itself(history: History) -> None:
+def test_only_the_trace_is_lost_if_it_cannot_be_stored(history: History) -> None:
     endless: list[object] = []
     endless.append(endless)
     result = make_result("a")
@@ -315,6 +311,6 @@ def test_a_trace_that_cannot_be_stored_costs_only_itself(history: History) -> No
     assert stored.execution == Execution(duration_seconds=0.01, stderr_tail="kept")
 
 
-def test_the_folder_keeps_itself_out_of_version_control(tmp_path: Path, history: History) -> None:
+def test_the_history_folder_is_ignored_by_git(tmp_path: Path, history: History) -> None:
     assert (tmp_path / ".workbench" / ".gitignore").read_text() == "*\n"
     assert history.path == tmp_path / ".workbench" / "history.db"

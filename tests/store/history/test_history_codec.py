@@ -98,7 +98,7 @@ ROW_TURNS = st.builds(
     st.none() | st.lists(st.builds(ToolCall, TEXT, st.none() | OBJECT), max_size=2),
 )
 
-SPOILT = st.sampled_from(
+DEVIATIONS = st.sampled_from(
     [
         {},
         {"invocation_id": "i"},
@@ -128,23 +128,25 @@ SPOILT = st.sampled_from(
 """Executions that no row produces, some of them almost equal to one from a row."""
 
 
-def executed(invocation: Invocation, spoilt: dict[str, Any], seconds: float, more: dict[str, Any]) -> Execution:
+def make_execution(
+    invocation: Invocation, deviation: dict[str, Any], seconds: float, more: dict[str, Any]
+) -> Execution:
     """Return the execution of a row, or a nearly equal one."""
-    data = invocation.model_dump() | spoilt
+    data = invocation.model_dump() | deviation
     turn = TurnResult.model_validate({"invocation": data, "duration_seconds": seconds})
     return Execution(turns=(turn,), **more)
 
 
 EXECUTIONS_OF_ROWS = st.builds(
-    executed,
+    make_execution,
     ROW_TURNS,
-    SPOILT,
+    DEVIATIONS,
     st.sampled_from([0.0, 1.5]),
     st.sampled_from([{}, {}, {"final_state": {}}, {"stderr_tail": "x"}, {"duration_seconds": 0.5}]),
 )
 
 
-def expecting(result: CaseResult, turn: Invocation | None) -> CaseResult:
+def set_expected_turn(result: CaseResult, turn: Invocation | None) -> CaseResult:
     """Return the result as if its row expected this turn."""
     case = None if turn is None else EvalCase(eval_id=result.case.eval_id, conversation=[turn])
     return result.model_copy(update={"expected_by_row": case})
@@ -162,14 +164,14 @@ RESULTS = st.builds(
     metrics=st.lists(METRICS, max_size=2).map(tuple),
     execution=EXECUTIONS | EXECUTIONS_OF_ROWS,
 )
-RESULTS_OF_ROWS = st.builds(expecting, RESULTS, st.none() | ROW_TURNS)
+RESULTS_OF_ROWS = st.builds(set_expected_turn, RESULTS, st.none() | ROW_TURNS)
 
 RUN_NUMBERS = count()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(st.lists(RESULTS_OF_ROWS, max_size=3, unique_by=lambda result: (result.case, result.repeat)))
-def test_results_come_back_exactly(history: History, results: list[CaseResult]) -> None:
+def test_results_are_stored_exactly(history: History, results: list[CaseResult]) -> None:
     run = f"run {next(RUN_NUMBERS)}"
     history.begin_run(make_record(run))
 
@@ -178,11 +180,11 @@ def test_results_come_back_exactly(history: History, results: list[CaseResult]) 
 
     stored = list(history.results(run))
     assert stored == results
-    assert [comparable(result) for result in stored] == [comparable(result) for result in results]
+    assert [dump_strictly(result) for result in stored] == [dump_strictly(result) for result in results]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, 1e400, 10**40])
-def test_numbers_that_json_lacks_come_back(history: History, value: Any) -> None:
+def test_numbers_that_json_lacks_are_stored(history: History, value: Any) -> None:
     span = Span(id="s", request={"x": value})
     history.begin_run(make_record("r"))
     key = CaseKey(target="t", eval_set="s", eval_id="c")
@@ -193,7 +195,7 @@ def test_numbers_that_json_lacks_come_back(history: History, value: Any) -> None
     assert repr(stored.execution.spans[0].request) == repr({"x": value})
 
 
-def comparable(result: CaseResult) -> str:
+def dump_strictly(result: CaseResult) -> str:
     """Return a value that differs for 1, 1.0 and true, which compare equal."""
     return json.dumps(result.model_dump(), default=str)
 

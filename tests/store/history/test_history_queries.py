@@ -15,7 +15,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import FinishedJob
 
-StoredRun = Callable[..., str]
+StoreRun = Callable[..., str]
 FAILED = CaseStatus.FAILED
 
 
@@ -38,16 +38,16 @@ def test_the_executions_of_a_case_come_newest_first_with_scores_and_keys(history
     assert history.list_executions(make_result("c").case) == []
 
 
-def test_a_case_that_never_ran_to_scores_has_none(history: History, stored_run: StoredRun) -> None:
-    stored_run("r", make_result("a", status=CaseStatus.ERROR, metrics=(), execution=Execution()))
+def test_an_execution_without_scores_is_listed_with_none(history: History, store_run: StoreRun) -> None:
+    store_run("r", make_result("a", status=CaseStatus.ERROR, metrics=(), execution=Execution()))
 
     assert [metrics for _, metrics in history.list_executions(make_result("a").case)] == [()]
 
 
-def test_runs_of_a_target_count_only_its_cases(history: History, stored_run: StoredRun) -> None:
-    stored_run("1", make_result("a"), make_result("b", status=FAILED), make_result("x", target="other"))
-    stored_run("2", make_result("x", target="other"))
-    stored_run("3", make_result("a"))
+def test_runs_of_a_target_count_only_its_cases(history: History, store_run: StoreRun) -> None:
+    store_run("1", make_result("a"), make_result("b", status=FAILED), make_result("x", target="other"))
+    store_run("2", make_result("x", target="other"))
+    store_run("3", make_result("a"))
 
     parts = history.list_runs_of_target("t")
 
@@ -60,17 +60,17 @@ def test_runs_of_a_target_count_only_its_cases(history: History, stored_run: Sto
     assert history.list_runs_of_target("t", "sets/b.evalset.json") == []
 
 
-def test_the_scores_of_a_run_come_without_what_the_agent_did(history: History, stored_run: StoredRun) -> None:
-    stored_run("r", make_result("b"), make_result("a"))
+def test_the_scores_of_a_run_are_listed_by_case(history: History, store_run: StoreRun) -> None:
+    store_run("r", make_result("b"), make_result("a"))
 
     assert [(job.case.eval_id, metrics[0].score) for job, metrics in history.scores("r")] == [("b", 1.0), ("a", 1.0)]
 
 
-def test_earlier_statuses_are_those_of_the_runs_before(history: History, stored_run: StoredRun) -> None:
-    stored_run("1", make_result("a", status=FAILED), make_result("a", repeat=1))
-    stored_run("2", make_result("a"))
-    stored_run("3", make_result("a", status=CaseStatus.SKIPPED, metrics=(), execution=Execution()))
-    stored_run("4", make_result("a", status=FAILED))
+def test_earlier_statuses_are_those_of_previous_runs(history: History, store_run: StoreRun) -> None:
+    store_run("1", make_result("a", status=FAILED), make_result("a", repeat=1))
+    store_run("2", make_result("a"))
+    store_run("3", make_result("a", status=CaseStatus.SKIPPED, metrics=(), execution=Execution()))
+    store_run("4", make_result("a", status=FAILED))
     case = make_result("a").case
 
     assert [sorted(statuses) for statuses in history.earlier_statuses(case, "4")] == [["PASSED"], ["FAILED", "PASSED"]]
@@ -78,26 +78,22 @@ def test_earlier_statuses_are_those_of_the_runs_before(history: History, stored_
     assert history.earlier_statuses(case, "1") == []
 
 
-def test_scores_that_cannot_be_decoded_are_an_error_that_names_the_case(
-    tmp_path: Path, history: History, stored_run: StoredRun
-) -> None:
-    stored_run("r", make_result("a"))
+def test_undecodable_scores_are_an_error_with_the_case(tmp_path: Path, history: History, store_run: StoreRun) -> None:
+    store_run("r", make_result("a"))
     history._database.execute("UPDATE score SET metrics = x'00'")
 
     with pytest.raises(StoreError, match=r"the scores of sets/a\.evalset\.json:a cannot be read"):
         history.list_executions(make_result("a").case)
 
 
-def test_the_newest_run_of_a_dataset_is_the_last_that_says_something_of_it(
-    history: History, stored_run: StoredRun
-) -> None:
+def test_the_newest_run_of_a_dataset_is_the_last_with_a_verdict_on_it(history: History, store_run: StoreRun) -> None:
     def row(name: str, status: CaseStatus = CaseStatus.PASSED) -> CaseResult:
         key = CaseKey(target=name, eval_set=name, eval_id="row_1")
         return make_result("row_1", status=status).model_copy(update={"case": key})
 
-    stored_run("r1", row("lights"), row("\udcff"))
-    stored_run("r2", row("lights"), make_result("of an eval set"))
-    stored_run("r3", row("lights", CaseStatus.CANCELLED))
+    store_run("r1", row("lights"), row("\udcff"))
+    store_run("r2", row("lights"), make_result("of an eval set"))
+    store_run("r3", row("lights", CaseStatus.CANCELLED))
 
     found = [(name, run.run_id) for name, run in history.list_dataset_runs()]
     assert found == [("lights", "r2"), ("\udcff", "r1")]

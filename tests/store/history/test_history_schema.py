@@ -39,11 +39,11 @@ WRITER = textwrap.dedent(
 )
 
 
-def file_of(root: Path) -> Path:
+def get_history_file(root: Path) -> Path:
     return root / ".workbench" / "history.db"
 
 
-def test_several_processes_may_begin_a_history_and_write_it_at_the_same_time(tmp_path: Path) -> None:
+def test_several_processes_can_create_and_write_a_history_simultaneously(tmp_path: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), f"run-{n}"]) for n in range(4)]
     assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
 
@@ -53,7 +53,7 @@ def test_several_processes_may_begin_a_history_and_write_it_at_the_same_time(tmp
         }
 
 
-def test_what_was_stored_survives_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_stored_results_survive_a_killed_process(tmp_path: Path) -> None:
     script = WRITER[: WRITER.index("    history.end_run")] + "    import os; os._exit(9)\n"
 
     assert subprocess.run([sys.executable, "-c", script, str(tmp_path), "r"], check=False).returncode == 9
@@ -62,7 +62,7 @@ def test_what_was_stored_survives_a_process_that_is_killed(tmp_path: Path) -> No
         assert len(history.jobs("r")) == 100
 
 
-def test_a_reader_sees_results_while_the_run_goes_on(tmp_path: Path, history: History) -> None:
+def test_a_reader_sees_results_of_a_running_run(tmp_path: Path, history: History) -> None:
     history.begin_run(make_record("r"))
     history.finish_job("r", make_result("a"))
 
@@ -74,7 +74,7 @@ def test_a_reader_sees_results_while_the_run_goes_on(tmp_path: Path, history: Hi
         assert len(reader.jobs("r")) == 2
 
 
-def test_a_full_disk_is_said_and_loses_nothing_stored(history: History) -> None:
+def test_a_full_disk_is_an_error_that_loses_no_stored_result(history: History) -> None:
     history.begin_run(make_record("r"))
     history.finish_job("r", make_result("a"))
     pages = history._database.execute("PRAGMA page_count").fetchone()[0]
@@ -89,9 +89,7 @@ def test_a_full_disk_is_said_and_loses_nothing_stored(history: History) -> None:
     assert len(history.jobs("r")) == 2
 
 
-def test_an_error_that_ends_the_transaction_of_a_migration_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_rolls_back_a_migration_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = ("CREATE TABLE t (a UNIQUE)", "INSERT INTO t VALUES (1)", "INSERT OR ROLLBACK INTO t VALUES (1)")
     monkeypatch.setattr(history_schema, "MIGRATIONS", [failing])
 
@@ -99,7 +97,7 @@ def test_an_error_that_ends_the_transaction_of_a_migration_is_said(
         History.open(tmp_path)
 
 
-def test_a_read_only_file_is_said(history: History) -> None:
+def test_a_read_only_file_is_an_error(history: History) -> None:
     history._database.execute("PRAGMA query_only = 1")
 
     with pytest.raises(StoreError, match=r"history\.db: cannot be used: it is read-only"):
@@ -107,7 +105,7 @@ def test_a_read_only_file_is_said(history: History) -> None:
 
 
 @pytest.mark.needs_permissions
-def test_a_folder_without_permission_is_said(tmp_path: Path) -> None:
+def test_a_folder_without_permission_is_an_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(StoreError, match="no permission"):
@@ -116,21 +114,21 @@ def test_a_folder_without_permission_is_said(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_new_file_shares_no_log_with_one_that_was_deleted_and_is_still_open(tmp_path: Path) -> None:
-    with History.open(tmp_path) as deleted:
-        deleted.begin_run(make_record("r"))
-        deleted.finish_jobs("r", [FinishedJob(make_result(str(number))) for number in range(200)])
-        file_of(tmp_path).unlink()
+def test_a_new_file_shares_no_log_with_a_deleted_open_file(tmp_path: Path) -> None:
+    with History.open(tmp_path) as deleted_history:
+        deleted_history.begin_run(make_record("r"))
+        deleted_history.finish_jobs("r", [FinishedJob(make_result(str(number))) for number in range(200)])
+        get_history_file(tmp_path).unlink()
         with History.open(tmp_path) as history:
             assert history.runs() == []
             history.begin_run(make_record("r"))
-            history.copy_jobs(deleted, "r")
+            history.copy_jobs(deleted_history, "r")
 
     with History.open(tmp_path) as history:
         assert len(history.jobs("r")) == 200
 
 
-def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
+def test_a_file_or_folder_in_the_way_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ".workbench").write_text("")
     with pytest.raises(StoreError, match=r"\.workbench: cannot create it"):
         History.open(tmp_path)
@@ -140,10 +138,10 @@ def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
         History.open(tmp_path / "b")
 
 
-def test_a_file_that_stays_locked_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_stays_locked_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_schema, "_BUSY_SECONDS", 0.05)
     with History.open(tmp_path) as history:
-        other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
+        other = sqlite3.connect(get_history_file(tmp_path), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="another process has kept it locked"):
             history.begin_run(make_record("r"))
@@ -159,16 +157,16 @@ def test_a_file_that_stays_locked_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_damaged_file_is_moved_aside_and_never_deleted(tmp_path: Path, damage: bytes) -> None:
     for _ in range(2):
         (tmp_path / ".workbench").mkdir(exist_ok=True)
-        file_of(tmp_path).write_bytes(damage)
+        get_history_file(tmp_path).write_bytes(damage)
         with History.open(tmp_path) as history:
             assert "was damaged: it was moved to history.db.corrupt-" in (history.pop_notice() or "")
             history.begin_run(make_record("r"))
 
     with History.open(tmp_path) as history:
         assert history.pop_notice() is None
-    kept = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
-    assert kept == ["history.db.corrupt-1", "history.db.corrupt-2"]
-    assert (tmp_path / ".workbench" / kept[0]).read_bytes() == damage
+    moved_files = sorted(path.name for path in (tmp_path / ".workbench").glob("*corrupt*"))
+    assert moved_files == ["history.db.corrupt-1", "history.db.corrupt-2"]
+    assert (tmp_path / ".workbench" / moved_files[0]).read_bytes() == damage
 
 
 def write_damaged(root: Path) -> bytes:
@@ -177,13 +175,13 @@ def write_damaged(root: Path) -> bytes:
         history.begin_run(make_record("r"))
         for number in range(50):
             history.finish_job("r", make_result(str(number), answer=os.urandom(2000).hex()))
-    data = bytearray(file_of(root).read_bytes())
+    data = bytearray(get_history_file(root).read_bytes())
     data[20_000:] = b"\xff" * (len(data) - 20_000)
-    file_of(root).write_bytes(data)
+    get_history_file(root).write_bytes(data)
     return bytes(data)
 
 
-def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Path) -> None:
+def test_a_file_found_damaged_during_a_read_is_moved_aside(tmp_path: Path) -> None:
     data = write_damaged(tmp_path)
 
     with History.open(tmp_path) as history:
@@ -192,7 +190,7 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
         with pytest.raises(StoreError, match=r"cannot be used"):
             history.runs()
 
-    assert file_of(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
+    assert get_history_file(tmp_path).with_name("history.db.corrupt-1").read_bytes()[: len(data)] == data
     with History.open(tmp_path) as history:
         assert history.runs() == []
         assert "it was moved to history.db.corrupt-1" in (history.pop_notice() or "")
@@ -200,10 +198,10 @@ def test_a_file_that_proves_damaged_only_later_is_moved_aside_then(tmp_path: Pat
 
 
 def test_a_database_of_the_first_version_keeps_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as then:
-        then.setattr(history_schema, "MIGRATIONS", history_schema.MIGRATIONS[:1])
+    with monkeypatch.context() as context:
+        context.setattr(history_schema, "MIGRATIONS", history_schema.MIGRATIONS[:1])
         History.open(tmp_path).close()
-    with sqlite3.connect(file_of(tmp_path)) as connection:
+    with sqlite3.connect(get_history_file(tmp_path)) as connection:
         connection.execute("INSERT INTO run (run_id, record) VALUES ('r', ?)", (make_record("r").model_dump_json(),))
     connection.close()
 
@@ -246,7 +244,7 @@ def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Pat
         assert unjudged is not None and unjudged.agent_seconds == 0.01
 
 
-def test_references_to_what_was_forgotten_by_older_programs_are_removed(tmp_path: Path) -> None:
+def test_references_to_rows_deleted_by_older_programs_are_removed(tmp_path: Path) -> None:
     with History.open(tmp_path) as history:
         history.begin_run(make_record("r"))
         for name in "abc":
@@ -278,12 +276,12 @@ def test_a_file_that_another_process_has_moved_aside_is_not_moved_again(tmp_path
         assert [run.run_id for run in history.runs()] == ["new"]
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path) -> None:
     History.open(tmp_path).close()
-    with sqlite3.connect(file_of(tmp_path)) as connection:
+    with sqlite3.connect(get_history_file(tmp_path)) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    before = file_of(tmp_path).read_bytes()
+    before = get_history_file(tmp_path).read_bytes()
 
     with pytest.raises(
         StoreError,
@@ -292,7 +290,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
     ):
         History.open(tmp_path)
 
-    assert file_of(tmp_path).read_bytes() == before
+    assert get_history_file(tmp_path).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -311,7 +309,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path)
         b'{"row": {}, "expected": {"response": 1}}',
     ],
 )
-def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: History, data: bytes) -> None:
+def test_an_undecodable_result_is_an_error_with_the_case(history: History, data: bytes) -> None:
     history.begin_run(make_record("r"))
     history.finish_job("r", make_result("a"))
     history._database.execute("UPDATE blob SET data = ?", (data,))
@@ -320,8 +318,8 @@ def test_a_result_that_cannot_be_decoded_is_an_error_that_names_it(history: Hist
         list(history.results("r"))
 
 
-def test_the_tables_are_there(history: History) -> None:
+def test_the_database_has_the_expected_tables(history: History) -> None:
     rows = history._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
 
-    of_results = {"run", "job", "execution", "score", "unjudged", "blob"}
-    assert {row[0] for row in rows} == of_results | {"dependency_set", "dependency"}
+    result_tables = {"run", "job", "execution", "score", "unjudged", "blob"}
+    assert {row[0] for row in rows} == result_tables | {"dependency_set", "dependency"}

@@ -16,29 +16,36 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import AgentWrittenFile, FinishedJob
 
 
-def told(*rows: tuple[str, str, str], at: float) -> Dependencies:
+def make_dependencies(*rows: tuple[str, str, str], at: float) -> Dependencies:
     return Dependencies(rows=frozenset(Dependency(*row) for row in rows), complete=True, recorded_at=at)
 
 
-def result(eval_id: str, dependencies: Dependencies, *, seconds: float = 0.01) -> CaseResult:
-    made = make_result(eval_id)
-    execution = made.execution.model_copy(update={"dependencies": dependencies, "duration_seconds": seconds})
-    return made.model_copy(update={"execution": execution, "duration_seconds": seconds})
+def make_result_with_dependencies(eval_id: str, dependencies: Dependencies, *, seconds: float = 0.01) -> CaseResult:
+    plain_result = make_result(eval_id)
+    execution = plain_result.execution.model_copy(update={"dependencies": dependencies, "duration_seconds": seconds})
+    return plain_result.model_copy(update={"execution": execution, "duration_seconds": seconds})
 
 
-def test_states_in_which_agents_left_files_with_when_that_was_last(history: History) -> None:
+def test_agent_written_files_are_listed_with_their_newest_times(history: History) -> None:
     history.begin_run(make_record("r"))
-    found = ("state", "/p/log", "one"), ("found", "/p/log", "zero")
-    history.finish_job("r", result("a", told(*found, at=100.0)))
-    history.finish_job("r", result("b", told(("written", "/p/log", "two"), ("folder", "/p/out", "y"), at=200.0)))
-    history.finish_job("r", result("c", told(*found, at=300.0), seconds=5.0))
-    scored = result("d", told(at=50.0))
-    metric = scored.metrics[0].model_copy(update={"dependencies": told(("written", "/p/scores", "z"), at=60.0)})
+    log_states = ("state", "/p/log", "one"), ("found", "/p/log", "zero")
+    history.finish_job("r", make_result_with_dependencies("a", make_dependencies(*log_states, at=100.0)))
+    history.finish_job(
+        "r",
+        make_result_with_dependencies(
+            "b", make_dependencies(("written", "/p/log", "two"), ("folder", "/p/out", "y"), at=200.0)
+        ),
+    )
+    history.finish_job("r", make_result_with_dependencies("c", make_dependencies(*log_states, at=300.0), seconds=5.0))
+    scored = make_result_with_dependencies("d", make_dependencies(at=50.0))
+    metric = scored.metrics[0].model_copy(
+        update={"dependencies": make_dependencies(("written", "/p/scores", "z"), at=60.0)}
+    )
     history.finish_job("r", scored.model_copy(update={"metrics": (metric,)}))
 
-    left = [each for each in history.list_agent_written_files() if each.path == "/p/log"]
+    log_files = [each for each in history.list_agent_written_files() if each.path == "/p/log"]
 
-    assert left == [
+    assert log_files == [
         AgentWrittenFile("/p/log", "two", 200.0, pytest.approx(199.99)),  # type: ignore[arg-type]
         AgentWrittenFile("/p/log", "one", 300.0, pytest.approx(295.0), "zero"),  # type: ignore[arg-type]
     ]
@@ -46,12 +53,16 @@ def test_states_in_which_agents_left_files_with_when_that_was_last(history: Hist
     assert history.list_folder_dependencies() == {"/p/out"}
 
 
-def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history: History) -> None:
+def test_a_rescored_verdict_keeps_the_start_time_of_its_agent(history: History) -> None:
     history.begin_run(make_record("r"))
-    ran = result("a", told(("file", "/p/data", "x"), at=1_000.0), seconds=5.0)
-    (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
+    case_result = make_result_with_dependencies(
+        "a", make_dependencies(("file", "/p/data", "x"), at=1_000.0), seconds=5.0
+    )
+    (stored,) = history.finish_jobs("r", [FinishedJob(case_result, "asked", "criteria")])
     history.begin_run(make_record("later"))
-    without = ran.model_copy(update={"execution": ran.execution.model_copy(update={"dependencies": None})})
+    without = case_result.model_copy(
+        update={"execution": case_result.execution.model_copy(update={"dependencies": None})}
+    )
     (again,) = history.finish_jobs("later", [FinishedJob(without, "asked", "other criteria", is_rescored=True)])
 
     assert stored.started_at == again.started_at == pytest.approx(995.0)
@@ -59,16 +70,16 @@ def test_a_verdict_says_when_its_agent_began_however_late_it_was_judged(history:
     assert [each.started_at for each in history.last_verdicts()] == [pytest.approx(995.0)] * 2
 
 
-def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(history: History) -> None:
+def test_a_new_execution_is_stored_separately_from_a_rescored_one(history: History) -> None:
     history.begin_run(make_record("r"))
     history.begin_run(make_record("later"))
-    ran = make_result("a")
-    (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
+    case_result = make_result("a")
+    (stored,) = history.finish_jobs("r", [FinishedJob(case_result, "asked", "criteria")])
 
     again, fresh = history.finish_jobs(
         "later",
         [
-            FinishedJob(ran, "asked", "other criteria", is_rescored=True),
+            FinishedJob(case_result, "asked", "other criteria", is_rescored=True),
             FinishedJob(make_result("b"), "asked", "other criteria"),
         ],
     )
@@ -76,7 +87,7 @@ def test_a_fresh_execution_beside_one_that_is_judged_again_is_one_of_its_own(his
     assert again.execution == stored.execution != fresh.execution
 
 
-def test_what_was_recorded_is_stored_once_for_all_that_judge_it_until_it_is_forgotten(history: History) -> None:
+def test_a_recorded_execution_is_stored_once_until_it_is_deleted(history: History) -> None:
     job = FinishedJob(make_result("a"), "what was said", "criteria", is_rescored=True, is_recorded=True)
     stored: list[Any] = []
     for run in ("first", "again", "anew"):
@@ -90,20 +101,20 @@ def test_what_was_recorded_is_stored_once_for_all_that_judge_it_until_it_is_forg
     assert list(history.results("anew")) == [job.result]
 
 
-def test_what_an_older_program_wrote_in_other_bytes_is_the_same_execution(history: History) -> None:
+def test_an_execution_stored_by_an_older_program_is_recognised(history: History) -> None:
     history.begin_run(make_record("r"))
-    ran = make_result("a", answer="héllo")
-    (stored,) = history.finish_jobs("r", [FinishedJob(ran, "asked", "criteria")])
+    case_result = make_result("a", answer="héllo")
+    (stored,) = history.finish_jobs("r", [FinishedJob(case_result, "asked", "criteria")])
     with sqlite3.connect(history.path) as connection:
-        older = ran.execution.model_dump(mode="json")
+        older = case_result.execution.model_dump(mode="json")
         for turn in older["turns"]:
             del turn["calls_unknown"]  # older versions did not write it
         connection.execute("UPDATE blob SET data = ?", (zlib.compress(json.dumps(older).encode()),))
     connection.close()
 
     history.begin_run(make_record("later"))
-    (again,) = history.finish_jobs("later", [FinishedJob(ran, "asked", "other criteria", is_rescored=True)])
+    (again,) = history.finish_jobs("later", [FinishedJob(case_result, "asked", "other criteria", is_rescored=True)])
     (other,) = history.finish_jobs("later", [FinishedJob(make_result("a"), "asked", "criteria", is_rescored=True)])
 
     assert again.execution == stored.execution != other.execution
-    assert list(history.results("r")) == [ran]
+    assert list(history.results("r")) == [case_result]

@@ -17,8 +17,8 @@ SET = (
 STATE = ("session_input", "state")
 
 
-def test_a_renamed_key_keeps_its_place_and_everything_around_it(file: Callable[..., Path]) -> None:
-    document = EvalSetDocument.open(file(SET))
+def test_a_renamed_key_keeps_its_position_and_its_surroundings(write_file: Callable[..., Path]) -> None:
+    document = EvalSetDocument.open(write_file(SET))
 
     document.rename_key((*STATE, "floor"), "Stockwerk ⌂", case=0)
 
@@ -30,10 +30,10 @@ def test_a_renamed_key_keeps_its_place_and_everything_around_it(file: Callable[.
 @pytest.mark.parametrize(
     ("place", "key"), [((*STATE, "floor"), "room"), ((*STATE, "roof"), "x"), ((*STATE, "floor", "x"), "y"), ((), "x")]
 )
-def test_a_key_that_is_taken_or_not_there_cannot_be_renamed(
-    file: Callable[..., Path], place: tuple[str, ...], key: str
+def test_a_missing_key_or_a_new_name_in_use_cannot_be_renamed(
+    write_file: Callable[..., Path], place: tuple[str, ...], key: str
 ) -> None:
-    document = EvalSetDocument.open(file(SET))
+    document = EvalSetDocument.open(write_file(SET))
 
     with pytest.raises(StoreError):
         document.rename_key(place, key, case=0)

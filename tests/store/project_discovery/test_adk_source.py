@@ -52,7 +52,7 @@ def test_agents_apps_and_factories_of_google_adk_are_found(is_agent: IsAgent, te
         "async def get_agent_async(): ...\n",
     ],
 )
-def test_what_only_looks_like_an_agent_is_none(is_agent: IsAgent, text: str) -> None:
+def test_code_that_only_resembles_an_agent_is_not_recognised(is_agent: IsAgent, text: str) -> None:
     assert not is_agent(agent=text)
 
 
@@ -64,14 +64,14 @@ def test_a_package_may_import_its_agent_from_any_module(is_agent: IsAgent, folde
     assert "b" in folder.discover().targets
 
 
-def test_google_adk_may_be_imported_by_a_module_of_the_agent_only(is_agent: IsAgent) -> None:
+def test_google_adk_can_be_imported_in_another_module_of_the_agent(is_agent: IsAgent) -> None:
     assert is_agent(
         agent="from a.factory import build\nroot_agent = build()\n",
         factory="from google.adk.agents import Agent\ndef build(): return Agent()\n",
     )
 
 
-def test_modules_that_import_each_other_are_no_trouble(is_agent: IsAgent) -> None:
+def test_modules_with_circular_imports_are_analysed(is_agent: IsAgent) -> None:
     assert not is_agent(agent="from .other import root_agent\n", other="from .agent import root_agent\n")
 
 
@@ -90,7 +90,7 @@ def test_a_broken_agent_stays_an_agent_and_is_a_problem(folder: ProjectFolder) -
     assert project.problems == ("a/agent.py:4: not readable as Python: invalid syntax",)
 
 
-def test_long_chains_are_no_trouble(is_agent: IsAgent) -> None:
+def test_long_chains_of_branches_and_attributes_are_analysed(is_agent: IsAgent) -> None:
     chain = "if x == 0:\n    y = 0\n" + "".join(f"elif x == {n}:\n    y = {n}\n" for n in range(500))
     dotted = "app = a" + ".b" * 500 + "()\n"
 
@@ -128,7 +128,7 @@ def test_no_source_breaks_discovery(folder: ProjectFolder, agent: bytes, init: b
 
 
 @pytest.mark.parametrize("data", [b"agent \x00", b"\xff\xfeagent", b"agent = '\\ud800" + b"(" * 5000])
-def test_a_file_that_is_no_python_costs_nothing_else(folder: ProjectFolder, data: bytes) -> None:
+def test_a_file_that_is_not_python_affects_no_other_agent(folder: ProjectFolder, data: bytes) -> None:
     folder.write("a/agent.py").write_bytes(data)
     folder.write_agent("b")
 

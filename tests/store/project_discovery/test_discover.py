@@ -49,21 +49,21 @@ def test_an_agent_with_its_sets_needs_no_configuration(folder: ProjectFolder) ->
     assert project.problems == ()
 
 
-def test_an_env_file_above_the_root_is_not_ours(folder: ProjectFolder) -> None:
+def test_an_env_file_above_the_root_is_ignored(folder: ProjectFolder) -> None:
     folder.write_agent("a")
     (folder.root.parent / ".env").touch()
 
     assert folder.discover().targets["a"].env_file is None
 
 
-def test_agents_of_the_same_name_are_called_by_their_path(folder: ProjectFolder) -> None:
+def test_agents_with_the_same_name_are_named_by_their_path(folder: ProjectFolder) -> None:
     for name in ("x/bot", "y/bot", "other"):
         folder.write_agent(name)
 
     assert set(folder.discover().targets) == {"x/bot", "y/bot", "other"}
 
 
-def test_a_set_climbs_to_the_first_folder_with_agents_below_it(folder: ProjectFolder) -> None:
+def test_a_set_belongs_to_the_agent_below_its_nearest_parent_folder(folder: ProjectFolder) -> None:
     folder.write_agent("team/agents/a")
     folder.write_agent("elsewhere/b")
     folder.write_set("team/tests/eval/x.evalset.json")
@@ -71,7 +71,7 @@ def test_a_set_climbs_to_the_first_folder_with_agents_below_it(folder: ProjectFo
     assert folder.entry("team/tests/eval/x.evalset.json").target == "a"
 
 
-def test_of_several_agents_the_one_named_by_the_cases_is_taken(folder: ProjectFolder) -> None:
+def test_the_app_name_of_the_cases_selects_among_several_agents(folder: ProjectFolder) -> None:
     folder.write_agent("a")
     folder.write_agent("b")
     folder.write_set("tests/x.evalset.json", app_names=("b", "b"))
@@ -89,7 +89,7 @@ def test_of_several_agents_the_one_named_by_the_cases_is_taken(folder: ProjectFo
         assert "2 agents may be meant (a, b)" in (entry.unpaired_reason or "")
 
 
-def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(folder: ProjectFolder) -> None:
+def test_a_set_in_the_folder_of_an_agent_belongs_to_it_despite_sub_agents(folder: ProjectFolder) -> None:
     folder.write_agent("boss")
     folder.write_agent("boss/sub_agents/helper")
     folder.write_set("boss/x.evalset.json", app_names=("whatever",))
@@ -98,7 +98,7 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "reason_part"),
     [
         ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "binds 'root_agnet', expected 'root_agent'"),
         ("agent.py", ADK_AGENT.replace("root_agent", "helper"), "home: agent.py binds none of root_agent, app"),
@@ -117,15 +117,15 @@ def test_a_set_in_the_folder_of_an_agent_is_that_agents_though_others_lie_below(
         ("agnet.py", ADK_AGENT, "home: agnet.py is not read: rename it to agent.py"),
     ],
 )
-def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(
-    folder: ProjectFolder, name: str, text: str, told: str
+def test_a_set_next_to_an_incomplete_agent_reports_what_is_missing(
+    folder: ProjectFolder, name: str, text: str, reason_part: str
 ) -> None:
     folder.write(f"home/{name}", text)
     folder.write_set("home/s.evalset.json")
 
     (entry,) = folder.discover().eval_sets
 
-    assert told in str(entry.unpaired_reason)
+    assert reason_part in str(entry.unpaired_reason)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_set_beside_files_that_hold_no_agent_says_what_they_lack(
         ("agnet.py", "x = ("),
     ],
 )
-def test_files_that_are_only_called_alike_are_no_agents(folder: ProjectFolder, name: str, text: str) -> None:
+def test_files_with_similar_names_are_not_agents(folder: ProjectFolder, name: str, text: str) -> None:
     folder.write_agent("good")
     folder.write(f"bad/{name}", text)
     folder.write_set("bad/s.evalset.json")
@@ -145,7 +145,7 @@ def test_files_that_are_only_called_alike_are_no_agents(folder: ProjectFolder, n
     assert folder.entry("bad/s.evalset.json").target == "good"
 
 
-def test_no_agent_elsewhere_takes_the_set_beside_an_agent_that_is_none(folder: ProjectFolder) -> None:
+def test_a_set_next_to_a_broken_agent_belongs_to_no_other_agent(folder: ProjectFolder) -> None:
     folder.write_agent("good")
     folder.write("bad/agent.py", ADK_AGENT.replace("root_agent", "root_agnet"))
     folder.write_set("bad/s.evalset.json")
@@ -156,7 +156,7 @@ def test_no_agent_elsewhere_takes_the_set_beside_an_agent_that_is_none(folder: P
     assert folder.entry("bad/named.evalset.json").target == "good"
 
 
-def test_a_set_beside_a_helper_inside_the_folder_of_an_agent_is_that_agents(folder: ProjectFolder) -> None:
+def test_a_set_next_to_a_helper_of_an_agent_belongs_to_that_agent(folder: ProjectFolder) -> None:
     folder.write_agent("boss")
     folder.write("boss/helper/agent.py", ADK_AGENT.replace("root_agent", "helper"))
     folder.write_set("boss/helper/s.evalset.json")
@@ -164,7 +164,7 @@ def test_a_set_beside_a_helper_inside_the_folder_of_an_agent_is_that_agents(fold
     assert folder.entry("boss/helper/s.evalset.json").target == "boss"
 
 
-def test_a_set_without_any_agent_says_what_to_do(folder: ProjectFolder) -> None:
+def test_a_set_without_any_agent_has_a_reason_with_advice(folder: ProjectFolder) -> None:
     folder.write_set("x.evalset.json")
 
     entry = folder.entry("x.evalset.json")
@@ -173,7 +173,7 @@ def test_a_set_without_any_agent_says_what_to_do(folder: ProjectFolder) -> None:
     assert "eval_sets" in (entry.unpaired_reason or "")
 
 
-def test_hidden_folders_environments_and_caches_are_left_out(folder: ProjectFolder) -> None:
+def test_hidden_folders_environments_and_caches_are_skipped(folder: ProjectFolder) -> None:
     for skipped in (".git", ".venv", ".adk", ".workbench", "node_modules", "__pycache__", "venv", "my_env"):
         folder.write_set(f"{skipped}/deep/x.evalset.json")
     folder.write("my_env/pyvenv.cfg")
@@ -196,7 +196,7 @@ def test_links_are_followed_out_of_the_project_but_never_in_circles(folder: Proj
     assert project.eval_sets[0].target == "linked"
 
 
-def test_a_link_to_itself_is_named_if_it_has_the_name_of_an_eval_set(folder: ProjectFolder) -> None:
+def test_a_link_to_itself_is_listed_only_if_named_like_an_eval_set(folder: ProjectFolder) -> None:
     folder.write_set("x.evalset.json")
     for name in ("link", "agent.py", "y.evalset.json"):
         (folder.root / name).symlink_to(folder.root / name)
@@ -204,7 +204,7 @@ def test_a_link_to_itself_is_named_if_it_has_the_name_of_an_eval_set(folder: Pro
     assert [entry.relative for entry in folder.discover().eval_sets] == ["x.evalset.json", "y.evalset.json"]
 
 
-def test_a_configured_function_claims_the_sets_its_patterns_name(folder: ProjectFolder) -> None:
+def test_a_configured_function_claims_the_sets_that_match_its_patterns(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",
         """
@@ -253,7 +253,7 @@ def test_a_configured_function_claims_the_sets_its_patterns_name(folder: Project
         ("other/cases.json", {"other/cases.json"}),
     ],
 )
-def test_patterns_of_eval_sets(folder: ProjectFolder, pattern: str, expected: set[str]) -> None:
+def test_patterns_select_eval_sets_by_path(folder: ProjectFolder, pattern: str, expected: set[str]) -> None:
     folder.write("workbench.toml", f"[targets.t]\nkind = 'recorded'\neval_sets = ['{pattern}']\n")
     for name in ("a.evalset.json", "x/b.evalset.json", "x/y/c.evalset.json", "other/cases.json"):
         folder.write_set(name)
@@ -261,7 +261,7 @@ def test_patterns_of_eval_sets(folder: ProjectFolder, pattern: str, expected: se
     assert {entry.relative for entry in folder.discover().eval_sets if entry.target == "t"} == expected
 
 
-def test_a_pattern_of_eval_sets_with_many_stars_takes_no_time(folder: ProjectFolder) -> None:
+def test_a_pattern_with_many_stars_matches_quickly(folder: ProjectFolder) -> None:
     folder.write("workbench.toml", f"[targets.t]\nkind = 'recorded'\neval_sets = ['{'*a' * 30}.evalset.json']\n")
     folder.write_set("a" * 100 + "b.evalset.json")
     folder.write_set("a" * 100 + ".evalset.json")
@@ -271,7 +271,7 @@ def test_a_pattern_of_eval_sets_with_many_stars_takes_no_time(folder: ProjectFol
     assert claimed == ["a" * 100 + ".evalset.json"]
 
 
-def test_a_configured_agent_takes_the_place_of_the_discovered_one(folder: ProjectFolder) -> None:
+def test_a_configured_agent_replaces_the_discovered_one(folder: ProjectFolder) -> None:
     folder.write_agent("agents/weather")
     folder.write_set("agents/weather/x.evalset.json")
     folder.write("workbench.toml", "[targets.sky]\nkind = 'adk'\ntarget = 'agents/weather'\n")
@@ -291,7 +291,7 @@ def test_a_configured_function_without_patterns_is_paired_by_location(folder: Pr
     assert folder.entry("bot/x.evalset.json").target == "f"
 
 
-def test_what_the_configuration_names_in_vain_is_a_problem(folder: ProjectFolder) -> None:
+def test_missing_paths_in_the_configuration_are_problems(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",
         "[targets.f]\nkind = 'function'\ntarget = 'a:b'\npath = 'nowhere'\neval_sets = ['*.none']\npython = 'b/none'\n"
@@ -307,7 +307,7 @@ def test_what_the_configuration_names_in_vain_is_a_problem(folder: ProjectFolder
     assert problems[3] == "workbench.toml: targets.f.eval_sets: *.none matches no file"
 
 
-def test_no_other_agent_takes_the_sets_of_a_target_without_one(folder: ProjectFolder) -> None:
+def test_sets_of_a_target_without_an_agent_belong_to_no_other_agent(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml", "[targets.g]\nkind = 'adk'\ntarget = 'missing'\neval_sets = ['**/x*.evalset.json']\n"
     )
@@ -324,7 +324,7 @@ def test_no_other_agent_takes_the_sets_of_a_target_without_one(folder: ProjectFo
     assert "there is no such agent" in project.problems[0]
 
 
-def test_no_other_agent_takes_the_sets_in_the_folder_of_a_target_without_one(folder: ProjectFolder) -> None:
+def test_sets_in_the_folder_of_an_unusable_target_belong_to_no_other_agent(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",
         "[targets.g]\nkind = 'adk'\ntarget = 'home'\n"
@@ -343,7 +343,7 @@ def test_no_other_agent_takes_the_sets_in_the_folder_of_a_target_without_one(fol
     assert target is None and project.unusable["g"] in (reason or "")
 
 
-def test_a_set_beside_an_agent_whose_settings_name_others_has_that_reason(folder: ProjectFolder) -> None:
+def test_a_set_that_the_agent_next_to_it_does_not_list_has_that_reason(folder: ProjectFolder) -> None:
     folder.write("workbench.toml", "[targets.b]\nkind = 'adk'\ntarget = 'bot'\neval_sets = ['x.evalset.json']\n")
     folder.write_agent("bot")
     folder.write_set("x.evalset.json")
@@ -368,7 +368,7 @@ def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder
     assert project.problems == ("workbench.toml: targets.g.eval_sets: x.evalset.json belongs to f already",)
 
 
-def test_criteria_come_from_the_target_else_from_beside_the_set(folder: ProjectFolder) -> None:
+def test_criteria_come_from_the_target_or_from_the_folder_of_the_set(folder: ProjectFolder) -> None:
     folder.write_agent("a")
     folder.write_set("a/x.evalset.json")
     folder.write_set("a/eval/y.evalset.json")
@@ -383,7 +383,7 @@ def test_criteria_come_from_the_target_else_from_beside_the_set(folder: ProjectF
     assert find_criteria_file(x, configured) == folder.root / "c.json"
 
 
-def test_an_agent_folder_that_is_none_is_refused(folder: ProjectFolder) -> None:
+def test_a_folder_without_an_agent_is_refused(folder: ProjectFolder) -> None:
     folder.write("empty/readme.txt")
 
     with pytest.raises(StoreError, match=r"missing: there is no such agent"):
@@ -407,7 +407,7 @@ def test_an_agent_can_be_named_by_folder_or_file(folder: ProjectFolder, monkeypa
     assert make_adk_target(Path(), root=folder.root) == by_folder
 
 
-def test_a_pipe_named_like_an_eval_set_is_none(folder: ProjectFolder) -> None:
+def test_a_pipe_named_like_an_eval_set_is_skipped(folder: ProjectFolder) -> None:
     folder.write("real.evalset.json", '{"eval_set_id": "real", "eval_cases": []}')
     os.mkfifo(folder.root / "pipe.evalset.json")
 
@@ -424,9 +424,7 @@ def test_a_pipe_named_like_an_eval_set_is_none(folder: ProjectFolder) -> None:
         '["query", "expected_tool_use"',
     ],
 )
-def test_json_of_other_programs_is_left_alone_unless_the_settings_name_the_file(
-    folder: ProjectFolder, text: str
-) -> None:
+def test_json_of_other_programs_is_ignored_unless_the_settings_name_it(folder: ProjectFolder, text: str) -> None:
     folder.write_agent("a")
     folder.write("a/web.test.json", text)
     settings = "[targets.t]\nkind = 'adk'\ntarget = 'a'\neval_sets = ['{}']\n"
@@ -460,7 +458,7 @@ def test_a_broken_set_is_still_a_set(folder: ProjectFolder, text: str) -> None:
     assert [entry.relative for entry in folder.discover().eval_sets] == ["a.test.json", "b.evalset.json"]
 
 
-def test_addresses_are_datasets_of_recorded_targets_and_of_no_others(folder: ProjectFolder) -> None:
+def test_urls_are_datasets_only_of_recorded_targets(folder: ProjectFolder) -> None:
     folder.write(
         "workbench.toml",
         "[targets.stored]\nkind = 'recorded'\n"
@@ -470,8 +468,8 @@ def test_addresses_are_datasets_of_recorded_targets_and_of_no_others(folder: Pro
 
     project = folder.discover()
 
-    named = [(entry.relative, entry.target, entry.address) for entry in project.eval_sets]
-    assert named == [
+    found_sets = [(entry.relative, entry.target, entry.address) for entry in project.eval_sets]
+    assert found_sets == [
         ("gs://bucket/rows.jsonl", "stored", "gs://bucket/rows.jsonl"),
         ("https://host.example/a.csv", "stored", "https://me:pw@host.example/a.csv?key=hush"),
     ]
@@ -482,7 +480,7 @@ def test_addresses_are_datasets_of_recorded_targets_and_of_no_others(folder: Pro
     )
 
 
-def test_addresses_that_differ_in_what_nobody_may_see_are_numbered(folder: ProjectFolder) -> None:
+def test_urls_that_differ_only_in_hidden_parts_are_numbered(folder: ProjectFolder) -> None:
     first, second, third = (f"https://host.example/a.csv?table={name}" for name in "xyz")
     folder.write(
         "workbench.toml",

@@ -20,18 +20,18 @@ eval_sets = ["sets/*.evalset.json", "inner/exact.evalset.json", "*/open.json", "
     "relative",
     ["inner/sets/new.evalset.json", "sets/new.evalset.json", "inner/exact.evalset.json", "other.evalset.json"],
 )
-def test_a_set_that_is_made_has_the_target_that_was_foretold(folder: ProjectFolder, relative: str) -> None:
+def test_a_created_set_has_the_predicted_target(folder: ProjectFolder, relative: str) -> None:
     folder.write("workbench.toml", SETTINGS)
     folder.write("inner/agent.py")
-    foretold = NewSets(folder.discover()).pair(relative)
+    predicted = NewSets(folder.discover()).pair(relative)
 
     folder.write_set(relative)
 
     entry = folder.entry(relative)
-    assert (entry.target, entry.unpaired_reason) == (foretold.target, foretold.reason)
+    assert (entry.target, entry.unpaired_reason) == (predicted.target, predicted.reason)
 
 
-def test_patterns_name_paths_for_a_new_set(folder: ProjectFolder) -> None:
+def test_patterns_suggest_paths_for_a_new_set(folder: ProjectFolder) -> None:
     folder.write("workbench.toml", SETTINGS)
 
     assert list(NewSets(folder.discover()).suggest_paths("one", name="new")) == [
@@ -42,7 +42,7 @@ def test_patterns_name_paths_for_a_new_set(folder: ProjectFolder) -> None:
     ]
 
 
-def test_an_agent_without_patterns_has_its_new_sets_in_its_folder(folder: ProjectFolder) -> None:
+def test_new_sets_of_an_agent_without_patterns_are_in_its_folder(folder: ProjectFolder) -> None:
     folder.write_agent("agents/weather")
     sets = NewSets(folder.discover())
 

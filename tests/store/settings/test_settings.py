@@ -52,7 +52,7 @@ def load(root: Path, text: str, *, user: str | None = None) -> LoadedSettings:
     return load_settings(root, user_file=user_file)
 
 
-def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+def test_without_a_file_the_defaults_apply(tmp_path: Path) -> None:
     loaded = load_settings(tmp_path, user_file=tmp_path / "none.toml")
 
     assert loaded == LoadedSettings(settings=Settings(), path=None, problems=())
@@ -77,7 +77,7 @@ def test_every_key_of_the_example_is_known(tmp_path: Path) -> None:
     }
 
 
-def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(
+def test_an_unknown_key_is_reported_with_its_line_and_the_nearest_known_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -164,7 +164,7 @@ OTHER_VENDOR = ": a model of another vendor than Google is named provider/model"
         ),
     ],
 )
-def test_a_wrong_value_is_an_error_with_line_place_found_and_expected(
+def test_an_invalid_value_is_an_error_with_line_path_found_and_expected(
     tmp_path: Path, text: str, line: int, message: str
 ) -> None:
     with pytest.raises(StoreError) as raised:
@@ -173,7 +173,7 @@ def test_a_wrong_value_is_an_error_with_line_place_found_and_expected(
     assert str(raised.value) == f"{tmp_path / 'workbench.toml'}:{line}:1: {message}"
 
 
-def test_broken_toml_names_line_and_column(tmp_path: Path) -> None:
+def test_broken_toml_is_an_error_with_line_and_column(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as raised:
         load(tmp_path, "[run]\nruns = \n")
 
@@ -181,13 +181,13 @@ def test_broken_toml_names_line_and_column(tmp_path: Path) -> None:
     assert "workbench.toml:2:8: is not TOML: Invalid value" in str(raised.value)
 
 
-def test_a_mark_at_the_start_and_windows_line_ends_are_fine(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_bytes(b"\xef\xbb\xbf[run]\r\nruns = 3\r\n")
 
     assert load_settings(tmp_path, user_file=tmp_path / "none").settings.run.runs == 3
 
 
-def test_text_that_is_not_utf_8_and_a_folder_in_place_of_the_file_are_errors(tmp_path: Path) -> None:
+def test_invalid_utf_8_and_a_folder_instead_of_the_file_are_errors(tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_bytes(b"[tui]\ntheme = '\xff'")
     with pytest.raises(StoreError, match=r"workbench\.toml:2:10: found the byte 0xff"):
         load_settings(tmp_path, user_file=tmp_path / "none")
@@ -196,7 +196,7 @@ def test_text_that_is_not_utf_8_and_a_folder_in_place_of_the_file_are_errors(tmp
         load_settings(tmp_path, user_file=tmp_path)
 
 
-def test_the_users_settings_hold_where_the_project_says_nothing(tmp_path: Path) -> None:
+def test_user_settings_apply_if_the_project_does_not_set_them(tmp_path: Path) -> None:
     loaded = load(
         tmp_path,
         "[run]\nruns = 2\n[keys]\na = 'b'",
@@ -212,7 +212,7 @@ def test_the_users_settings_hold_where_the_project_says_nothing(tmp_path: Path) 
     assert "targets belong into the workbench.toml of a project" in loaded.problems[0]
 
 
-def test_a_sentence_about_a_setting_begins_with_the_place_that_it_holds_from(tmp_path: Path) -> None:
+def test_messages_about_a_setting_start_with_the_line_that_sets_it(tmp_path: Path) -> None:
     loaded = load(tmp_path, "[run]\nruns = 2\n[keys]\na = 'b'", user="[keys]\na = 'x'\n\nc = 'd'\n")
 
     assert loaded.add_location(("keys", "a"), "no") == f"{tmp_path / 'workbench.toml'}:4: no"
@@ -220,7 +220,7 @@ def test_a_sentence_about_a_setting_begins_with_the_place_that_it_holds_from(tmp
     assert loaded.add_location(("tui", "theme"), "no") == "no"
 
 
-def test_a_wrong_value_in_the_users_file_names_that_file(tmp_path: Path) -> None:
+def test_an_invalid_value_in_the_users_file_names_that_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"user/workbench\.toml:1:1: tui: found 1, expected a table"):
         load(tmp_path, "", user="tui = 1")
 
@@ -262,7 +262,7 @@ def test_the_line_of_every_key_is_found(
         ),
     ],
 )
-def test_values_that_python_cannot_hold_are_a_message(tmp_path: Path, text: str, message: str) -> None:
+def test_values_that_python_cannot_hold_are_clear_errors(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "workbench.toml").write_text(text)
 
     with pytest.raises(StoreError, match=re.escape(message)):

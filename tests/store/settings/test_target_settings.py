@@ -15,7 +15,7 @@ URL = "an http:// or https:// URL, without user and password (a header may hold 
 ENGINE = "package.module:name, or projects/PROJECT/locations/LOCATION/reasoningEngines/ID"
 
 
-def read(root: Path, text: str) -> Target:
+def read_target(root: Path, text: str) -> Target:
     (root / "workbench.toml").write_text(text, encoding="utf-8")
     settings = load_settings(root, user_file=root / "none.toml").settings
     return make_configured_target("x", settings.targets["x"], root=root)
@@ -33,8 +33,8 @@ def read(root: Path, text: str) -> Target:
         ("command", "node agent.js --name 'Some One'"),
     ],
 )
-def test_what_each_kind_needs_is_taken_as_it_is(tmp_path: Path, kind: str, target: str) -> None:
-    found = read(tmp_path, f"[targets.x]\nkind = '{kind}'\ntarget = \"{target}\"")
+def test_the_target_of_each_kind_is_kept_unchanged(tmp_path: Path, kind: str, target: str) -> None:
+    found = read_target(tmp_path, f"[targets.x]\nkind = '{kind}'\ntarget = \"{target}\"")
 
     assert (found.kind, found.location, found.options) == (kind, target, {})
 
@@ -56,9 +56,9 @@ def test_what_each_kind_needs_is_taken_as_it_is(tmp_path: Path, kind: str, targe
         ("command", "node 'agent.js", "a program with its arguments"),
     ],
 )
-def test_what_does_not_fit_the_kind_is_an_error(tmp_path: Path, kind: str, target: str, expected: str) -> None:
+def test_a_target_that_does_not_fit_its_kind_is_an_error(tmp_path: Path, kind: str, target: str, expected: str) -> None:
     with pytest.raises(StoreError) as raised:
-        read(tmp_path, f'[targets.x]\nkind = "{kind}"\ntarget = "{target}"')
+        read_target(tmp_path, f'[targets.x]\nkind = "{kind}"\ntarget = "{target}"')
 
     found = repr(target) if target else "nothing"
     assert (
@@ -68,20 +68,20 @@ def test_what_does_not_fit_the_kind_is_an_error(tmp_path: Path, kind: str, targe
 
 def test_a_password_in_a_url_is_refused_and_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as raised:
-        read(tmp_path, "[targets.x]\nkind = 'http'\ntarget = 'http://me:hunter22@host/'")
+        read_target(tmp_path, "[targets.x]\nkind = 'http'\ntarget = 'http://me:hunter22@host/'")
 
     assert "found 'http://...@host/'" in str(raised.value)
     assert "hunter22" not in str(raised.value)
 
 
 def test_a_program_may_be_a_list(tmp_path: Path) -> None:
-    found = read(tmp_path, "[targets.x]\nkind = 'command'\ntarget = ['node', 'my agent.js']")
+    found = read_target(tmp_path, "[targets.x]\nkind = 'command'\ntarget = ['node', 'my agent.js']")
 
     assert found.location == "node 'my agent.js'"
 
 
 def test_the_table_of_a_kind_reaches_the_target_as_plain_data(tmp_path: Path) -> None:
-    found = read(
+    found = read_target(
         tmp_path,
         "[targets.x]\nkind = 'http'\ntarget = 'http://host'\n[targets.x.http]\nresponse = '$.text'\n"
         "headers = { Authorization = 'Bearer ${TOKEN}' }\nbody = { q = '{{ prompt }}', n = 3 }",
@@ -133,14 +133,14 @@ def test_the_table_of_a_kind_reaches_the_target_as_plain_data(tmp_path: Path) ->
         ),
     ],
 )
-def test_a_wrong_table_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_table_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(StoreError) as raised:
-        read(tmp_path, f"[targets.x]\n{text}")
+        read_target(tmp_path, f"[targets.x]\n{text}")
 
     assert str(raised.value).endswith(message)
 
 
-def test_an_unknown_key_in_the_table_of_a_kind_is_named(tmp_path: Path) -> None:
+def test_an_unknown_key_in_the_table_of_a_kind_is_reported(tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_text(
         "[targets.x]\nkind = 'http'\ntarget = 'http://h'\n[targets.x.http]\nheader = { a = 'b' }\n"
     )
@@ -152,10 +152,10 @@ def test_an_unknown_key_in_the_table_of_a_kind_is_named(tmp_path: Path) -> None:
     assert problem.endswith("did you mean 'headers'?")
 
 
-def test_what_runs_elsewhere_has_no_folder_and_shares_a_process(tmp_path: Path) -> None:
+def test_only_a_local_python_agent_has_a_folder_and_runs_in_a_worker(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     targets = {
-        name: read(tmp_path, f"[targets.x]\nkind = '{kind}'\ntarget = '{target}'")
+        name: read_target(tmp_path, f"[targets.x]\nkind = '{kind}'\ntarget = '{target}'")
         for name, kind, target in (
             ("http", "http", "http://h"),
             ("a2a", "a2a", "http://h"),

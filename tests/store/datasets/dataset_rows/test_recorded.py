@@ -33,7 +33,7 @@ def write_set(path: Path, *cases: dict[str, Any]) -> Path:
     return path
 
 
-def by_id(cases: tuple[RecordedCase, ...]) -> dict[str, RecordedCase]:
+def index_by_id(cases: tuple[RecordedCase, ...]) -> dict[str, RecordedCase]:
     return {item.eval_id: item for item in cases}
 
 
@@ -67,7 +67,7 @@ def test_a_row_becomes_a_case_of_one_turn(tmp_path: Path) -> None:
     assert actual.duration_seconds == 2.0
 
 
-def test_what_a_row_does_not_have_stays_absent(tmp_path: Path) -> None:
+def test_missing_values_of_a_row_stay_absent(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"response": ""}')
 
@@ -82,7 +82,7 @@ def test_what_a_row_does_not_have_stays_absent(tmp_path: Path) -> None:
     assert actual.invocation.intermediate_data is None
 
 
-def test_a_file_without_a_column_that_metrics_know_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_known_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "a", "answer": "b"}')
 
@@ -93,7 +93,7 @@ def test_a_file_without_a_column_that_metrics_know_is_refused(tmp_path: Path) ->
     assert row.columns["response"] == "b"
 
 
-def test_rows_that_share_an_id_are_told_apart(tmp_path: Path) -> None:
+def test_rows_with_the_same_id_have_different_occurrences(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"eval_id": "x", "prompt": "a"}\n' * 2)
 
@@ -111,7 +111,7 @@ def test_sessions_pair_with_expectations_by_id_and_turn(tmp_path: Path) -> None:
     )
 
     recorded = read_recorded(actual, expected=expected)
-    cases = by_id(recorded.cases)
+    cases = index_by_id(recorded.cases)
 
     assert recorded.eval_set_id == "actual"
     assert list(cases) == ["one", "two"]
@@ -128,7 +128,7 @@ def test_sessions_pair_with_expectations_by_id_and_turn(tmp_path: Path) -> None:
     assert [item.final_response.text() for item in two.case.conversation or () if item.final_response] == ["5", "6"]
 
 
-def test_sessions_without_expectations_have_nothing_to_be_held_against(tmp_path: Path) -> None:
+def test_sessions_without_an_expected_set_have_no_case(tmp_path: Path) -> None:
     actual = write_set(tmp_path / "actual.test.json", case("a", turn("x", "y")))
 
     (session,) = read_recorded(actual).cases
@@ -137,7 +137,7 @@ def test_sessions_without_expectations_have_nothing_to_be_held_against(tmp_path:
     assert len(session.execution.turns) == 1
 
 
-def test_sessions_may_be_in_a_file_of_any_json_name(tmp_path: Path) -> None:
+def test_sessions_can_be_in_a_file_with_any_json_name(tmp_path: Path) -> None:
     actual = write_set(tmp_path / "actual.json", case("a", turn("x", "y")))
     expected = write_set(tmp_path / "expected.json", case("a", turn("x", "z")))
 
@@ -147,7 +147,7 @@ def test_sessions_may_be_in_a_file_of_any_json_name(tmp_path: Path) -> None:
     assert session.case is not None
 
 
-def test_what_does_not_pair_is_a_problem_of_that_case_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unpaired_case_is_a_problem_of_that_case_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scenario = {"eval_id": "scenario", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"}}
     actual = write_set(
@@ -183,7 +183,7 @@ def test_what_does_not_pair_is_a_problem_of_that_case_alone(tmp_path: Path, monk
     }
 
 
-def test_a_session_may_be_held_against_a_scenario(tmp_path: Path) -> None:
+def test_a_session_can_be_paired_with_a_scenario(tmp_path: Path) -> None:
     scenario = {"eval_id": "s", "conversation_scenario": {"starting_prompt": "a", "conversation_plan": "b"}}
     actual = write_set(tmp_path / "a.evalset.json", case("s", turn("a", "b"), turn("c", "d")))
     expected = write_set(tmp_path / "b.evalset.json", scenario)
@@ -196,14 +196,14 @@ def test_a_session_may_be_held_against_a_scenario(tmp_path: Path) -> None:
     assert len(session.execution.turns) == 2
 
 
-def test_rows_cannot_be_held_against_an_eval_set(tmp_path: Path) -> None:
+def test_rows_cannot_be_paired_with_an_eval_set(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}")
 
     with pytest.raises(StoreError, match=r"rows\.jsonl: is no eval set"):
         read_recorded(tmp_path / "rows.jsonl", expected=tmp_path / "b.evalset.json")
 
 
-def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_garbage_collector_stays_enabled(tmp_path: Path) -> None:
     assert gc.isenabled()
     with pytest.raises(StoreError):
         read_recorded(tmp_path / "missing.jsonl")
@@ -212,7 +212,7 @@ def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not DOCUMENTATION.exists(), reason="the shared corpus is not beside the repository")
-def test_the_documentations_trajectories_are_read() -> None:
+def test_the_documented_trajectories_are_read() -> None:
     first, second = read_recorded(DOCUMENTATION).cases
 
     (turn_result,) = first.execution.turns

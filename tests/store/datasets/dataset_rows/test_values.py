@@ -17,7 +17,7 @@ CALLS = [{"tool_name": "set", "tool_input": {"device": "d2"}}]
 
 
 @pytest.mark.needs_pandas
-def test_a_frame_gives_rows_of_json_values_whatever_its_index() -> None:
+def test_a_frame_with_any_index_becomes_rows_of_json_values() -> None:
     import numpy
     import pandas
 
@@ -49,7 +49,7 @@ def test_a_frame_gives_rows_of_json_values_whatever_its_index() -> None:
 
 
 @pytest.mark.needs_pandas
-def test_a_row_of_a_frame_that_cannot_be_read_is_named_and_hides_no_other() -> None:
+def test_an_invalid_row_of_a_frame_is_reported_and_others_are_read() -> None:
     import pandas
 
     frame = pandas.DataFrame({"prompt": ["a", 5, "c"], "reference_trajectory": [[], [], str(CALLS)]}, index=[4, 6, 9])
@@ -65,25 +65,25 @@ def test_a_row_of_a_frame_that_cannot_be_read_is_named_and_hides_no_other() -> N
 
 
 @pytest.mark.needs_pandas
-def test_a_frame_with_two_columns_of_a_name_is_refused() -> None:
+def test_a_frame_with_duplicate_columns_is_refused() -> None:
     import pandas
 
     with pytest.raises(StoreError, match="data frame: found the column 'a' twice"):
         dataset_from_frame(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
-def test_columns_and_rows_in_memory_are_the_same_dataset() -> None:
+def test_columns_and_rows_in_memory_give_the_same_dataset() -> None:
     columns: dict[str, Any] = {"prompt": ["a", "b"], "answer": ["x", None], "cost": [Decimal("1.5"), {1: (2,)}]}
     rows = [{name: values[index] for name, values in columns.items()} for index in range(2)]
 
-    of_columns = dataset_from_columns(columns, columns={"response": "answer"})
+    column_dataset = dataset_from_columns(columns, columns={"response": "answer"})
 
-    assert of_columns == dataset_from_rows(rows, columns={"response": "answer"})
-    assert [row.response for row in of_columns.rows] == ["x", None]
-    assert [row.columns["cost"] for row in of_columns.rows] == [1.5, {"1": [2]}]
+    assert column_dataset == dataset_from_rows(rows, columns={"response": "answer"})
+    assert [row.response for row in column_dataset.rows] == ["x", None]
+    assert [row.columns["cost"] for row in column_dataset.rows] == [1.5, {"1": [2]}]
 
 
-def test_what_is_no_row_is_named() -> None:
+def test_an_invalid_row_or_column_in_memory_is_reported() -> None:
     rows: list[Any] = [{"prompt": "a"}, 7]
 
     _, second = dataset_from_rows(rows, name="my rows").rows
@@ -95,7 +95,7 @@ def test_what_is_no_row_is_named() -> None:
         dataset_from_columns({"a": [1, 2], "b": [1]})
 
 
-def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_and_hides_no_other() -> None:
+def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_only() -> None:
     class Silent:
         def __str__(self) -> str:
             raise ValueError("no word")
@@ -113,6 +113,6 @@ def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_and_hides_no_other(
     ]
 
 
-def test_a_column_that_no_row_has_is_named_with_the_nearest() -> None:
+def test_a_missing_mapped_column_is_reported_with_the_nearest_one() -> None:
     with pytest.raises(StoreError, match="expected 'anser', which was named for response; did you mean 'answer'"):
         dataset_from_rows([{"answer": "a"}], columns={"response": "anser"})

@@ -44,8 +44,8 @@ TOKENS = st.sampled_from(
 )
 
 
-def test_a_value_is_found_by_its_place_behind_comments(own: Callable[[str], Path]) -> None:
-    loaded = read_json(own("test_config.json"))
+def test_the_position_of_a_value_is_found_despite_comments(copy_eval_set: Callable[[str], Path]) -> None:
+    loaded = read_json(copy_eval_set("test_config.json"))
 
     assert not loaded.strict
     assert loaded.data["criteria"]["response_match_score"] == {"threshold": "0.5"}
@@ -53,8 +53,8 @@ def test_a_value_is_found_by_its_place_behind_comments(own: Callable[[str], Path
     assert loaded.position(("criteria", "none")) == (2, 15)
 
 
-def test_a_config_names_the_place_of_what_it_cannot_use(file: Callable[..., Path]) -> None:
-    path = file('{\n  "criteria": {"a b": {"threshold": []}}\n}', "c.json")
+def test_an_invalid_config_value_is_reported_with_its_position(write_file: Callable[..., Path]) -> None:
+    path = write_file('{\n  "criteria": {"a b": {"threshold": []}}\n}', "c.json")
 
     with pytest.raises(StoreError) as caught:
         load_config(path)
@@ -78,26 +78,28 @@ def test_a_config_names_the_place_of_what_it_cannot_use(file: Callable[..., Path
         ('{"criteria": {}, "rouge_1": {"threshold": 1}}', "rouge_1: found the unknown key 'rouge_1', expected"),
     ],
 )
-def test_a_misspelt_config_never_means_the_default_criteria(text: str, message: str, file: Callable[..., Path]) -> None:
+def test_a_misspelt_key_never_selects_the_default_criteria(
+    text: str, message: str, write_file: Callable[..., Path]
+) -> None:
     with pytest.raises(StoreError) as caught:
-        load_config(file(text, "c.json"))
+        load_config(write_file(text, "c.json"))
 
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"criteria": {}}', '{"note": "x", "strict": true}', '{"criteria": null}'])
-def test_a_config_without_criteria_means_the_default_ones(text: str, file: Callable[..., Path]) -> None:
-    assert load_config(file(text, "c.json")).is_default
+def test_a_config_without_criteria_uses_the_default_ones(text: str, write_file: Callable[..., Path]) -> None:
+    assert load_config(write_file(text, "c.json")).is_default
 
 
-def test_keys_that_are_not_ours_are_left_alone_in_a_config(file: Callable[..., Path]) -> None:
-    config = load_config(file('{"version": 2, "$schema": "s", "criteria": {"rouge_1": 1}}', "c.json"))
+def test_foreign_keys_in_a_config_are_ignored(write_file: Callable[..., Path]) -> None:
+    config = load_config(write_file('{"version": 2, "$schema": "s", "criteria": {"rouge_1": 1}}', "c.json"))
 
     assert [criterion.metric for criterion in config.criteria] == ["rouge_1"]
 
 
-def test_a_config_is_read_with_its_file_as_source(own: Callable[[str], Path]) -> None:
-    config = load_config(own("test_config.json"))
+def test_a_config_is_read_with_its_file_as_source(copy_eval_set: Callable[[str], Path]) -> None:
+    config = load_config(copy_eval_set("test_config.json"))
 
     assert [(criterion.metric, criterion.threshold) for criterion in config.criteria] == [
         ("tool_trajectory_avg_score", 1.0),
@@ -124,17 +126,17 @@ def test_a_config_is_read_with_its_file_as_source(own: Callable[[str], Path]) ->
         ("# only a comment\n", "2:1: found the end of the file, expected a value"),
     ],
 )
-def test_broken_json_is_placed_with_what_was_found_and_expected(
-    file: Callable[..., Path], text: str, message: str
+def test_broken_json_is_reported_with_position_found_and_expected(
+    write_file: Callable[..., Path], text: str, message: str
 ) -> None:
     with pytest.raises(StoreError) as caught:
-        read_json(file(text, "x.json"))
+        read_json(write_file(text, "x.json"))
 
     assert message in str(caught.value)
 
 
 @given(st.lists(TOKENS, max_size=30).map("".join))
-def test_masking_keeps_every_offset_and_never_touches_what_is_strict(text: str) -> None:
+def test_masking_keeps_every_offset_and_leaves_strict_json_unchanged(text: str) -> None:
     masked = mask(text)
 
     assert len(masked.text) == len(text)
@@ -148,15 +150,15 @@ def test_masking_keeps_every_offset_and_never_touches_what_is_strict(text: str) 
 
 
 @given(st.lists(st.integers(0, 99) | st.text("abc_.é -", min_size=1).filter(lambda key: "(" not in key), max_size=4))
-def test_places_are_written_and_read_back(steps: list[str | int]) -> None:
+def test_formatted_paths_are_parsed_back(steps: list[str | int]) -> None:
     assert parse_place(format_place(tuple(steps))) == tuple(steps)
 
 
-def lists(levels: int) -> str:
+def nest_lists(levels: int) -> str:
     return "[" * levels + "]" * levels
 
 
-def deep_in_the_stack(call: Callable[[], Any]) -> Any:
+def call_deep_in_stack(call: Callable[[], Any]) -> Any:
     """Call a function with 600 of 1,000 stack frames in use."""
 
     def descend(frames: int) -> Any:
@@ -171,20 +173,20 @@ def deep_in_the_stack(call: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 700, 985, 100_000])
 @pytest.mark.parametrize("text", ["{}", "[1, {}] // a comment"])
-def test_json_nested_too_deeply_is_refused_alike_at_any_depth_of_the_stack(text: str, levels: int) -> None:
+def test_json_nested_too_deeply_is_refused_at_any_stack_depth(text: str, levels: int) -> None:
     levels -= text.count("[")
 
-    def refused() -> str:
+    def read_refusal() -> str:
         with pytest.raises(BrokenJson) as caught:
-            decode_tolerantly(text.replace("{}", lists(levels)))
+            decode_tolerantly(text.replace("{}", nest_lists(levels)))
         return str(caught.value)
 
     place = text.index("{}") + MOST_LEVELS - text.count("[")
-    assert refused() == deep_in_the_stack(refused)
-    assert refused() == f"at {place}: found a value nested deeper than 200 levels, expected at most 200 levels"
+    assert read_refusal() == call_deep_in_stack(read_refusal)
+    assert read_refusal() == f"at {place}: found a value nested deeper than 200 levels, expected at most 200 levels"
 
 
 def test_json_with_many_brackets_and_few_levels_is_read() -> None:
-    text = json.dumps([[{"[" * 300: "[{" * 300}] * 300, *[{}] * 300, json.loads(lists(MOST_LEVELS - 1))])
+    text = json.dumps([[{"[" * 300: "[{" * 300}] * 300, *[{}] * 300, json.loads(nest_lists(MOST_LEVELS - 1))])
 
-    assert deep_in_the_stack(lambda: decode(text)) == json.loads(text)
+    assert call_deep_in_stack(lambda: decode(text)) == json.loads(text)

@@ -18,7 +18,7 @@ TURN = {"user_content": {"parts": [{"text": "hi"}], "role": "user"}}
 FIRST_TEXT = ("conversation", 0, "user_content", "parts", 0, "text")
 
 
-def _changed_lines(old: bytes, new: bytes) -> list[tuple[bytes, bytes]]:
+def _find_changed_lines(old: bytes, new: bytes) -> list[tuple[bytes, bytes]]:
     before, after = old.split(b"\n"), new.split(b"\n")
     assert len(before) == len(after)
     return [(left, right) for left, right in zip(before, after, strict=True) if left != right]
@@ -33,20 +33,20 @@ def _changed_lines(old: bytes, new: bytes) -> list[tuple[bytes, bytes]]:
         "mixed_crlf_bom.evalset.json",
     ],
 )
-def test_a_one_word_edit_changes_one_word_of_one_line(own: Callable[[str], Path], name: str) -> None:
-    path = own(name)
+def test_a_one_word_edit_changes_one_word_of_one_line(copy_eval_set: Callable[[str], Path], name: str) -> None:
+    path = copy_eval_set(name)
     old = path.read_bytes()
     document = EvalSetDocument.open(path)
 
     document.set_value(FIRST_TEXT, "Boil milk.", case=1)
     document.save()
 
-    ((before, after),) = _changed_lines(old, path.read_bytes())
+    ((before, after),) = _find_changed_lines(old, path.read_bytes())
     assert after == before.replace(b"water", b"milk")
 
 
-def test_git_shows_a_one_word_edit_as_one_line(own: Callable[[str], Path]) -> None:
-    path = own("comments.evalset.json")
+def test_git_shows_a_one_word_edit_as_one_line(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("comments.evalset.json")
     git = ["git", "-c", "core.autocrlf=false", "diff", "--no-index", "--numstat"]
     copy = path.with_suffix(".old")
     copy.write_bytes(path.read_bytes())
@@ -59,9 +59,9 @@ def test_git_shows_a_one_word_edit_as_one_line(own: Callable[[str], Path]) -> No
     assert numbers.split("\t")[:2] == ["1", "1"]
 
 
-def test_escapes_around_an_edit_inside_a_string_stay(file: Callable[..., Path]) -> None:
+def test_escapes_around_an_edit_inside_a_string_stay(write_file: Callable[..., Path]) -> None:
     text = r'{"eval_cases": [{"eval_id": "a", "conversation": [], "note": "a\/b \u00e9 \ud83e\uded6 word \u0041é"}]}'
-    path = file(text)
+    path = write_file(text)
     document = EvalSetDocument.open(path)
 
     document.set_value(("note",), "a/b é 🫖 other Aé", case=0)
@@ -69,9 +69,9 @@ def test_escapes_around_an_edit_inside_a_string_stay(file: Callable[..., Path]) 
     assert document.content().decode() == text.replace("word", "other")
 
 
-def test_text_in_a_file_of_escapes_is_escaped_and_elsewhere_it_is_not(own: Callable[[str], Path]) -> None:
-    escaped = EvalSetDocument.open(own("ascii_escapes.evalset.json"))
-    plain = EvalSetDocument.open(own("kettle.evalset.json"))
+def test_text_is_escaped_only_in_a_file_with_escapes(copy_eval_set: Callable[[str], Path]) -> None:
+    escaped = EvalSetDocument.open(copy_eval_set("ascii_escapes.evalset.json"))
+    plain = EvalSetDocument.open(copy_eval_set("kettle.evalset.json"))
 
     for document in (escaped, plain):
         document.set_value(FIRST_TEXT, "水🫖", case=1)
@@ -80,8 +80,8 @@ def test_text_in_a_file_of_escapes_is_escaped_and_elsewhere_it_is_not(own: Calla
     assert '"水🫖"'.encode() in plain.content()
 
 
-def test_numbers_and_escapes_beside_an_edit_keep_their_spelling(own: Callable[[str], Path]) -> None:
-    path = own("odd_values.evalset.json")
+def test_other_numbers_and_escapes_keep_their_spelling(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("odd_values.evalset.json")
     old = path.read_bytes()
     document = EvalSetDocument.open(path)
     turn = document.raw_case(0)["conversation"][0]
@@ -92,8 +92,8 @@ def test_numbers_and_escapes_beside_an_edit_keep_their_spelling(own: Callable[[s
     assert document.content() == old.replace(b'"add"', b'"sum"')
 
 
-def test_new_keys_take_the_style_of_their_neighbours(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("camel_case_tabs.evalset.json"))
+def test_new_keys_take_the_style_of_their_neighbours(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("camel_case_tabs.evalset.json"))
 
     document.insert_item(("conversation",), 1, {**TURN, "intermediate_data": {"tool_uses": [
         {"name": "f", "args": {"snake_arg": {"camelArg": 1}}}]}}, case=0)  # fmt: skip
@@ -106,10 +106,10 @@ def test_new_keys_take_the_style_of_their_neighbours(own: Callable[[str], Path])
     assert "final_session_state" not in text
 
 
-def test_a_place_is_found_in_either_style(own: Callable[[str], Path]) -> None:
+def test_a_path_is_found_in_snake_case_and_camel_case(copy_eval_set: Callable[[str], Path]) -> None:
     for name in ("kettle.evalset.json", "camel_case_tabs.evalset.json"):
         for content in ("user_content", "userContent"):
-            document = EvalSetDocument.open(own(name))
+            document = EvalSetDocument.open(copy_eval_set(name))
             document.set_value(("conversation", 0, content, "parts", 0, "text"), "x", case=0)
             assert document.case(0).conversation[0].user_content.text() == "x"
 
@@ -149,10 +149,10 @@ COMMENTED = dedent(
         (lambda d: d.insert_item(("conversation",), 0, 1, case=1), "[ /* none */ ]", "[1 /* none */ ]"),
     ],
 )  # fmt: skip
-def test_comments_and_commas_around_an_edit_are_right(
-    file: Callable[..., Path], edit: Callable[[EvalSetDocument], None], old: str, new: str
+def test_edits_keep_comments_and_correct_commas(
+    write_file: Callable[..., Path], edit: Callable[[EvalSetDocument], None], old: str, new: str
 ) -> None:
-    document = EvalSetDocument.open(file(COMMENTED))
+    document = EvalSetDocument.open(write_file(COMMENTED))
 
     edit(document)
 
@@ -161,8 +161,8 @@ def test_comments_and_commas_around_an_edit_are_right(
     EvalSetDocument(document.path, document.content(), None)
 
 
-def test_moved_cases_take_their_comments_along(file: Callable[..., Path]) -> None:
-    document = EvalSetDocument.open(file(COMMENTED))
+def test_moved_cases_take_their_comments_along(write_file: Callable[..., Path]) -> None:
+    document = EvalSetDocument.open(write_file(COMMENTED))
 
     document.move_case(0, 2)
 
@@ -172,8 +172,8 @@ def test_moved_cases_take_their_comments_along(file: Callable[..., Path]) -> Non
     assert '{"eval_id": "c", "conversation": []}, // trailing c' in text
 
 
-def test_a_file_on_one_line_stays_on_one_line(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("one_line.evalset.json"))
+def test_a_file_on_one_line_stays_on_one_line(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("one_line.evalset.json"))
 
     document.insert_case(0, {"eval_id": "new", "conversation": [TURN]})
     document.remove_case(1)
@@ -185,8 +185,8 @@ def test_a_file_on_one_line_stays_on_one_line(own: Callable[[str], Path]) -> Non
     assert '"state":{"k":[1,{"a":null}]}' in text
 
 
-def test_empty_lists_open_in_the_manner_of_the_file(file: Callable[..., Path]) -> None:
-    document = EvalSetDocument.open(file('{\n    "eval_set_id": "s",\n    "eval_cases": []\n}\n'))
+def test_items_in_empty_lists_follow_the_style_of_the_file(write_file: Callable[..., Path]) -> None:
+    document = EvalSetDocument.open(write_file('{\n    "eval_set_id": "s",\n    "eval_cases": []\n}\n'))
 
     document.insert_case(0, {"eval_id": "a", "conversation": []})
     document.insert_item(("conversation",), 0, TURN, case=0)
@@ -195,8 +195,8 @@ def test_empty_lists_open_in_the_manner_of_the_file(file: Callable[..., Path]) -
     assert document.content().decode() == json.dumps(expected, indent=4) + "\n"
 
 
-def test_the_first_item_of_an_inline_list_keeps_its_shape(own: Callable[[str], Path]) -> None:
-    path = own("legacy_turns_inline.test.json")
+def test_the_first_item_of_an_inline_list_keeps_its_shape(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("legacy_turns_inline.test.json")
     document = EvalSetDocument.open(path)
 
     document.set_value((0, "expected_tool_use", 0, "tool_input", "device"), "pot", case=0)
@@ -208,20 +208,20 @@ def test_the_first_item_of_an_inline_list_keeps_its_shape(own: Callable[[str], P
     assert document.case(0).conversation[1].final_response.text() == "Welcome."
 
 
-def test_legacy_evals_are_edited_in_their_own_form(own: Callable[[str], Path]) -> None:
-    path = own("legacy_evals.evalset.json")
+def test_legacy_evals_are_edited_in_their_own_form(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("legacy_evals.evalset.json")
     old = path.read_bytes()
     document = EvalSetDocument.open(path)
 
     document.set_value(("data", 0, "query"), "Boil milk.", case=0)
 
-    ((before, after),) = _changed_lines(old, document.content())
+    ((before, after),) = _find_changed_lines(old, document.content())
     assert after == before.replace(b"water", b"milk")
     assert document.case(0).conversation[0].user_content.text() == "Boil milk."
 
 
-def test_every_edit_can_be_undone_and_done_again(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("comments.evalset.json"))
+def test_every_edit_can_be_undone_and_redone(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("comments.evalset.json"))
     contents = [document.content()]
     edits: tuple[Callable[[], object], ...] = (
         lambda: document.set_value(FIRST_TEXT, "x", case=0),
@@ -245,8 +245,8 @@ def test_every_edit_can_be_undone_and_done_again(own: Callable[[str], Path]) -> 
     assert document.redo() is None and document.is_dirty
 
 
-def test_a_step_is_undone_whole_and_leaves_nothing_where_it_fails(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("kettle.evalset.json"))
+def test_a_step_is_undone_as_a_whole_and_rolled_back_on_failure(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("kettle.evalset.json"))
     old = document.content()
 
     with document.step("accept"):
@@ -263,16 +263,16 @@ def test_a_step_is_undone_whole_and_leaves_nothing_where_it_fails(own: Callable[
     assert document.undo_label is None
 
 
-def test_an_edit_that_changes_nothing_is_no_step(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("kettle.evalset.json"))
+def test_an_edit_that_changes_nothing_is_not_a_step(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("kettle.evalset.json"))
 
     document.set_value(("conversation",), document.raw_case(1)["conversation"], case=1)
 
     assert document.undo_label is None and not document.is_dirty
 
 
-def test_an_edit_that_makes_a_case_wrong_shows_in_its_entry(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("kettle.evalset.json"))
+def test_an_edit_that_invalidates_a_case_shows_in_its_entry(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("kettle.evalset.json"))
 
     document.set_value(("conversation", 0, "user_content"), 5, case=0)
 
@@ -295,10 +295,10 @@ def test_an_edit_that_makes_a_case_wrong_shows_in_its_entry(own: Callable[[str],
         (lambda d: d.set_case_text(0, '{"eval_id": }'), "line 1, column 13 of the case: found '}', expected a value"),
     ],
 )
-def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(
-    own: Callable[[str], Path], edit: Callable[[EvalSetDocument], None], message: str
+def test_an_impossible_edit_raises_its_reason_and_changes_nothing(
+    copy_eval_set: Callable[[str], Path], edit: Callable[[EvalSetDocument], None], message: str
 ) -> None:
-    document = EvalSetDocument.open(own("kettle.evalset.json"))
+    document = EvalSetDocument.open(copy_eval_set("kettle.evalset.json"))
     old = document.content()
 
     with pytest.raises(StoreError, match=message):
@@ -307,8 +307,8 @@ def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(
     assert document.content() == old and not document.is_dirty
 
 
-def test_a_broken_case_can_be_mended_as_text_and_its_neighbours_can_be_edited(own: Callable[[str], Path]) -> None:
-    path = own("broken_cases.evalset.json")
+def test_a_broken_case_can_be_repaired_as_text_and_others_can_be_edited(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("broken_cases.evalset.json")
     document = EvalSetDocument.open(path)
 
     document.set_value(("note",), "fine", case=0)
@@ -321,8 +321,8 @@ def test_a_broken_case_can_be_mended_as_text_and_its_neighbours_can_be_edited(ow
     assert document.entries[2].problem is None
 
 
-def test_a_list_of_turns_cannot_have_a_second_case(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("legacy_turns.test.json"))
+def test_a_list_of_turns_cannot_have_a_second_case(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("legacy_turns.test.json"))
 
     with pytest.raises(StoreError, match="migrate the file"):
         document.insert_case(1, [])

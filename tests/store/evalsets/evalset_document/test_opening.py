@@ -14,7 +14,7 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
-MANNERS = [
+STYLES = [
     "kettle.evalset.json",
     "ascii_escapes.evalset.json",
     "one_line.evalset.json",
@@ -23,9 +23,9 @@ MANNERS = [
 ]
 
 
-@pytest.mark.parametrize("name", MANNERS)
-def test_the_same_set_reads_the_same_in_every_manner(own: Callable[[str], Path], name: str) -> None:
-    document = EvalSetDocument.open(own(name))
+@pytest.mark.parametrize("name", STYLES)
+def test_a_set_has_the_same_content_in_every_style(copy_eval_set: Callable[[str], Path], name: str) -> None:
+    document = EvalSetDocument.open(copy_eval_set(name))
 
     assert document.format is DocumentFormat.CURRENT
     assert (document.eval_set_id, document.name, document.description) == ("kettle", "Kettle", None)
@@ -37,8 +37,8 @@ def test_the_same_set_reads_the_same_in_every_manner(own: Callable[[str], Path],
     assert document.case(2).conversation_scenario.user_persona == "NOVICE"
 
 
-def test_comments_and_trailing_commas_are_read_and_marked(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("comments.evalset.json"))
+def test_comments_and_trailing_commas_are_accepted_but_not_strict(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("comments.evalset.json"))
 
     assert not document.is_strict
     assert [entry.eval_id for entry in document.entries] == ["boil", "nothing"]
@@ -48,8 +48,8 @@ def test_comments_and_trailing_commas_are_read_and_marked(own: Callable[[str], P
 
 
 @pytest.mark.parametrize("name", ["legacy_turns.test.json", "legacy_turns_inline.test.json"])
-def test_a_list_of_turns_is_shown_as_one_migrated_case(own: Callable[[str], Path], name: str) -> None:
-    document = EvalSetDocument.open(own(name))
+def test_a_list_of_turns_is_shown_as_one_migrated_case(copy_eval_set: Callable[[str], Path], name: str) -> None:
+    document = EvalSetDocument.open(copy_eval_set(name))
 
     assert document.format is DocumentFormat.LEGACY_TURNS
     assert document.eval_set_id == document.entries[0].eval_id == name.removesuffix(".test.json")
@@ -58,8 +58,8 @@ def test_a_list_of_turns_is_shown_as_one_migrated_case(own: Callable[[str], Path
     assert turn.intermediate_data.tool_uses[0].name == "switch"
 
 
-def test_named_evals_are_shown_with_their_session(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("legacy_evals.evalset.json"))
+def test_named_evals_are_shown_with_their_session(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("legacy_evals.evalset.json"))
 
     assert document.format is DocumentFormat.LEGACY_EVALS
     sessions = [document.case(index).session_input for index in range(len(document))]
@@ -69,8 +69,8 @@ def test_named_evals_are_shown_with_their_session(own: Callable[[str], Path]) ->
     assert document.case(0).conversation[0].intermediate_data.intermediate_responses[0].author == "cook"
 
 
-def test_a_broken_case_is_an_entry_with_its_place_and_hides_no_other(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("broken_cases.evalset.json"))
+def test_a_broken_case_is_an_entry_with_its_position_and_others_are_read(copy_eval_set: Callable[[str], Path]) -> None:
+    document = EvalSetDocument.open(copy_eval_set("broken_cases.evalset.json"))
 
     problems = {entry.eval_id: entry.problem for entry in document.entries}
     assert list(problems) == [
@@ -88,7 +88,7 @@ def test_a_broken_case_is_an_entry_with_its_place_and_hides_no_other(own: Callab
 
 
 @pytest.mark.parametrize(
-    ("cut", "ids"),
+    ("content", "ids"),
     [
         ('{"eval_set_id": "s", "eval_cases": [\n {"eval_id": "a", "conversation": []},\n {"eval_id": "b", "conv', "ab"),
         ('{"eval_set_id": oops,\n"eval_cases": [\n {"eval_id": "a", "conversation": []}]}', "a"),
@@ -96,10 +96,10 @@ def test_a_broken_case_is_an_entry_with_its_place_and_hides_no_other(own: Callab
         ('{"eval_cases": [{"eval_id": "a", "conversation": []}]', "a"),
     ],
 )
-def test_what_can_be_had_of_a_broken_file_is_listed_and_the_fault_is_named(
-    file: Callable[..., Path], cut: str, ids: str
+def test_readable_cases_of_a_broken_file_are_listed_and_the_fault_is_reported(
+    write_file: Callable[..., Path], content: str, ids: str
 ) -> None:
-    path = file(cut)
+    path = write_file(content)
 
     document = EvalSetDocument.open(path)
 
@@ -125,17 +125,19 @@ def test_what_can_be_had_of_a_broken_file_is_listed_and_the_fault_is_named(
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_no_eval_set_is_refused_with_what_was_found(
-    file: Callable[..., Path], content: str | bytes, message: str
+def test_a_file_that_is_not_an_eval_set_is_refused_with_its_content(
+    write_file: Callable[..., Path], content: str | bytes, message: str
 ) -> None:
     with pytest.raises(StoreError) as caught:
-        EvalSetDocument.open(file(content))
+        EvalSetDocument.open(write_file(content))
 
     assert message in str(caught.value)
 
 
-def test_odd_values_are_read_and_a_half_character_is_a_problem_of_its_case(own: Callable[[str], Path]) -> None:
-    document = EvalSetDocument.open(own("odd_values.evalset.json"))
+def test_odd_values_are_read_and_half_a_character_is_a_problem_of_its_case(
+    copy_eval_set: Callable[[str], Path],
+) -> None:
+    document = EvalSetDocument.open(copy_eval_set("odd_values.evalset.json"))
 
     args = document.raw_case(0)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
     assert args["huge"] == 123456789012345678901234567890
@@ -145,23 +147,23 @@ def test_odd_values_are_read_and_a_half_character_is_a_problem_of_its_case(own: 
     assert document.header["tags"] == ["a", "b"]
 
 
-def test_an_integer_too_long_for_python_costs_only_its_case(file: Callable[..., Path]) -> None:
+def test_an_integer_too_long_for_python_fails_only_its_case(write_file: Callable[..., Path]) -> None:
     long = '{"eval_id": "long", "conversation": [], "n": ' + "1" * 5000 + "}"
-    document = EvalSetDocument.open(file(f'{{"eval_cases": [{long}, {{"eval_id": "b", "conversation": []}}]}}'))
+    document = EvalSetDocument.open(write_file(f'{{"eval_cases": [{long}, {{"eval_id": "b", "conversation": []}}]}}'))
 
     assert "5000 digits" in str(document.entries[0].problem)
     assert document.entries[1].problem is None
 
 
-def test_ids_that_occur_twice_are_told_apart_and_named(file: Callable[..., Path]) -> None:
+def test_duplicate_ids_have_occurrences_and_are_reported(write_file: Callable[..., Path]) -> None:
     case = '{"eval_id": "a", "conversation": []}'
-    document = EvalSetDocument.open(file(f'{{"eval_set_id": "s", "eval_cases": [{case},\n {case}]}}'))
+    document = EvalSetDocument.open(write_file(f'{{"eval_set_id": "s", "eval_cases": [{case},\n {case}]}}'))
 
     assert [(entry.eval_id, entry.occurrence) for entry in document.entries] == [("a", 0), ("a", 1)]
     assert [(problem.rule, problem.line) for problem in document.problems] == [("duplicate-id", 2)]
 
 
-def test_a_missing_file_and_a_folder_are_one_clear_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_clear_errors(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot read it: there is no such file"):
         EvalSetDocument.open(tmp_path / "none.json")
     with pytest.raises(StoreError, match="it is a folder, expected a file"):
@@ -178,18 +180,18 @@ def test_a_missing_file_and_a_folder_are_one_clear_sentence(tmp_path: Path) -> N
     ],
 )
 def test_a_misspelt_expectation_is_a_fault_of_its_case(
-    file: Callable[..., Path], turn: dict[str, Any], extra: dict[str, Any], place: str, meant: str
+    write_file: Callable[..., Path], turn: dict[str, Any], extra: dict[str, Any], place: str, meant: str
 ) -> None:
     content = {"user_content": {"role": "user", "parts": [{"text": "hi"}]}}
     cases = [{"eval_id": "a", "conversation": [{**content, **turn}], **extra}, {"eval_id": "b", "conversation": []}]
 
-    document = EvalSetDocument.open(file(json.dumps({"eval_set_id": "s", "eval_cases": cases}), "a.evalset.json"))
+    document = EvalSetDocument.open(write_file(json.dumps({"eval_set_id": "s", "eval_cases": cases}), "a.evalset.json"))
 
-    wrong, right = document.entries
-    assert right.problem is None
-    assert wrong.problem is not None
-    assert wrong.problem.place == f"eval_cases[0].{place}"
-    assert wrong.problem.expected == f"{meant!r} (did you mean that?)"
+    invalid, valid = document.entries
+    assert valid.problem is None
+    assert invalid.problem is not None
+    assert invalid.problem.place == f"eval_cases[0].{place}"
+    assert invalid.problem.expected == f"{meant!r} (did you mean that?)"
     with pytest.raises(StoreError):
         document.case(0)
 
@@ -197,20 +199,22 @@ def test_a_misspelt_expectation_is_a_fault_of_its_case(
 @pytest.mark.parametrize(
     ("key", "meant"), [("conversatoin", "conversation"), ("conversationScenrio", "conversation_scenario")]
 )
-def test_a_misspelt_conversation_is_named(file: Callable[..., Path], key: str, meant: str) -> None:
+def test_a_misspelt_conversation_key_is_reported(write_file: Callable[..., Path], key: str, meant: str) -> None:
     cases = [{"eval_id": "a", "conversation_id": 7, key: []}]
 
-    document = EvalSetDocument.open(file(json.dumps({"eval_set_id": "s", "eval_cases": cases}), "a.evalset.json"))
+    document = EvalSetDocument.open(write_file(json.dumps({"eval_set_id": "s", "eval_cases": cases}), "a.evalset.json"))
 
-    (wrong,) = document.entries
-    assert wrong.problem is not None
-    assert (wrong.problem.place, wrong.problem.found) == (f"eval_cases[0].{key}", f"the unknown key {key!r}")
-    assert wrong.problem.expected == f"{meant!r} (did you mean that?)"
+    (invalid,) = document.entries
+    assert invalid.problem is not None
+    assert (invalid.problem.place, invalid.problem.found) == (f"eval_cases[0].{key}", f"the unknown key {key!r}")
+    assert invalid.problem.expected == f"{meant!r} (did you mean that?)"
 
 
-def test_keys_of_other_tools_are_no_fault(file: Callable[..., Path]) -> None:
+def test_keys_of_other_tools_are_not_a_fault(write_file: Callable[..., Path]) -> None:
     case = {"eval_id": "a", "conversation": [], "conversation_id": 7, "tags": ["x"], "owner": "me"}
 
-    document = EvalSetDocument.open(file(json.dumps({"eval_set_id": "s", "eval_cases": [case]}), "a.evalset.json"))
+    document = EvalSetDocument.open(
+        write_file(json.dumps({"eval_set_id": "s", "eval_cases": [case]}), "a.evalset.json")
+    )
 
     assert document.entries[0].problem is None

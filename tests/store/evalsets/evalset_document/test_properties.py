@@ -75,11 +75,11 @@ class Printer:
     parts: list[str] = field(default_factory=list)
     length: int = 0
     spans: dict[Place, tuple[int, int]] = field(default_factory=dict)
-    commented: int = 0
+    comment_count: int = 0
 
-    def document(self, data: Any) -> str:
+    def print_document(self, data: Any) -> str:
         self._maybe_comment(own_line=True)
-        self._value(data, (), 0)
+        self._write_value(data, (), 0)
         self._write(self.line_break * self.random.randrange(3))
         return "".join(self.parts)
 
@@ -87,33 +87,33 @@ class Printer:
         self.parts.append(text)
         self.length += len(text)
 
-    def _value(self, value: Any, place: Place, depth: int) -> None:
+    def _write_value(self, value: Any, place: Place, depth: int) -> None:
         start = self.length
         if isinstance(value, dict) and value:
-            self._container("{}", [((*place, key), key, item) for key, item in value.items()], depth)
+            self._write_container("{}", [((*place, key), key, item) for key, item in value.items()], depth)
         elif isinstance(value, list) and value:
-            self._container("[]", [((*place, index), None, item) for index, item in enumerate(value)], depth)
+            self._write_container("[]", [((*place, index), None, item) for index, item in enumerate(value)], depth)
         elif isinstance(value, str):
-            self._write(self._string(value))
+            self._write(self._format_string(value))
         else:
             self._write(json.dumps(value))
         self.spans[place] = (start, self.length)
 
-    def _container(self, brackets: str, items: list[tuple[Place, str | None, Any]], depth: int) -> None:
+    def _write_container(self, brackets: str, items: list[tuple[Place, str | None, Any]], depth: int) -> None:
         inline = self.indent is None or self.random.random() < 0.3
         self._write(brackets[0])
         for number, (place, key, item) in enumerate(items):
-            self._gap(inline, depth + 1)
+            self._write_gap(inline, depth + 1)
             if key is not None:
-                self._write(self._string(key) + self.random.choice([":", ": ", " : "]))
-            self._value(item, place, depth + 1)
+                self._write(self._format_string(key) + self.random.choice([":", ": ", " : "]))
+            self._write_value(item, place, depth + 1)
             if number < len(items) - 1 or (self.trailing_commas and self.random.random() < 0.5):
                 self._write(self.random.choice([",", ",", " ,"]))
             self._maybe_comment(own_line=False)
-        self._gap(inline, depth)
+        self._write_gap(inline, depth)
         self._write(brackets[1])
 
-    def _gap(self, inline: bool, depth: int) -> None:
+    def _write_gap(self, inline: bool, depth: int) -> None:
         if inline:
             self._write(self.random.choice(["", " "]))
             return
@@ -124,15 +124,15 @@ class Printer:
     def _maybe_comment(self, *, own_line: bool) -> None:
         if not self.comments or self.random.random() < 0.6:
             return
-        self.commented += 1
-        text = f'note{self.commented}: "quoted", [brackets }} and , commas'
+        self.comment_count += 1
+        text = f'note{self.comment_count}: "quoted", [brackets }} and , commas'
         if self.indent is None or self.random.random() < 0.3:
             self._write(f" /* {text} */")
             return
         start = self.line_break if own_line else " "
         self._write(f"{start}{self.random.choice(['//', '# '])} {text}{self.line_break}")
 
-    def _string(self, text: str) -> str:
+    def _format_string(self, text: str) -> str:
         literal = json.dumps(text, ensure_ascii=self.ascii)
         if self.random.random() < 0.3:
             literal = literal.replace("/", "\\/")
@@ -142,28 +142,30 @@ class Printer:
 
 
 @dataclass
-class Printed:
+class PrintedDocument:
     data: dict[str, Any]
     printer: Printer
     text: str
     bytes: bytes
 
 
-def _camel(value: Any, *, free: bool = False) -> Any:
+def _convert_to_camel_case(value: Any, *, free: bool = False) -> Any:
     if isinstance(value, dict):
         return {
-            key if free else to_camel(key): _camel(item, free=free or key in ("args", "state", "owner_note"))
+            key if free else to_camel(key): _convert_to_camel_case(
+                item, free=free or key in ("args", "state", "owner_note")
+            )
             for key, item in value.items()
         }
-    return [_camel(item, free=free) for item in value] if isinstance(value, list) else value
+    return [_convert_to_camel_case(item, free=free) for item in value] if isinstance(value, list) else value
 
 
 @st.composite
-def printed(draw: st.DrawFn) -> Printed:
-    found = draw(st.lists(cases(), min_size=1, max_size=4))
+def printed_documents(draw: st.DrawFn) -> PrintedDocument:
+    drawn_cases = draw(st.lists(cases(), min_size=1, max_size=4))
     if draw(st.booleans()):
-        found = [_camel(case) for case in found]
-    data: dict[str, Any] = {"eval_set_id": "generated", "eval_cases": found}
+        drawn_cases = [_convert_to_camel_case(case) for case in drawn_cases]
+    data: dict[str, Any] = {"eval_set_id": "generated", "eval_cases": drawn_cases}
     if draw(st.booleans()):
         data = {"owner": draw(TEXTS), **data, "name": draw(TEXTS)}
     printer = Printer(
@@ -174,42 +176,44 @@ def printed(draw: st.DrawFn) -> Printed:
         trailing_commas=draw(st.booleans()),
         ascii=draw(st.booleans()),
     )
-    text = printer.document(data)
+    text = printer.print_document(data)
     mark = b"\xef\xbb\xbf" if draw(st.booleans()) else b""
-    return Printed(data, printer, text, mark + text.encode())
+    return PrintedDocument(data, printer, text, mark + text.encode())
 
 
-def _open(source: Printed) -> EvalSetDocument:
+def _open(source: PrintedDocument) -> EvalSetDocument:
     return EvalSetDocument(Path("generated.evalset.json"), source.bytes, None)
 
 
-def _raw(document: EvalSetDocument) -> list[Any]:
+def _read_raw_cases(document: EvalSetDocument) -> list[Any]:
     return [document.raw_case(index) for index in range(len(document))]
 
 
-many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many_examples = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@many
-@given(printed())
-def test_any_document_is_read_as_it_was_written(source: Printed) -> None:
+@many_examples
+@given(printed_documents())
+def test_any_document_is_read_as_written(source: PrintedDocument) -> None:
     document = _open(source)
 
     assert document.content() == source.bytes
-    assert _raw(document) == source.data["eval_cases"]
+    assert _read_raw_cases(document) == source.data["eval_cases"]
     for entry, case in zip(document.entries, source.data["eval_cases"], strict=True):
         assert entry.problem is None
         assert entry.eval_id == case.get("eval_id", case.get("evalId"))
         assert document.case(entry.index).eval_id == entry.eval_id
 
 
-@many
-@given(printed(), st.data(), SCALARS)
-def test_setting_a_value_replaces_only_its_own_characters(source: Printed, data: st.DataObject, new: Any) -> None:
+@many_examples
+@given(printed_documents(), st.data(), SCALARS)
+def test_setting_a_value_replaces_only_its_own_characters(
+    source: PrintedDocument, data: st.DataObject, new: Any
+) -> None:
     leaves = [
         place
         for place in source.printer.spans
-        if len(place) > 2 and place[0] == "eval_cases" and not isinstance(_at(source.data, place), dict | list)
+        if len(place) > 2 and place[0] == "eval_cases" and not isinstance(_get_value(source.data, place), dict | list)
     ]
     place = data.draw(st.sampled_from(leaves))
     start, end = source.printer.spans[place]
@@ -223,25 +227,25 @@ def test_setting_a_value_replaces_only_its_own_characters(source: Printed, data:
     assert content[len(content) - tail :] == source.text[end:]
     assert json.loads(content[start : len(content) - tail]) == new
     expected = json.loads(json.dumps(source.data))
-    _at(expected, place[:-1])[place[-1]] = new
-    assert _raw(document) == expected["eval_cases"]
+    _get_value(expected, place[:-1])[place[-1]] = new
+    assert _read_raw_cases(document) == expected["eval_cases"]
     while document.undo():
         pass
     assert document.content() == source.bytes
 
 
-@many
+@many_examples
 @given(
-    printed(),
+    printed_documents(),
     st.integers(0),
     st.integers(0, 30),
     st.sampled_from(["", '"', "{", "}", "[", "]", ",", "\\", "//", "\n", "0"]),
 )
 def test_any_damage_gives_a_clear_error_or_a_document_that_keeps_every_byte(
-    source: Printed, where: int, length: int, instead: str
+    source: PrintedDocument, position: int, length: int, replacement: str
 ) -> None:
-    start = where % (len(source.text) + 1)
-    damaged = (source.text[:start] + instead + source.text[start + length :]).encode()
+    start = position % (len(source.text) + 1)
+    damaged = (source.text[:start] + replacement + source.text[start + length :]).encode()
     try:
         document = EvalSetDocument(Path("generated.evalset.json"), damaged, None)
     except StoreError as error:
@@ -269,10 +273,10 @@ def operations(draw: st.DrawFn) -> list[tuple[str, int, int]]:
     return draw(st.lists(st.tuples(names, st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
 
 
-@many
-@given(printed(), operations(), cases(), invocations())
+@many_examples
+@given(printed_documents(), operations(), cases(), invocations())
 def test_any_series_of_edits_gives_the_expected_data_keeps_comments_and_can_be_undone(
-    source: Printed, series: list[tuple[str, int, int]], new_case: dict[str, Any], new_turn: dict[str, Any]
+    source: PrintedDocument, series: list[tuple[str, int, int]], new_case: dict[str, Any], new_turn: dict[str, Any]
 ) -> None:
     document = _open(source)
     expected = json.loads(json.dumps(source.data["eval_cases"]))
@@ -281,7 +285,7 @@ def test_any_series_of_edits_gives_the_expected_data_keeps_comments_and_can_be_u
     for operation in series:
         _edit(document, expected, operation, new_case=new_case, new_turn=new_turn)
         contents.append(document.content())
-        assert _in_snake(_raw(document)) == _in_snake(expected)
+        assert _convert_to_snake_case(_read_raw_cases(document)) == _convert_to_snake_case(expected)
         assert EvalSetDocument(document.path, contents[-1], None).content() == contents[-1]
 
     if not {name for name, _, _ in series} & {
@@ -289,8 +293,8 @@ def test_any_series_of_edits_gives_the_expected_data_keeps_comments_and_can_be_u
         "drop",
         "set",
     }:  # removing values also removes the comments in them
-        kept = document.content().decode()
-        assert all(f"note{number}:" in kept for number in range(1, source.printer.commented + 1))
+        text = document.content().decode()
+        assert all(f"note{number}:" in text for number in range(1, source.printer.comment_count + 1))
     for content in reversed(contents[:-1]):
         while document.content() != content:
             assert document.undo()
@@ -357,19 +361,21 @@ def _edit_case(
         turns[number % len(turns)] = copy.deepcopy(new_turn)
 
 
-def _at(data: Any, place: Place) -> Any:
+def _get_value(data: Any, place: Place) -> Any:
     for step in place:
         data = data[step]
     return data
 
 
-def _in_snake(value: Any, *, free: bool = False) -> Any:
+def _convert_to_snake_case(value: Any, *, free: bool = False) -> Any:
     """Return the value with format keys in snake_case; other tests check which style an edit writes."""
     if isinstance(value, dict):
         return {
-            key if free else re.sub("([a-z])([A-Z])", lambda hump: f"{hump[1]}_{hump[2].lower()}", key): _in_snake(
+            key
+            if free
+            else re.sub("([a-z])([A-Z])", lambda hump: f"{hump[1]}_{hump[2].lower()}", key): _convert_to_snake_case(
                 item, free=free or key in ("args", "state", "owner_note", "ownerNote")
             )
             for key, item in value.items()
         }
-    return [_in_snake(item, free=free) for item in value] if isinstance(value, list) else value
+    return [_convert_to_snake_case(item, free=free) for item in value] if isinstance(value, list) else value

@@ -17,13 +17,13 @@ from workbench.store.files import has_changed, read_bytes, write_atomic, write_n
 
 
 @pytest.fixture
-def edited(own: Callable[[str], Path]) -> EvalSetDocument:
-    document = EvalSetDocument.open(own("kettle.evalset.json"))
+def edited_document(copy_eval_set: Callable[[str], Path]) -> EvalSetDocument:
+    document = EvalSetDocument.open(copy_eval_set("kettle.evalset.json"))
     document.set_value(("name",), "other")
     return document
 
 
-def _fails_with(number: int) -> Callable[..., Any]:
+def _make_failing_function(number: int) -> Callable[..., Any]:
     def fail(*_: Any, **__: Any) -> Any:
         raise OSError(number, os.strerror(number))
 
@@ -41,104 +41,110 @@ def _fails_with(number: int) -> Callable[..., Any]:
         ("replace", errno.EDQUOT, "the disk quota is used up"),
     ],
 )
-def test_a_failed_save_says_why_and_leaves_the_old_file_and_the_edits(
-    edited: EvalSetDocument, monkeypatch: pytest.MonkeyPatch, function: str, number: int, message: str
+def test_a_failed_save_raises_its_reason_and_keeps_the_old_file_and_edits(
+    edited_document: EvalSetDocument, monkeypatch: pytest.MonkeyPatch, function: str, number: int, message: str
 ) -> None:
-    old = edited.path.read_bytes()
-    monkeypatch.setattr(os, function, _fails_with(number))
+    old = edited_document.path.read_bytes()
+    monkeypatch.setattr(os, function, _make_failing_function(number))
 
     with pytest.raises(StoreError, match=message):
-        edited.save()
+        edited_document.save()
 
     monkeypatch.undo()
-    assert edited.path.read_bytes() == old
-    assert list(edited.path.parent.iterdir()) == [edited.path]
-    assert edited.is_dirty
-    edited.save()
-    assert b'"other"' in edited.path.read_bytes() and not edited.is_dirty
+    assert edited_document.path.read_bytes() == old
+    assert list(edited_document.path.parent.iterdir()) == [edited_document.path]
+    assert edited_document.is_dirty
+    edited_document.save()
+    assert b'"other"' in edited_document.path.read_bytes() and not edited_document.is_dirty
 
 
-def test_an_interrupted_save_leaves_the_old_file(edited: EvalSetDocument, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = edited.path.read_bytes()
+def test_an_interrupted_save_leaves_the_old_file(
+    edited_document: EvalSetDocument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = edited_document.path.read_bytes()
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        edited.save()
+        edited_document.save()
 
-    assert edited.path.read_bytes() == old
-    assert list(edited.path.parent.iterdir()) == [edited.path]
+    assert edited_document.path.read_bytes() == old
+    assert list(edited_document.path.parent.iterdir()) == [edited_document.path]
 
 
-def test_a_file_that_changed_on_disk_is_not_overwritten_and_both_texts_are_at_hand(edited: EvalSetDocument) -> None:
-    theirs = edited.path.read_bytes().replace(b"Kettle", b"Teapot")  # the same length
-    status = edited.path.stat()
-    edited.path.write_bytes(theirs)
-    os.utime(edited.path, ns=(status.st_atime_ns, status.st_mtime_ns))
+def test_a_file_changed_on_disk_is_not_overwritten_and_both_versions_are_available(
+    edited_document: EvalSetDocument,
+) -> None:
+    theirs = edited_document.path.read_bytes().replace(b"Kettle", b"Teapot")  # the same length
+    status = edited_document.path.stat()
+    edited_document.path.write_bytes(theirs)
+    os.utime(edited_document.path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     with pytest.raises(FileChanged, match="changed by another program") as caught:
-        edited.save()
+        edited_document.save()
 
-    assert edited.path.read_bytes() == theirs == caught.value.theirs
-    assert caught.value.ours == edited.content()
-    edited.save(overwrite=True)
-    assert edited.path.read_bytes() == caught.value.ours
-
-
-def test_an_own_save_is_no_change_that_has_to_be_read(edited: EvalSetDocument) -> None:
-    edited.save()
-
-    assert edited.stamp is not None
-    assert edited.stamp.signature == files.read_signature(edited.path)
+    assert edited_document.path.read_bytes() == theirs == caught.value.theirs
+    assert caught.value.ours == edited_document.content()
+    edited_document.save(overwrite=True)
+    assert edited_document.path.read_bytes() == caught.value.ours
 
 
-def test_the_version_on_disk_can_be_taken_and_undo_brings_ours_back(edited: EvalSetDocument) -> None:
-    ours, theirs = edited.content(), edited.path.read_bytes().replace(b"Kettle", b"Teapot")
-    edited.path.write_bytes(theirs)
-    assert edited.has_changed_on_disk()
+def test_an_own_save_does_not_count_as_a_change_on_disk(edited_document: EvalSetDocument) -> None:
+    edited_document.save()
 
-    edited.reload()
-
-    assert edited.name == "Teapot" and not edited.is_dirty and not edited.has_changed_on_disk()
-    edited.undo()
-    assert edited.content() == ours and edited.is_dirty
+    assert edited_document.stamp is not None
+    assert edited_document.stamp.signature == files.read_signature(edited_document.path)
 
 
-def test_a_deleted_file_is_a_changed_one(edited: EvalSetDocument) -> None:
-    edited.path.unlink()
+def test_reload_takes_the_version_on_disk_and_undo_restores_ours(edited_document: EvalSetDocument) -> None:
+    ours, theirs = edited_document.content(), edited_document.path.read_bytes().replace(b"Kettle", b"Teapot")
+    edited_document.path.write_bytes(theirs)
+    assert edited_document.has_changed_on_disk()
 
-    assert edited.has_changed_on_disk()
+    edited_document.reload()
+
+    assert (
+        edited_document.name == "Teapot" and not edited_document.is_dirty and not edited_document.has_changed_on_disk()
+    )
+    edited_document.undo()
+    assert edited_document.content() == ours and edited_document.is_dirty
+
+
+def test_a_deleted_file_counts_as_changed(edited_document: EvalSetDocument) -> None:
+    edited_document.path.unlink()
+
+    assert edited_document.has_changed_on_disk()
     with pytest.raises(FileChanged, match="it was deleted since"):
-        edited.save()
+        edited_document.save()
 
 
-def test_saving_keeps_the_mode_and_follows_links(edited: EvalSetDocument, tmp_path: Path) -> None:
-    edited.path.chmod(0o640)
+def test_saving_keeps_the_mode_and_follows_links(edited_document: EvalSetDocument, tmp_path: Path) -> None:
+    edited_document.path.chmod(0o640)
     link = tmp_path / "link.evalset.json"
-    link.symlink_to(edited.path)
+    link.symlink_to(edited_document.path)
 
     document = EvalSetDocument.open(link)
     document.set_value(("name",), "linked")
     document.save()
 
     assert link.is_symlink()
-    assert edited.path.stat().st_mode & 0o777 == 0o640
-    assert b"linked" in edited.path.read_bytes()
+    assert edited_document.path.stat().st_mode & 0o777 == 0o640
+    assert b"linked" in edited_document.path.read_bytes()
 
 
-def test_undo_over_a_save_makes_the_document_unsaved_again(edited: EvalSetDocument) -> None:
-    edited.save()
-    assert not edited.is_dirty
-    edited.undo()
-    assert edited.is_dirty
-    edited.set_value(("name",), "third")
-    edited.undo()
-    assert edited.is_dirty  # undo can no longer reach the content on disk
+def test_undo_after_a_save_makes_the_document_dirty_again(edited_document: EvalSetDocument) -> None:
+    edited_document.save()
+    assert not edited_document.is_dirty
+    edited_document.undo()
+    assert edited_document.is_dirty
+    edited_document.set_value(("name",), "third")
+    edited_document.undo()
+    assert edited_document.is_dirty  # undo can no longer reach the content on disk
 
 
-def test_touching_a_file_is_no_change(tmp_path: Path) -> None:
+def test_touching_a_file_is_not_a_change(tmp_path: Path) -> None:
     path = tmp_path / "a"
     stamp = write_atomic(path, b"1")
     os.utime(path, ns=(1, 1))
@@ -160,7 +166,7 @@ def test_a_new_file_never_replaces_another(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_folders_and_circles_of_links_are_refused_in_words(tmp_path: Path) -> None:
+def test_folders_and_circular_links_are_refused_with_a_clear_message(tmp_path: Path) -> None:
     circle = tmp_path / "circle"
     circle.symlink_to(circle)
 

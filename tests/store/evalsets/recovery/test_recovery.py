@@ -27,33 +27,33 @@ os._exit(9)
 
 
 @pytest.fixture
-def crashed(own: Callable[[str], Path]) -> Path:
-    path = own("comments.evalset.json")
+def crashed_file(copy_eval_set: Callable[[str], Path]) -> Path:
+    path = copy_eval_set("comments.evalset.json")
     assert subprocess.run([sys.executable, "-c", CRASH, str(path)], check=False).returncode == 9
     return path
 
 
-def test_unsaved_edits_of_a_crashed_session_can_be_taken_up_and_undone(crashed: Path) -> None:
-    old = crashed.read_bytes()
-    folder = RecoveryFolder(crashed.parent)
+def test_unsaved_edits_of_a_crashed_session_can_be_recovered_and_undone(crashed_file: Path) -> None:
+    old = crashed_file.read_bytes()
+    folder = RecoveryFolder(crashed_file.parent)
 
     (recovery,) = folder.list_recoveries()
     document = folder.load(recovery)
 
-    assert recovery.document == crashed
+    assert recovery.document == crashed_file
     assert document.name == "unsaved" and document.is_dirty
     document.undo()
     assert document.content() == old
     document.redo()
     document.save()
     folder.discard(recovery)
-    assert b"unsaved" in crashed.read_bytes()
+    assert b"unsaved" in crashed_file.read_bytes()
     assert folder.list_recoveries() == []
 
 
-def test_recovered_edits_do_not_overwrite_what_changed_since(crashed: Path) -> None:
-    crashed.write_bytes(crashed.read_bytes().replace(b"kettle", b"teapot"))
-    folder = RecoveryFolder(crashed.parent)
+def test_recovered_edits_do_not_overwrite_later_changes(crashed_file: Path) -> None:
+    crashed_file.write_bytes(crashed_file.read_bytes().replace(b"kettle", b"teapot"))
+    folder = RecoveryFolder(crashed_file.parent)
 
     document = folder.load(folder.list_recoveries()[0])
 
@@ -62,9 +62,9 @@ def test_recovered_edits_do_not_overwrite_what_changed_since(crashed: Path) -> N
 
 
 @pytest.mark.parametrize("fate", ["gone", "broken"])
-def test_edits_are_recovered_even_if_the_file_is_not_there_or_broken(crashed: Path, fate: str) -> None:
-    crashed.unlink() if fate == "gone" else crashed.write_text("{")
-    folder = RecoveryFolder(crashed.parent)
+def test_edits_are_recovered_even_if_the_file_is_missing_or_broken(crashed_file: Path, fate: str) -> None:
+    crashed_file.unlink() if fate == "gone" else crashed_file.write_text("{")
+    folder = RecoveryFolder(crashed_file.parent)
 
     document = folder.load(folder.list_recoveries()[0])
 
@@ -72,11 +72,11 @@ def test_edits_are_recovered_even_if_the_file_is_not_there_or_broken(crashed: Pa
     with pytest.raises(FileChanged):
         document.save()
     document.save(overwrite=True)
-    assert b"unsaved" in crashed.read_bytes()
+    assert b"unsaved" in crashed_file.read_bytes()
 
 
-def test_a_running_session_keeps_its_own_file_and_removes_it_when_all_is_saved(own: Callable[[str], Path]) -> None:
-    path = own("kettle.evalset.json")
+def test_a_running_session_removes_its_recovery_file_after_saving(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("kettle.evalset.json")
     document = EvalSetDocument.open(path)
     folder = RecoveryFolder(path.parent)
     document.set_value(("name",), "unsaved")
@@ -92,7 +92,7 @@ def test_a_running_session_keeps_its_own_file_and_removes_it_when_all_is_saved(o
     assert list(recovery.iterdir()) == []
 
 
-def test_files_that_are_no_recovery_are_left_alone(tmp_path: Path) -> None:
+def test_invalid_recovery_files_are_ignored(tmp_path: Path) -> None:
     folder = tmp_path / ".workbench" / "recovery"
     folder.mkdir(parents=True)
     (folder / "x.recovery").write_bytes(b"\x00\xff")

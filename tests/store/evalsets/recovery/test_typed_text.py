@@ -26,48 +26,48 @@ def crash(root: Path, *texts: str) -> None:
     assert subprocess.run([sys.executable, "-c", CRASH, str(root), *texts], check=False).returncode == 9
 
 
-def files(root: Path) -> list[Path]:
+def list_files(root: Path) -> list[Path]:
     return sorted((root / ".workbench" / "recovery").glob("*"))
 
 
-def test_texts_of_sessions_that_died_are_taken_over_once(tmp_path: Path) -> None:
+def test_texts_of_crashed_sessions_are_adopted_once(tmp_path: Path) -> None:
     crash(tmp_path, "one", "two")
     crash(tmp_path, "three")
 
     assert TypedTexts(tmp_path).adopt_abandoned() == ["one", "two", "three"]
     assert TypedTexts(tmp_path).adopt_abandoned() == []
-    (own,) = files(tmp_path)
-    assert json.loads(own.read_text())["texts"] == ["one", "two", "three"]
+    (own_file,) = list_files(tmp_path)
+    assert json.loads(own_file.read_text())["texts"] == ["one", "two", "three"]
 
 
-def test_what_a_running_session_typed_is_left_to_it(tmp_path: Path) -> None:
+def test_texts_of_a_running_session_are_not_adopted(tmp_path: Path) -> None:
     TypedTexts(tmp_path).write(["mine"])
 
     assert TypedTexts(tmp_path).adopt_abandoned() == []
-    assert len(files(tmp_path)) == 1
+    assert len(list_files(tmp_path)) == 1
 
 
-def test_nothing_typed_leaves_no_file(tmp_path: Path) -> None:
+def test_an_empty_list_of_texts_leaves_no_file(tmp_path: Path) -> None:
     texts = TypedTexts(tmp_path)
     texts.write([])
     texts.write(["something"])
     texts.write([])
 
-    assert files(tmp_path) == []
+    assert list_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("content", [b"\x00\xff", b'{"version": 99, "texts": ["later"]}', b"[]", b'{"version": 1}'])
-def test_files_that_cannot_be_read_stay(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_files_are_kept(tmp_path: Path, content: bytes) -> None:
     crash(tmp_path, "one")
-    odd = tmp_path / ".workbench" / "recovery" / "odd.typed"
-    odd.write_bytes(content)
+    unreadable = tmp_path / ".workbench" / "recovery" / "odd.typed"
+    unreadable.write_bytes(content)
 
     assert TypedTexts(tmp_path).adopt_abandoned() == ["one"]
-    assert odd.read_bytes() == content
+    assert unreadable.read_bytes() == content
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process began")
-def test_another_process_with_the_number_of_a_dead_one_is_not_taken_for_it() -> None:
+def test_a_process_with_a_reused_id_is_not_the_earlier_process() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as another:
         mark = {"process": another.pid, "session": "x", "started": store_files._get_start_time(another.pid)}
         assert store_files.is_running(mark)

@@ -32,8 +32,8 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED.keys())
-def test_damage_is_read_in_linear_time(file: Callable[..., Path], text: str) -> None:
-    path = file(text)
+def test_damage_is_read_in_linear_time(write_file: Callable[..., Path], text: str) -> None:
+    path = write_file(text)
     started = time.process_time()
 
     problems = validate([path], strict=True)
@@ -43,9 +43,9 @@ def test_damage_is_read_in_linear_time(file: Callable[..., Path], text: str) -> 
     assert time.process_time() - started < 15
 
 
-def test_the_line_of_a_fault_is_found_once(file: Callable[..., Path]) -> None:
+def test_the_line_of_a_fault_is_found_once(write_file: Callable[..., Path]) -> None:
     unreadable, typed = '{"eval_id" "a"}', '{"eval_id": "b", "conversation": {}}'
-    document = EvalSetDocument.open(file(f"{START}{unreadable}, {typed}]}}"))
+    document = EvalSetDocument.open(write_file(f"{START}{unreadable}, {typed}]}}"))
 
     for index in (0, 1, 0, 1):
         with pytest.raises(StoreError) as caught:
@@ -54,12 +54,12 @@ def test_the_line_of_a_fault_is_found_once(file: Callable[..., Path]) -> None:
         assert caught.value is document.entries[index].problem
 
 
-def test_cases_after_many_broken_ones_are_still_read(file: Callable[..., Path]) -> None:
+def test_cases_after_many_broken_ones_are_still_read(write_file: Callable[..., Path]) -> None:
     broken = ",\n".join(CASE.replace('"hi"', "'hi'").replace('"a"', f'"b{number}"') for number in range(50))
 
     last = '{"eval_id": "a", "conversation": [{"user_content": {"parts": []}, "x": 1}]}'
 
-    problems = validate([file(f"{START}{broken},\n{last}]}}")])
+    problems = validate([write_file(f"{START}{broken},\n{last}]}}")])
 
     assert [problem.case for problem in problems if problem.rule == "broken-json"] == list(range(50))
     assert [problem.place for problem in problems if problem.rule == "unknown-key"] == [
@@ -67,7 +67,7 @@ def test_cases_after_many_broken_ones_are_still_read(file: Callable[..., Path]) 
     ]
 
 
-def test_keys_and_ids_are_not_repeated_whole(file: Callable[..., Path]) -> None:
+def test_messages_abbreviate_long_keys_and_ids(write_file: Callable[..., Path]) -> None:
     long = "k" * 200_000
     texts = (
         f'{{"eval_set_id": "s", "{long}": 1, "eval_cases": []}}',
@@ -77,14 +77,16 @@ def test_keys_and_ids_are_not_repeated_whole(file: Callable[..., Path]) -> None:
     )
 
     for text in texts:
-        problems = validate([file(text)])
+        problems = validate([write_file(text)])
 
         assert problems
         assert all(len(str(problem)) < 1_500 for problem in problems)
 
 
-def test_a_set_with_broken_json_around_its_cases_is_not_migrated(file: Callable[..., Path], tmp_path: Path) -> None:
-    old = file('[{"name": "a", "data": [{"query": "hi", "reference": "hi"}]}, ]]', "old.test.json")
+def test_a_set_with_broken_json_around_its_cases_is_not_migrated(
+    write_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    old = write_file('[{"name": "a", "data": [{"query": "hi", "reference": "hi"}]}, ]]', "old.test.json")
 
     with pytest.raises(StoreError, match=r"old\.test\.json:1:64"):
         migrate(old, tmp_path / "new.evalset.json")

@@ -22,12 +22,12 @@ def _set(*cases: Any, **header: Any) -> str:
     return json.dumps({"eval_set_id": "s", **header, "eval_cases": list(cases)})
 
 
-def _with(**changes: Any) -> dict[str, Any]:
+def _case(**changes: Any) -> dict[str, Any]:
     return {**CASE, **changes}
 
 
 def _turn(**changes: Any) -> dict[str, Any]:
-    return _with(conversation=[{**CASE["conversation"][0], **changes}])
+    return _case(conversation=[{**CASE["conversation"][0], **changes}])
 
 
 SESSION = {"app_name": "a", "user_id": "u"}
@@ -51,11 +51,11 @@ REFUSED_BY_ADK = [
      "eval_cases[0].conversation[0].intermediate_data.tool_uses[0]"),
     ("adk-type", _set(_turn(intermediate_data={"intermediate_responses": [{"author": "a", "parts": []}]})),
      "eval_cases[0].conversation[0].intermediate_data.intermediate_responses[0]"),
-    ("missing-key", _set(_with(session_input={"app_name": "a"})), "eval_cases[0].session_input"),
-    ("adk-type", _set(_with(session_input={**SESSION, "state": None})), "eval_cases[0].session_input.state"),
-    ("schema", _set(_with(conversation_scenario={"starting_prompt": "a", "conversation_plan": "b"})), "eval_cases[0]"),
+    ("missing-key", _set(_case(session_input={"app_name": "a"})), "eval_cases[0].session_input"),
+    ("adk-type", _set(_case(session_input={**SESSION, "state": None})), "eval_cases[0].session_input.state"),
+    ("schema", _set(_case(conversation_scenario={"starting_prompt": "a", "conversation_plan": "b"})), "eval_cases[0]"),
     ("schema", _set({"eval_id": "a"}), "eval_cases[0]"),
-    ("schema", _set(_with(rubrics=[{"rubric_id": "r"}])), "eval_cases[0].rubrics[0]"),
+    ("schema", _set(_case(rubrics=[{"rubric_id": "r"}])), "eval_cases[0].rubrics[0]"),
     ("schema", _set(_turn(user_content="hi")), "eval_cases[0].conversation[0].user_content"),
     ("camel-case", '{"evalSetId": "s", "eval_cases": []}', "evalSetId"),
     ("camel-case", '{"eval_set_id": "s", "evalCases": []}', "evalCases"),
@@ -71,15 +71,15 @@ STOPS_ADK_LATER = [
     ("unknown-persona", _set({"eval_id": "a", "conversation_scenario": {"starting_prompt": "a",
      "conversation_plan": "b", "user_persona": "novice"}}), "eval_cases[0].conversation_scenario.user_persona"),
     ("duplicate-id", _set(CASE, CASE), "eval_cases[1].eval_id"),
-    ("duplicate-rubric", _set(_with(rubrics=[RUBRIC], conversation=[{**CASE["conversation"][0], "rubrics": [RUBRIC]}])),
+    ("duplicate-rubric", _set(_case(rubrics=[RUBRIC], conversation=[{**CASE["conversation"][0], "rubrics": [RUBRIC]}])),
      "eval_cases[0].conversation[0].rubrics[0].rubric_id"),
     ("set-id", _set(CASE, eval_set_id="a/b"), "eval_set_id"),
 ]  # fmt: skip
 
 ACCEPTED_BY_ADK = [
     _set(CASE),
-    _set(_with(owner="me"), owner="me"),
-    _set(_with(conversation=[], sessionInput={"appName": "a", "userId": "u", "extra": 1})),
+    _set(_case(owner="me"), owner="me"),
+    _set(_case(conversation=[], sessionInput={"appName": "a", "userId": "u", "extra": 1})),
     _set(_turn(intermediateData={"toolUses": [{"name": "f", "args": {"any_Key": 1}}], "toolResponses": []})),
     _set(_turn(intermediate_data={"invocation_events": [{"author": "a", "uiIndex": 3, "content": None}]})),
     _set(_turn(intermediate_data={"intermediate_responses": [["a", [{"text": "t"}]]]})),
@@ -91,23 +91,23 @@ ACCEPTED_BY_ADK = [
 
 
 @pytest.mark.parametrize(("rule", "content", "place"), REFUSED_BY_ADK + STOPS_ADK_LATER)
-def test_what_adk_would_refuse_is_an_error_at_its_place(
-    file: Callable[..., Path], rule: str, content: str, place: str
+def test_input_that_adk_refuses_is_an_error_with_its_position(
+    write_file: Callable[..., Path], rule: str, content: str, place: str
 ) -> None:
-    problems = [problem for problem in validate([file(content)]) if problem.severity == "error"]
+    problems = [problem for problem in validate([write_file(content)]) if problem.severity == "error"]
 
     assert (rule, place) in [(problem.rule, problem.place) for problem in problems]
     assert all(problem.line == 1 and problem.column for problem in problems)
 
 
 @pytest.mark.parametrize("content", ACCEPTED_BY_ADK)
-def test_what_adk_takes_is_no_error(file: Callable[..., Path], content: str) -> None:
-    assert [str(problem) for problem in validate([file(content)]) if problem.severity == "error"] == []
+def test_input_that_adk_accepts_is_not_an_error(write_file: Callable[..., Path], content: str) -> None:
+    assert [str(problem) for problem in validate([write_file(content)]) if problem.severity == "error"] == []
 
 
 @pytest.mark.needs_adk
 @pytest.mark.parametrize("content", [content for _, content, _ in REFUSED_BY_ADK])
-def test_adk_does_refuse_what_we_say_it_refuses(content: str) -> None:
+def test_adk_refuses_the_input_that_we_expect_it_to_refuse(content: str) -> None:
     from google.adk.evaluation.eval_set import EvalSet
     from pydantic import ValidationError
 
@@ -117,14 +117,14 @@ def test_adk_does_refuse_what_we_say_it_refuses(content: str) -> None:
 
 @pytest.mark.needs_adk
 @pytest.mark.parametrize("content", ACCEPTED_BY_ADK)
-def test_adk_does_take_what_we_say_it_takes(content: str) -> None:
+def test_adk_accepts_the_input_that_we_expect_it_to_accept(content: str) -> None:
     from google.adk.evaluation.eval_set import EvalSet
 
     EvalSet.model_validate_json(content)
 
 
 @pytest.mark.needs_adk
-def test_our_tables_are_those_of_the_installed_adk() -> None:
+def test_our_tables_match_the_installed_adk() -> None:
     import typing
 
     from google.adk.evaluation.conversation_scenarios import ConversationScenarios
@@ -158,8 +158,8 @@ def test_our_tables_are_those_of_the_installed_adk() -> None:
         )
 
 
-def test_the_same_set_id_in_two_files_is_named_with_the_other_file(file: Callable[..., Path]) -> None:
-    one, two = file(_set(CASE), "one.test.json"), file(_set(CASE), "two.test.json")
+def test_a_duplicate_set_id_is_reported_with_the_other_file(write_file: Callable[..., Path]) -> None:
+    one, two = write_file(_set(CASE), "one.test.json"), write_file(_set(CASE), "two.test.json")
 
     (problem,) = validate([one, two])
 
@@ -169,8 +169,8 @@ def test_the_same_set_id_in_two_files_is_named_with_the_other_file(file: Callabl
     assert validate([one, two], agent_of=lambda path: path.name) == []
 
 
-def test_comments_and_the_like_are_warnings_and_errors_only_when_asked_for(own: Callable[[str], Path]) -> None:
-    path = own("comments.evalset.json")
+def test_comments_and_trailing_commas_are_warnings_unless_strict(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("comments.evalset.json")
 
     warnings = validate([path])
     assert [(problem.rule, problem.severity) for problem in warnings] == [
@@ -181,14 +181,14 @@ def test_comments_and_the_like_are_warnings_and_errors_only_when_asked_for(own: 
     problems = validate([path], strict=True)
     assert {problem.rule for problem in problems} == {"comment", "trailing-comma"}
     assert str(problems[0]).endswith("comments.evalset.json:1:1: error: not strict JSON: a comment")
-    assert validate([own("mixed_crlf_bom.evalset.json")])[0].severity == "warning"
-    assert [problem.rule for problem in validate([own("odd_values.evalset.json")], strict=True)][:2] == [
+    assert validate([copy_eval_set("mixed_crlf_bom.evalset.json")])[0].severity == "warning"
+    assert [problem.rule for problem in validate([copy_eval_set("odd_values.evalset.json")], strict=True)][:2] == [
         "not-a-number"
     ] * 2
 
 
-def test_fixing_removes_comments_and_trailing_commas_and_nothing_else(own: Callable[[str], Path]) -> None:
-    path = own("comments.evalset.json")
+def test_fix_removes_only_comments_and_trailing_commas(copy_eval_set: Callable[[str], Path]) -> None:
+    path = copy_eval_set("comments.evalset.json")
     document = EvalSetDocument.open(path)
     cases = [document.raw_case(index) for index in range(len(document))]
 
@@ -202,8 +202,8 @@ def test_fixing_removes_comments_and_trailing_commas_and_nothing_else(own: Calla
     assert not fix(path)
 
 
-def test_what_is_broken_is_not_fixed(file: Callable[..., Path]) -> None:
-    path = file("{ // c\n oops }")
+def test_fix_refuses_broken_json(write_file: Callable[..., Path]) -> None:
+    path = write_file("{ // c\n oops }")
 
     with pytest.raises(StoreError, match=r":2:2: found 'oops', expected a key"):
         fix(path)
@@ -214,10 +214,10 @@ def test_what_is_broken_is_not_fixed(file: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("content", "severity", "place"),
     [
-        (_set(_with(x="X")).replace('"X"', '{"k": 1, "k": 2}'), "error", "eval_cases[0].x.k"),
-        (_set(_with(x="X")).replace('"X"', '{"k": 1, "k": 1}'), "warning", "eval_cases[0].x.k"),
-        (_set(_with(x="X")).replace('"X"', '{"k": true, "k": 1}'), "error", "eval_cases[0].x.k"),
-        (_set(_with(conversation=1)).replace('conversation": 1', 'conversation": [], "conversation": [1]'),
+        (_set(_case(x="X")).replace('"X"', '{"k": 1, "k": 2}'), "error", "eval_cases[0].x.k"),
+        (_set(_case(x="X")).replace('"X"', '{"k": 1, "k": 1}'), "warning", "eval_cases[0].x.k"),
+        (_set(_case(x="X")).replace('"X"', '{"k": true, "k": 1}'), "error", "eval_cases[0].x.k"),
+        (_set(_case(conversation=1)).replace('conversation": 1', 'conversation": [], "conversation": [1]'),
          "error", "eval_cases[0].conversation"),
         (_set(CASE).replace("{", '{"eval_set_id": "other", ', 1), "error", "eval_set_id"),
         (_set(CASE).replace("{", '{"eval_cases": [], ', 1), "error", ""),
@@ -230,9 +230,7 @@ def test_what_is_broken_is_not_fixed(file: Callable[..., Path]) -> None:
         ('{"app_name": "a", "user_id": "u", "user_id": "v"}', "error", "user_id"),
     ],
 )  # fmt: skip
-def test_a_duplicate_key_is_an_error_where_data_is_lost(
-    tmp_path: Path, content: str, severity: str, place: str
-) -> None:
+def test_a_duplicate_key_is_an_error_if_data_is_lost(tmp_path: Path, content: str, severity: str, place: str) -> None:
     path = tmp_path / "kettle.json"
     path.write_text(content)
 
@@ -268,18 +266,18 @@ def test_a_duplicate_key_is_an_error_where_data_is_lost(
          ["error: custom_metrics.m.metric_info.metric_value_info.interval.min_value: found 'x', expected a number"]),
     ],
 )  # fmt: skip
-def test_configurations_are_checked_too(file: Callable[..., Path], content: str, expected: list[str]) -> None:
-    problems = [str(problem).split(": ", 1)[1] for problem in validate([file(content, "test_config.json")])]
+def test_configurations_are_checked_too(write_file: Callable[..., Path], content: str, expected: list[str]) -> None:
+    problems = [str(problem).split(": ", 1)[1] for problem in validate([write_file(content, "test_config.json")])]
 
     assert len(problems) == len(expected)
     for problem, start in zip(problems, expected, strict=True):
         assert problem.startswith(start)
 
 
-def test_a_folder_is_validated_with_all_it_holds_and_no_file_stops_the_others(file: Callable[..., Path]) -> None:
-    bad = file(b"\xff", "bad.test.json")
-    file(_set(_turn(note=1)), "good.evalset.json")
-    file('{"criteria": {"a": []}}', "test_config.json")
+def test_all_files_of_a_folder_are_validated_despite_an_unreadable_one(write_file: Callable[..., Path]) -> None:
+    bad = write_file(b"\xff", "bad.test.json")
+    write_file(_set(_turn(note=1)), "good.evalset.json")
+    write_file('{"criteria": {"a": []}}', "test_config.json")
 
     rules = [(problem.path.name, problem.rule) for problem in validate([bad.parent])]
 
@@ -290,24 +288,24 @@ def test_a_folder_is_validated_with_all_it_holds_and_no_file_stops_the_others(fi
     ]
 
 
-def test_a_truncated_set_beside_one_of_the_same_id_hides_nothing(file: Callable[..., Path]) -> None:
-    whole = file(_set(_turn()), "whole.evalset.json")
-    cut = file(whole.read_bytes()[: len(whole.read_bytes()) // 2], "cut.evalset.json")
+def test_a_truncated_set_is_reported_despite_another_with_the_same_id(write_file: Callable[..., Path]) -> None:
+    whole = write_file(_set(_turn()), "whole.evalset.json")
+    cut = write_file(whole.read_bytes()[: len(whole.read_bytes()) // 2], "cut.evalset.json")
 
     for order in ([whole, cut], [cut, whole]):
         assert {problem.path.name for problem in validate(order) if problem.severity == "error"} >= {"cut.evalset.json"}
 
 
-def test_a_pipe_in_a_folder_is_passed_over(file: Callable[..., Path]) -> None:
-    good = file(_set(_turn()), "good.evalset.json")
+def test_a_pipe_in_a_folder_is_skipped(write_file: Callable[..., Path]) -> None:
+    good = write_file(_set(_turn()), "good.evalset.json")
     os.mkfifo(good.with_name("pipe.evalset.json"))
 
     assert validate([good.parent]) == validate([good])
 
 
-def test_an_id_of_many_cases_is_one_problem_that_names_the_first(tmp_path: Path) -> None:
+def test_a_repeated_id_is_one_problem_with_its_first_cases(tmp_path: Path) -> None:
     path = tmp_path / "same.evalset.json"
-    path.write_text(_set(*[CASE] * 1_000, _with(eval_id="b"), _with(eval_id="b")))
+    path.write_text(_set(*[CASE] * 1_000, _case(eval_id="b"), _case(eval_id="b")))
 
     found = [problem.message for problem in validate([path])]
 
@@ -318,7 +316,7 @@ def test_an_id_of_many_cases_is_one_problem_that_names_the_first(tmp_path: Path)
     ]
 
 
-def test_of_each_kind_the_first_twenty_problems_are_listed(tmp_path: Path) -> None:
+def test_the_first_twenty_problems_of_each_kind_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "many.evalset.json"
     path.write_text(_set(*({"eval_id": f"c{number}"} for number in range(2_000)), note=1))
 
@@ -329,7 +327,7 @@ def test_of_each_kind_the_first_twenty_problems_are_listed(tmp_path: Path) -> No
     assert any("note" in line for line in lines)
 
 
-def test_a_test_config_is_a_configuration_whatever_it_holds(tmp_path: Path) -> None:
+def test_a_file_named_test_config_is_validated_as_a_configuration(tmp_path: Path) -> None:
     path = tmp_path / "test_config.json"
     path.write_text("[]")
 
