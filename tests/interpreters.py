@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 
-def interpreter_of(version: str) -> Path:
+def find_interpreter(version: str) -> Path:
     """Return the interpreter of a version such as `3.12`. Skip the test if it is not installed."""
     found = [shutil.which(f"python{version}"), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))]
     for python in filter(None, reversed(found)):

@@ -14,7 +14,7 @@ def is_running(pid: int) -> bool:
     return state not in "ZX"
 
 
-def children(of: int | None = None) -> set[int]:
+def find_children(of: int | None = None) -> set[int]:
     """Return the child processes of the process with this id, by default of this process."""
     tasks = Path(f"/proc/{of or 'self'}/task").iterdir()
     return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}

@@ -17,7 +17,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def run_http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Run a server with this handler and yield its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -36,9 +36,9 @@ METRICS = (
 IDEAL = TURNS * SAMPLES * len(METRICS) * THINKING / CONCURRENCY
 SERVER = f"""
 import json, time
-from tests.llm.servers import gemini, serving
+from tests.llm.servers import gemini, run_server
 reply = json.dumps({{"verdict": "valid", "properties": [{{"id": "a", "rationale": "r", "verdict": "yes"}}]}})
-with serving(lambda call: gemini(reply, seconds={THINKING})) as server:
+with run_server(lambda call: gemini(reply, seconds={THINKING})) as server:
     print(server.url, flush=True)
     input()
     print(len(server.calls), flush=True)

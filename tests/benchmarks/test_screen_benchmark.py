@@ -84,21 +84,21 @@ def _measure_first_paint(screen: TerminalProgram, key: str) -> float:
 
 def _measure_move(screen: TerminalProgram, number: int) -> float:
     screen.wait(0.05)  # the repeat rate of a key that is held down
-    return screen.measure_press_until("j", f"case_{number:05d}")
+    return screen.measure_press_to_text("j", f"case_{number:05d}")
 
 
 def test_first_paint_and_keys_with_ten_thousand_cases(project: Path) -> None:
     print()
     with TerminalProgram([sys.executable, "-c", EMPTY], cwd=project) as empty:
-        empty_seconds = empty.measure_until("row 1")
+        empty_seconds = empty.measure_time_to_text("row 1")
         print(f"empty application: first paint {empty_seconds:.2f} s ({empty.cpu_seconds:.2f} s CPU)")
         empty_p95 = _print_percentiles("empty application, key", [empty.measure_press("\x1b[B") for _ in range(30)])
     with TerminalProgram([WORKBENCH, project], cwd=project) as first:  # compiles changed modules
-        first.measure_until("case_00001")
+        first.measure_time_to_text("case_00001")
     with TerminalProgram([WORKBENCH, project], cwd=project) as screen:
-        painted, computed = screen.measure_until("eval sets"), screen.cpu_seconds
+        painted, computed = screen.measure_time_to_text("eval sets"), screen.cpu_seconds
         print(f"first paint {painted:.2f} s ({computed:.2f} s CPU, {painted / empty_seconds:.1f}x of the empty one)")
-        print(f"usable after {screen.measure_until('case_00001'):.2f} s ({screen.cpu_seconds:.2f} s CPU)")
+        print(f"usable after {screen.measure_time_to_text('case_00001'):.2f} s ({screen.cpu_seconds:.2f} s CPU)")
         screen.settle(quiet=1.0)
         print(f"memory with the project open: {screen.memory_mb:.0f} MB")
         moves = _print_percentiles("cursor", [screen.measure_press("j") for _ in range(100)])
@@ -114,7 +114,7 @@ def test_first_paint_and_keys_with_ten_thousand_cases(project: Path) -> None:
 def test_keys_and_memory_during_a_run_of_ten_thousand_cases(project: Path) -> None:
     print()
     with TerminalProgram([WORKBENCH, project], cwd=project) as screen:
-        screen.measure_until("case_00001")
+        screen.measure_time_to_text("case_00001")
         screen.settle(quiet=1.0)
         started = time.perf_counter()
         screen.measure_press("j")
@@ -123,7 +123,7 @@ def test_keys_and_memory_during_a_run_of_ten_thousand_cases(project: Path) -> No
         screen.wait(4.0)
         _print_percentiles("cursor during the run", [_measure_move(screen, number) for number in range(1, 301)])
         print(f"memory during the run: {screen.memory_mb:.0f} MB")
-        screen.measure_until("finished", patience=180.0)
+        screen.measure_time_to_text("finished", patience=180.0)
         print(f"{CASES / (time.perf_counter() - started):.0f} results a second")
         screen.settle(quiet=1.0)
         print(f"memory after the run: {screen.memory_mb:.0f} MB")

@@ -58,7 +58,7 @@ class TerminalProgram:
         """Current memory of the program and its children in MB (proportional set size)."""
         return measure_tree_mb(self._process.pid)
 
-    def measure_until(self, text: str, *, patience: float = 60.0) -> float:
+    def measure_time_to_text(self, text: str, *, patience: float = 60.0) -> float:
         """Return the seconds from the start of the program until it has written a text."""
         output = b""
         end = time.perf_counter() + patience
@@ -78,7 +78,7 @@ class TerminalProgram:
             painted = time.perf_counter()
         return painted - started
 
-    def measure_press_until(self, key: str, text: str) -> float:
+    def measure_press_to_text(self, key: str, text: str) -> float:
         """Return the seconds from a key press until a text is written, for a program that also writes by itself."""
         self._drain()
         output = b""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.llm.servers import Answer, Call, Said, Server, gemini, serving
+from tests.llm.servers import Answer, Call, HttpResponse, Server, gemini, run_server
 from tests.watch.watched import Folder
 
 METRIC = "final_response_match_v2"
@@ -23,7 +23,7 @@ def answer(prompt):
 """
 
 
-def verdict(call: Call) -> Said:
+def verdict(call: Call) -> HttpResponse:
     """Judge an answer as valid if it says GOOD."""
     text = call.body["contents"][0]["parts"][0]["text"]
     return gemini(json.dumps({"reasoning": "r", "verdict": "valid" if "<agent_answer>\nGOOD" in text else "invalid"}))
@@ -35,7 +35,7 @@ def serve_judge(monkeypatch: pytest.MonkeyPatch, answer: Answer = verdict) -> It
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.delenv("GOOGLE_GENAI_USE_VERTEXAI", raising=False)
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
-    with serving(answer) as server:
+    with run_server(answer) as server:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         yield server
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.engine.conftest import Project, find_result, get_statuses, turn
-from tests.processes import children
+from tests.processes import find_children
 from workbench.engine.plan import RunOptions, Selection
 
 ALL = [Selection(eval_set="set.evalset.json")]
@@ -20,11 +20,11 @@ def test_a_run_uses_the_interpreter_that_was_started_for_it(project: Project) ->
         "import os\ndef answer(prompt): return {'response': str(os.getppid()), 'predicted_trajectory': []}"
     )
     project.add_set({"a": [turn("hello")]})
-    workspace, before = project.open_workspace(), children()
+    workspace, before = project.open_workspace(), find_children()
 
     workspace.start_interpreters(ALL, RunOptions())
     deadline = time.monotonic() + 10
-    while not (new_processes := children() - before) and time.monotonic() < deadline:
+    while not (new_processes := find_children() - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     run = project.run(workspace=workspace)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Answer, Server, serving
+from tests.llm.servers import Answer, Server, run_server
 from workbench.llm.model_types import Message, ModelRequest
 from workbench.llm.models import ModelOptions, Models
 
@@ -17,7 +17,7 @@ from workbench.llm.models import ModelOptions, Models
 def serve() -> Iterator[Callable[[Answer], Server]]:
     """Start servers with answers of the test."""
     with ExitStack() as stack:
-        yield lambda answer: stack.enter_context(serving(answer))
+        yield lambda answer: stack.enter_context(run_server(answer))
 
 
 @pytest.fixture

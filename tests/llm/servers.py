@@ -27,7 +27,7 @@ class Call:
 
 
 @dataclass
-class Said:
+class HttpResponse:
     """The response to one request. A `body` of text is sent unchanged."""
 
     body: dict[str, Any] | str
@@ -37,7 +37,7 @@ class Said:
     """Delay before the response."""
 
 
-Answer = Callable[[Call], Said]
+Answer = Callable[[Call], HttpResponse]
 
 
 class Server:
@@ -110,7 +110,7 @@ def _parse_body(data: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(answer: Answer) -> Iterator[Server]:
+def run_server(answer: Answer) -> Iterator[Server]:
     """Run a server inside the context."""
     server = Server(answer)
     thread = threading.Thread(target=server.serve, daemon=True)
@@ -122,7 +122,7 @@ def serving(answer: Answer) -> Iterator[Server]:
         thread.join()
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return an unused local port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -131,7 +131,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def hanging_up() -> Iterator[tuple[str, list[Any]]]:
+def run_hanging_up_server() -> Iterator[tuple[str, list[Any]]]:
     """Run a server that closes every connection without an answer; yield its address and its clients."""
     connections: list[Any] = []
 
@@ -150,7 +150,7 @@ def hanging_up() -> Iterator[tuple[str, list[Any]]]:
             thread.join()
 
 
-def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **response: Any) -> Said:
+def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **response: Any) -> HttpResponse:
     """Return a response of `generateContent` of the Gemini API."""
     parts = [*([{"text": thoughts, "thought": True}] if thoughts else []), *([{"text": text}] if text else [])]
     usage = {"promptTokenCount": 7, "candidatesTokenCount": 3, "thoughtsTokenCount": 2, "totalTokenCount": 12}
@@ -159,18 +159,18 @@ def gemini(text: str, *, finish: str = "STOP", thoughts: str = "", **response: A
         "usageMetadata": usage,
         "modelVersion": "gemini-test-001",
     }
-    return Said(body, **response)
+    return HttpResponse(body, **response)
 
 
-def gemini_error(status: int, message: str, *, retry_delay: str | None = None, **response: Any) -> Said:
+def gemini_error(status: int, message: str, *, retry_delay: str | None = None, **response: Any) -> HttpResponse:
     """Return an error of Google's services."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": retry_delay}
     names = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
     error = {"code": status, "message": message, "status": names.get(status, "INTERNAL")}
-    return Said({"error": {**error, "details": [info] if retry_delay else []}}, status=status, **response)
+    return HttpResponse({"error": {**error, "details": [info] if retry_delay else []}}, status=status, **response)
 
 
-def openai(text: str | None, *, finish: str = "stop", **response: Any) -> Said:
+def openai(text: str | None, *, finish: str = "stop", **response: Any) -> HttpResponse:
     """Return a response of the chat completions of the OpenAI API."""
     body = {
         "id": "c1",
@@ -180,9 +180,11 @@ def openai(text: str | None, *, finish: str = "stop", **response: Any) -> Said:
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
         "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
     }
-    return Said(body, **response)
+    return HttpResponse(body, **response)
 
 
-def openai_error(status: int, message: str, *, code: str | None = None, **response: Any) -> Said:
+def openai_error(status: int, message: str, *, code: str | None = None, **response: Any) -> HttpResponse:
     """Return an error of the OpenAI API."""
-    return Said({"error": {"message": message, "type": code or "error", "code": code}}, status=status, **response)
+    return HttpResponse(
+        {"error": {"message": message, "type": code or "error", "code": code}}, status=status, **response
+    )

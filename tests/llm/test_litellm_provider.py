@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Call, Said, Server, free_port, openai, openai_error
+from tests.llm.servers import Answer, Call, HttpResponse, Server, find_free_port, openai, openai_error
 from workbench.llm.litellm_provider import find_missing_keys
 from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
 from workbench.llm.models import Account, Budget, Models
@@ -78,7 +78,7 @@ async def test_a_request_sends_messages_system_config_and_reply_schema(serve: Se
     ],
 )
 async def test_each_failure_becomes_its_kind_of_trouble(
-    serve: Serve, open_models: OpenModels, response: Said, trouble: Trouble
+    serve: Serve, open_models: OpenModels, response: HttpResponse, trouble: Trouble
 ) -> None:
     models = open_models(serve(lambda _: response), options={"tries": 1})
 
@@ -100,7 +100,7 @@ async def test_each_failure_becomes_its_kind_of_trouble(
     ],
 )
 async def test_a_long_wait_or_an_empty_account_stops_further_requests(
-    serve: Serve, open_models: OpenModels, refusal: Said, reason: str, model: str
+    serve: Serve, open_models: OpenModels, refusal: HttpResponse, reason: str, model: str
 ) -> None:
     server, messages = serve(lambda _: refusal), list[str]()
     models, account = open_models(server), Account(stopped=messages.append)
@@ -120,7 +120,7 @@ async def test_a_long_wait_or_an_empty_account_stops_further_requests(
 async def test_a_refused_response_format_is_dropped_and_every_try_is_charged(
     serve: Serve, open_models: OpenModels, status: int
 ) -> None:
-    def answer(call: Call) -> Said:
+    def answer(call: Call) -> HttpResponse:
         return openai_error(status, "response_format is unknown") if "response_format" in call.body else openai("prose")
 
     server = serve(answer)
@@ -192,7 +192,7 @@ async def test_a_key_that_only_the_library_misses_is_not_retried(
 
 @pytest.mark.needs_litellm
 async def test_an_unreachable_server_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
-    port = free_port()
+    port = find_free_port()
     environment = {"OPENAI_API_KEY": "k", "OPENAI_API_BASE": f"http://127.0.0.1:{port}/v1"}
     models = open_models(serve(lambda _: openai("x")), environment=environment, options={"tries": 1})
 

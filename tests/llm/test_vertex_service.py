@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Call, Said, Server, gemini_error
+from tests.llm.servers import Answer, Call, HttpResponse, Server, gemini_error
 from workbench.llm.model_types import ModelError, Trouble
 from workbench.llm.models import Models
 
@@ -49,10 +49,10 @@ def environment_with_key(server: Server) -> dict[str, str]:
         {"GOOGLE_GENAI_USE_VERTEXAI": "1", "GOOGLE_CLOUD_LOCATION": "l"},
     ],
 )
-async def test_without_a_project_the_message_says_what_to_set(
+async def test_a_missing_project_names_the_variables_to_set(
     serve: Serve, open_models: OpenModels, environment: dict[str, str]
 ) -> None:
-    models = open_models(serve(lambda _: Said(SCORED)), environment=environment)
+    models = open_models(serve(lambda _: HttpResponse(SCORED)), environment=environment)
 
     with pytest.raises(ModelError, match="set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION") as raised:
         await models.ask(scoring_request("safety_v1", prompt="p", response="r"))
@@ -60,11 +60,11 @@ async def test_without_a_project_the_message_says_what_to_set(
     assert raised.value.trouble is Trouble.NO_KEY
 
 
-async def test_without_the_library_the_message_says_what_to_install(
+async def test_a_missing_vertex_library_names_the_extra_to_install(
     serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "agentplatform", None)
-    server = serve(lambda _: Said(SCORED))
+    server = serve(lambda _: HttpResponse(SCORED))
     models = open_models(server, environment=environment_with_key(server))
 
     with pytest.raises(ModelError, match=r"pip install 'agent-eval-workbench\[vertex\]'") as raised:
@@ -75,7 +75,7 @@ async def test_without_the_library_the_message_says_what_to_install(
 
 @pytest.mark.needs_vertex
 async def test_a_response_is_scored_by_a_predefined_metric(serve: Serve, open_models: OpenModels) -> None:
-    server = serve(lambda _: Said(SCORED))
+    server = serve(lambda _: HttpResponse(SCORED))
     models = open_models(server, environment=environment_with_key(server))
 
     reply = await models.ask(scoring_request("safety_v1", prompt="p {x}", response="r", reference="e"))
@@ -101,7 +101,7 @@ async def test_a_response_is_scored_by_a_predefined_metric(serve: Serve, open_mo
 
 @pytest.mark.needs_vertex
 async def test_coherence_is_graded_by_the_template_of_the_library(serve: Serve, open_models: OpenModels) -> None:
-    server = serve(lambda _: Said({"pointwiseMetricResult": {"score": 4, "explanation": "flows"}}))
+    server = serve(lambda _: HttpResponse({"pointwiseMetricResult": {"score": 4, "explanation": "flows"}}))
     models = open_models(server, environment=environment_with_key(server))
 
     reply = await models.ask(scoring_request("coherence", prompt="p", response="r", reference="e"))
@@ -115,7 +115,7 @@ async def test_coherence_is_graded_by_the_template_of_the_library(serve: Serve, 
 
 @pytest.mark.needs_vertex
 async def test_a_conversation_is_sent_with_its_agents_and_events(serve: Serve, open_models: OpenModels) -> None:
-    server = serve(lambda _: Said(SCORED))
+    server = serve(lambda _: HttpResponse(SCORED))
     models = open_models(server, environment=environment_with_key(server))
     event = {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}}
     data = {
@@ -132,7 +132,7 @@ async def test_a_conversation_is_sent_with_its_agents_and_events(serve: Serve, o
 
 @pytest.mark.needs_vertex
 async def test_an_invalid_conversation_is_refused_before_it_is_sent(serve: Serve, open_models: OpenModels) -> None:
-    server = serve(lambda _: Said(SCORED))
+    server = serve(lambda _: HttpResponse(SCORED))
     models = open_models(server, environment=environment_with_key(server))
 
     with pytest.raises(ModelError, match="the conversation: ") as raised:
@@ -151,16 +151,16 @@ async def test_an_invalid_conversation_is_refused_before_it_is_sent(serve: Serve
         (gemini_error(400, "bad"), Trouble.REFUSED),
         (gemini_error(503, "later"), Trouble.UNAVAILABLE),
         (gemini_error(429, "quota"), Trouble.LIMITED),
-        (Said("<html>"), Trouble.UNAVAILABLE),
-        (Said({}), Trouble.EMPTY),
-        (Said({"metricResults": []}), Trouble.EMPTY),
-        (Said({"metricResults": [{"explanation": "?"}]}), Trouble.EMPTY),
-        (Said({"metricResults": [{"error": {"code": 8, "message": "quota"}}]}), Trouble.LIMITED),
-        (Said({"metricResults": [{"error": {"code": 3, "message": "bad"}}]}), Trouble.REFUSED),
+        (HttpResponse("<html>"), Trouble.UNAVAILABLE),
+        (HttpResponse({}), Trouble.EMPTY),
+        (HttpResponse({"metricResults": []}), Trouble.EMPTY),
+        (HttpResponse({"metricResults": [{"explanation": "?"}]}), Trouble.EMPTY),
+        (HttpResponse({"metricResults": [{"error": {"code": 8, "message": "quota"}}]}), Trouble.LIMITED),
+        (HttpResponse({"metricResults": [{"error": {"code": 3, "message": "bad"}}]}), Trouble.REFUSED),
     ],
 )
 async def test_each_scoring_failure_becomes_its_kind_of_trouble(
-    serve: Serve, open_models: OpenModels, response: Said, trouble: Trouble
+    serve: Serve, open_models: OpenModels, response: HttpResponse, trouble: Trouble
 ) -> None:
     server = serve(lambda _: response)
     models = open_models(server, environment=environment_with_key(server), options={"tries": 2})
@@ -176,10 +176,10 @@ async def test_each_scoring_failure_becomes_its_kind_of_trouble(
 async def test_the_configured_project_is_called_with_default_credentials(
     serve: Serve, open_models: OpenModels, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def answer(call: Call) -> Said:
+    def answer(call: Call) -> HttpResponse:
         if call.path == "/token":
-            return Said({"access_token": "of-the-account", "expires_in": 3600, "token_type": "Bearer"})
-        return Said(SCORED)
+            return HttpResponse({"access_token": "of-the-account", "expires_in": 3600, "token_type": "Bearer"})
+        return HttpResponse(SCORED)
 
     server = serve(answer)
     account = tmp_path / "account.json"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.interpreters import interpreter_of
-from tests.processes import children
+from tests.interpreters import find_interpreter
+from tests.processes import find_children
 from workbench.model.evalset import Content, IntermediateData
 from workbench.model.trace import SpanKind
 
@@ -264,7 +264,7 @@ async def test_renewing_restarts_shared_processes_with_the_new_code(bench: Any, 
 
 @pytest.mark.needs_fork
 async def test_edits_of_the_agent_leave_no_processes_behind(bench: Any, wait_until: Callable[..., Any]) -> None:
-    before = children()
+    before = find_children()
     bench.write("rooms.py", "ROOMS = ('hall',)")
     host = bench.host(mode="fork")
 
@@ -276,12 +276,12 @@ async def test_edits_of_the_agent_leave_no_processes_behind(bench: Any, wait_unt
         assert [talk.responses for talk in talks] == [[str(number)]] * 2
 
     def list_descendants(pid: int) -> set[int]:
-        found = children(pid)
+        found = find_children(pid)
         return found.union(*map(list_descendants, found))
 
     for number in range(3):
         await edit_and_talk(number)
-    (root,) = children() - before
+    (root,) = find_children() - before
     initial_count = len(list_descendants(root))
     for number in range(3, 9):
         await edit_and_talk(number)
@@ -327,7 +327,7 @@ async def test_values_that_json_cannot_hold_become_text_in_the_final_state(bench
 
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
 async def test_the_agent_runs_under_its_own_interpreter(bench: Any, way: dict[str, Any], version: str) -> None:
-    python = interpreter_of(version)
+    python = find_interpreter(version)
     bench.agent("import sys\nasync def answer(prompt, session): return '%d.%d' % sys.version_info[:2]")
 
     talk = await bench.talk_once("hi", "again", python=python, **way)

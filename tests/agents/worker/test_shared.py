@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import children
+from tests.processes import find_children
 
 pytestmark = pytest.mark.needs_fork
 PID_AGENT = "import os\ndef answer(prompt): return f'{prompt} {os.getpid()} {os.environ.get(\"LEVEL\")}'"
@@ -16,10 +16,10 @@ PID_AGENT = "import os\ndef answer(prompt): return f'{prompt} {os.getpid()} {os.
 
 async def _start_shared_process(host: Any, wait_until: Callable[..., Any]) -> int:
     """Prepare a host without any case; return the process that it starts."""
-    before = children()
+    before = find_children()
     host.prepare(cases=0)
-    (zygote,) = await wait_until(lambda: children() - before)
-    (shared,) = await wait_until(lambda: children(zygote))
+    (zygote,) = await wait_until(lambda: find_children() - before)
+    (shared,) = await wait_until(lambda: find_children(zygote))
     return int(shared)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.llm.servers import serving
-from tests.serving import QuietHandler, served
+from tests.llm.servers import run_server
+from tests.serving import QuietHandler, run_http_server
 from workbench.cli import dataset_commands
 
 
@@ -100,7 +100,7 @@ def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_no
             self.send_header("Content-Length", "100000000")  # the body never arrives, and no client reads it
             self.end_headers()
 
-    with served(Files) as site, socket.create_server(("127.0.0.1", 0)) as mute:
+    with run_http_server(Files) as site, socket.create_server(("127.0.0.1", 0)) as mute:
         silent = f"http://127.0.0.1:{mute.getsockname()[1]}/rows.csv"
         named = [f"{site}/rows.jsonl?signature=hush", f"{site}/gone.csv", silent, "s3://bucket/rows.txt", "bq://table"]
         configure(workbench, f"[targets.far]\nkind = 'recorded'\neval_sets = {named}")
@@ -217,7 +217,7 @@ def test_the_value_in_a_url_that_cannot_be_reached_is_not_shown_in_another_spell
 
 
 def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
-    with socket.socket() as taken, serving(lambda call: pytest.fail("no prompt is sent")) as server:
+    with socket.socket() as taken, run_server(lambda call: pytest.fail("no prompt is sent")) as server:
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/"
         configure(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.judged import METRIC, make_judged_folder, serve_judge
-from tests.llm.servers import Said, Server, gemini_error
+from tests.llm.servers import HttpResponse, Server, gemini_error
 from tests.watch.watched import Folder
 
 
@@ -87,11 +87,11 @@ def test_a_judge_that_is_checked_answers(workbench: CommandLine, folder: Folder,
             gemini_error(429, "quota"),
             "too many requests, or the quota is used up (429",
         ),
-        (Said("<html>"), "the service cannot be reached or has failed"),
+        (HttpResponse("<html>"), "the service cannot be reached or has failed"),
     ],
 )
 def test_a_judge_that_does_not_answer_is_a_problem_with_its_reason(
-    workbench: CommandLine, folder: Folder, server: Server, answer: Said, said: str
+    workbench: CommandLine, folder: Folder, server: Server, answer: HttpResponse, said: str
 ) -> None:
     server.answer = lambda _: answer
 

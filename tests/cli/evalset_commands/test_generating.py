@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine, Done
 from tests.engine.judged import serve_judge
-from tests.llm.servers import Call, Said, Server, gemini
+from tests.llm.servers import Call, HttpResponse, Server, gemini
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 SETTINGS = """
@@ -37,7 +37,7 @@ def draft(number: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def reply(*drafts: dict[str, Any], **said: Any) -> Said:
+def reply(*drafts: dict[str, Any], **said: Any) -> HttpResponse:
     return gemini(json.dumps({"scenarios": list(drafts)}), **said)
 
 
@@ -167,12 +167,12 @@ def test_only_the_personas_that_were_named_play_users(home: CommandLine, server:
         (gemini(""), 3, "no text"),
         (gemini('{"scenarios": [{"starting_pro', finish="MAX_TOKENS"), 3, "cut off"),
         (reply(), 3, "wrote no scenario"),
-        (Said({"error": {"code": 503, "message": "busy"}}, status=503), 3, "did not answer"),
-        (Said({"error": {"code": 404, "message": "which?"}}, status=404), 2, "no such model"),
+        (HttpResponse({"error": {"code": 503, "message": "busy"}}, status=503), 3, "did not answer"),
+        (HttpResponse({"error": {"code": 404, "message": "which?"}}, status=404), 2, "no such model"),
     ],
 )
 def test_where_nothing_comes_of_it_that_is_said_and_nothing_is_written(
-    home: CommandLine, server: Server, said: Said, status: int, words: str
+    home: CommandLine, server: Server, said: HttpResponse, status: int, words: str
 ) -> None:
     server.answer = lambda _: said
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine, make_project, turn
-from tests.llm.servers import Call, Said, Server, gemini, serving
+from tests.llm.servers import Call, HttpResponse, Server, gemini, run_server
 
 METRIC = "final_response_match_v2"
 ROWS = [
@@ -23,7 +23,7 @@ ROWS = [
 ]
 
 
-def verdict(call: Call) -> Said:
+def verdict(call: Call) -> HttpResponse:
     """Return the verdict of the judge: a, b and c are valid; friendly is 5 for a and 2 for the others."""
     text = call.body["contents"][0]["parts"][0]["text"]
     if "<agent_answer>" in text:
@@ -40,7 +40,7 @@ TONE = {"criteria": {"Tone": "t"}, "rating_rubric": {str(number): "r" for number
 @contextmanager
 def judging() -> Iterator[Server]:
     """Start a judge server, and set the environment variables of its clients."""
-    with serving(verdict) as started, pytest.MonkeyPatch.context() as patch:
+    with run_server(verdict) as started, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
         patch.setenv("GOOGLE_API_KEY", "key")
         yield started

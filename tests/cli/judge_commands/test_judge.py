@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error, serving
+from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error, run_server
 
 METRIC = "final_response_match_v2"
 
@@ -19,9 +19,9 @@ class Opinions:
 
     def __init__(self) -> None:
         self.invalid: set[str] = set()
-        self.answer: Callable[[Call], Said] | None = None
+        self.answer: Callable[[Call], HttpResponse] | None = None
 
-    def __call__(self, call: Call) -> Said:
+    def __call__(self, call: Call) -> HttpResponse:
         if self.answer is not None:
             return self.answer(call)
         text = call.body["contents"][0]["parts"][0]["text"]
@@ -37,7 +37,7 @@ def opinions() -> Opinions:
 
 @pytest.fixture
 def server(opinions: Opinions, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serving(opinions) as started:
+    with run_server(opinions) as started:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
         yield started

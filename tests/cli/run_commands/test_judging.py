@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.judged import METRIC, SAMPLES, list_agent_prompts, make_judged_folder, serve_judge, verdict
-from tests.llm.servers import Answer, Said, Server, gemini_error
+from tests.llm.servers import Answer, HttpResponse, Server, gemini_error
 from tests.watch.watched import Folder
 
 
@@ -54,7 +54,9 @@ def test_what_judges_took_is_said_and_told_as_json(workbench: CommandLine, folde
 def fail_after(number: int) -> Answer:
     """Return a judge that answers this many requests and then fails."""
     numbers = itertools.count()
-    return lambda call: verdict(call) if next(numbers) < number else Said({"error": {"message": "down"}}, status=503)
+    return lambda call: (
+        verdict(call) if next(numbers) < number else HttpResponse({"error": {"message": "down"}}, status=503)
+    )
 
 
 @pytest.mark.usefixtures("folder")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.cli.conftest import CommandLine
-from tests.llm.servers import Call, Said, serving
+from tests.llm.servers import Call, HttpResponse, run_server
 
 Turn = Callable[..., dict[str, Any]]
 
@@ -18,15 +18,15 @@ def configure(workbench: CommandLine, url: str, *more: str) -> None:
 
 
 def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, make_turn: Turn) -> None:
-    def answer(call: Call) -> Said:
+    def answer(call: Call) -> HttpResponse:
         prompt = call.body["prompt"]
-        return Said("out of order", status=503) if prompt == "down" else Said({"response": prompt})
+        return HttpResponse("out of order", status=503) if prompt == "down" else HttpResponse({"response": prompt})
 
     cases = {prompt: [make_turn(prompt, "fine")] for prompt in ("fine", "wrong", "down")}
     workbench.add_set("web/set.evalset.json", cases)
     workbench.write("criteria.json", {"criteria": {"response_match_score": 0.8}})
 
-    with serving(answer) as server:
+    with run_server(answer) as server:
         configure(workbench, server.url)
         done = workbench("run", "web", "--config", "criteria.json", "--format", "json")
         asked = [call.body["prompt"] for call in server.calls]
@@ -47,11 +47,11 @@ def test_an_agent_behind_http_that_is_slow_is_an_error_that_names_it(workbench: 
     workbench.add_set("web/set.evalset.json", {"slow": [make_turn("hello")]})
     over = threading.Event()
 
-    def answer(call: Call) -> Said:
+    def answer(call: Call) -> HttpResponse:
         over.wait(60)
-        return Said({"response": "at last"})
+        return HttpResponse({"response": "at last"})
 
-    with serving(answer) as server:
+    with run_server(answer) as server:
         configure(workbench, server.url)
         done = workbench("run", "web", "--timeout", "0.5", "--format", "json")
         over.set()
@@ -64,7 +64,7 @@ def test_an_agent_behind_http_that_is_slow_is_an_error_that_names_it(workbench: 
 def test_a_verdict_is_current_until_the_input_changes(workbench: CommandLine, make_turn: Turn) -> None:
     workbench.add_set("web/set.evalset.json", {"one": [make_turn("hello", "hello")]})
 
-    with serving(lambda call: Said({"response": call.body["prompt"], "predicted_trajectory": []})) as server:
+    with run_server(lambda call: HttpResponse({"response": call.body["prompt"], "predicted_trajectory": []})) as server:
         configure(workbench, server.url, 'watch = ["served"]')
         workbench.write("served/agent.py", "A = 1")
         workbench("run", "web")
@@ -86,7 +86,7 @@ def test_what_an_agent_never_tells_is_neither_passed_nor_failed(workbench: Comma
     cases = {"some": [make_turn("hello", "hello", ("wave", {}))], "none": [make_turn("hello", "hello")]}
     workbench.add_set("web/set.evalset.json", cases)
 
-    with serving(lambda call: Said({"response": call.body["prompt"]})) as server:
+    with run_server(lambda call: HttpResponse({"response": call.body["prompt"]})) as server:
         configure(workbench, server.url)
         done = workbench("run", "web", "--format", "json")
 

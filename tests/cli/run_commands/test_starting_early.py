@@ -12,13 +12,13 @@ from tests.cli.conftest import CommandLine, turn
 # Prints the number of running processes just before the planner is imported.
 PROBE = """
 import os, sys
-from tests.processes import children
+from tests.processes import find_children
 
 
 class Probe:
     def find_spec(self, name, path=None, target=None):
         if name == "workbench.engine.planner":
-            print("started:", len(children()), file=sys.stderr, flush=True)
+            print("started:", len(find_children()), file=sys.stderr, flush=True)
             os._exit(0)  # the rest is of no interest here
 
 

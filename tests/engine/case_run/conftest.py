@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.case_run.scenarios import AGENT, CRITERIA, play_user
-from tests.llm.servers import Server, serving
+from tests.llm.servers import Server, run_server
 from tests.watch.watched import Folder
 
 
@@ -35,6 +35,6 @@ def folder(tmp_path: Path) -> Folder:
 @pytest.fixture
 def server(environment: pytest.MonkeyPatch) -> Iterator[Server]:
     environment.setenv("GOOGLE_API_KEY", "k")
-    with serving(play_user("please roll a die", "is it prime?")) as server:
+    with run_server(play_user("please roll a die", "is it prime?")) as server:
         environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         yield server

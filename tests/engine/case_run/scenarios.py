@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.llm.servers import Call, Said, gemini
+from tests.llm.servers import Call, HttpResponse, gemini
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
@@ -38,7 +38,7 @@ def get_prompt(call: Call) -> str:
 def play_user(*messages: str) -> Any:
     """Make a model that plays a user. It sends these messages one after the other, then the stop signal."""
 
-    def answer(call: Call) -> Said:
+    def answer(call: Call) -> HttpResponse:
         answer_count = get_prompt(call).count("agent: answer")
         return gemini(
             messages[answer_count - 1] if answer_count <= len(messages) else "Thanks, that is all. </FINISHED>"

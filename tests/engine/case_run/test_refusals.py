@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.case_run.scenarios import SET, get_results, get_user_messages, run, scenario, write_cases
-from tests.llm.servers import Server, gemini_error, serving
+from tests.llm.servers import Server, gemini_error, run_server
 from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.workspace import Workspace
@@ -80,7 +80,7 @@ def test_an_outage_of_the_user_model_is_an_infrastructure_error(
 ) -> None:
     environment.setenv("GOOGLE_API_KEY", "k")
     write_cases(folder, {"s": scenario()})
-    with serving(lambda _: gemini_error(503, "UNAVAILABLE")) as server:
+    with run_server(lambda _: gemini_error(503, "UNAVAILABLE")) as server:
         environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         result = get_results(run(folder, retries=0))["s"]
 
@@ -97,7 +97,7 @@ def test_a_rejected_request_to_the_user_model_is_an_error_of_the_user(
 ) -> None:
     environment.setenv("GOOGLE_API_KEY", "k")
     write_cases(folder, {"s": scenario()})
-    with serving(lambda _: gemini_error(status, code)) as server:
+    with run_server(lambda _: gemini_error(status, code)) as server:
         environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         result = get_results(run(folder))["s"]
 

@@ -18,7 +18,7 @@ from tests.engine.case_run.scenarios import (
     scenario,
     write_cases,
 )
-from tests.llm.servers import Call, Said, Server, serving
+from tests.llm.servers import Call, HttpResponse, Server, run_server
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions
 from workbench.engine.workspace import Workspace
@@ -199,12 +199,12 @@ def test_the_time_of_the_user_model_does_not_count_for_the_timeout_of_the_agent(
     environment.setenv("GOOGLE_API_KEY", "k")
     write_cases(folder, {"s": scenario()})
 
-    def answer_slowly(call: Call) -> Said:
-        reply: Said = play_user("please roll a die")(call)
+    def answer_slowly(call: Call) -> HttpResponse:
+        reply: HttpResponse = play_user("please roll a die")(call)
         reply.seconds = 1.2
         return reply
 
-    with serving(answer_slowly) as server:
+    with run_server(answer_slowly) as server:
         environment.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         result = get_results(run(folder, timeout_seconds=2.0))["s"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error, openai, serving
+from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error, openai, run_server
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -30,7 +30,7 @@ REPLIES = (  # the reply of the server to each kind of question
 )
 
 
-def answer(call: Call) -> Said:
+def answer(call: Call) -> HttpResponse:
     prompt = call.body["contents"][0]["parts"][0]["text"]
     if call.path.endswith("/models/gemini-user:generateContent"):
         return gemini("More light!" if prompt.count("agent: The lamp") < 2 else "Thanks. </finished>")
@@ -42,7 +42,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GOOGLE_API_KEY", "k")
-    with serving(answer) as server:
+    with run_server(answer) as server:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         yield server
 
@@ -123,7 +123,7 @@ def test_a_simulated_conversation_is_judged_and_prompts_and_replies_are_stored(
     ],
 )
 def test_an_unusable_reply_of_a_judge_is_an_error_with_a_reason(
-    folder: Folder, server: Server, metric: str, said: Said, is_outage: bool
+    folder: Folder, server: Server, metric: str, said: HttpResponse, is_outage: bool
 ) -> None:
     server.answer = lambda call: answer(call) if "gemini-user" in call.path else said
 
@@ -141,7 +141,7 @@ def test_a_local_model_judges_in_two_steps_too(folder: Folder, server: Server, m
     text = (folder.root / "workbench.toml").read_text(encoding="utf-8")
     folder.write("workbench.toml", text.replace("[judge]\n", '[judge]\nmodel = "openai/local-1"\n'))
 
-    def answer_locally(call: Call) -> Said:
+    def answer_locally(call: Call) -> HttpResponse:
         if not call.path.endswith("/chat/completions"):
             return answer(call)
         prompt = " ".join(call.body["messages"][0]["content"].split())
@@ -175,7 +175,7 @@ def test_the_vertex_service_scores_if_the_settings_select_it(
     folder.write("test_config.json", json.dumps({"criteria": {metric: 0.5}}))
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "1")
     monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", server.url)
-    server.answer = lambda call: Said(said) if call.path.endswith(":evaluateInstances") else answer(call)
+    server.answer = lambda call: HttpResponse(said) if call.path.endswith(":evaluateInstances") else answer(call)
 
     with Workspace.open(folder.root) as workspace:
         judged_run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, serving
+from tests.llm.servers import Call, HttpResponse, Server, gemini, run_server
 from tests.watch.watched import Folder
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -29,7 +29,7 @@ def extract_tag(text: str, name: str) -> str:
     return text.split(f"<{name}>\n")[1].split(f"\n</{name}>", maxsplit=1)[0]
 
 
-def answer(call: Call) -> Said:
+def answer(call: Call) -> HttpResponse:
     """Judge text in capitals as loud."""
     text = call.body["contents"][0]["parts"][0]["text"]
     if "<response_a>" in text:
@@ -41,7 +41,7 @@ def answer(call: Call) -> Said:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serving(answer) as server:
+    with run_server(answer) as server:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
         yield server

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error, serving
+from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error, run_server
 from tests.watch.watched import Folder
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -19,7 +19,7 @@ from workbench.watch.selector import Action, decide_plan
 METRIC = "final_response_match_v2"
 
 
-def verdict(call: Call) -> Said:
+def verdict(call: Call) -> HttpResponse:
     text = call.body["contents"][0]["parts"][0]["text"]
     return gemini(json.dumps({"reasoning": "r", "verdict": "valid" if "<agent_answer>\nGOOD" in text else "invalid"}))
 
@@ -28,7 +28,7 @@ def verdict(call: Call) -> Said:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
         monkeypatch.delenv(name, raising=False)
-    with serving(verdict) as server:
+    with run_server(verdict) as server:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         yield server
 

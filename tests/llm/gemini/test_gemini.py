@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Said, Server, free_port, gemini, gemini_error, hanging_up
+from tests.llm.servers import Answer, HttpResponse, Server, find_free_port, gemini, gemini_error, run_hanging_up_server
 from workbench.llm.model_types import Message, ModelError, ModelRequest, Trouble
 from workbench.llm.models import Account, Models
 from workbench.model.results import TokenUsage
@@ -52,7 +52,7 @@ async def test_a_request_sends_messages_system_config_and_reply_schema(serve: Se
 
 
 async def test_a_model_that_rejects_schemas_is_asked_without_one(serve: Serve, open_models: OpenModels) -> None:
-    def answer(call: object) -> Said:
+    def answer(call: object) -> HttpResponse:
         with_schema = "responseMimeType" in server.calls[-1].body.get("generationConfig", {})
         return gemini_error(400, "JSON mode is not enabled for this model") if with_schema else gemini("prose")
 
@@ -74,17 +74,21 @@ async def test_a_model_that_rejects_schemas_is_asked_without_one(serve: Serve, o
         (gemini_error(404, "models/x is not found"), Trouble.UNKNOWN_MODEL, "there is no such model.*not found"),
         (gemini_error(429, "quota"), Trouble.LIMITED, "too many requests.*quota"),
         (gemini_error(500, "oops"), Trouble.UNAVAILABLE, "has failed .*500"),
-        (Said("<html>gateway</html>", status=503), Trouble.UNAVAILABLE, "has failed"),
-        (Said("{not json"), Trouble.UNAVAILABLE, "has failed"),
-        (Said({}), Trouble.EMPTY, "no text"),
+        (HttpResponse("<html>gateway</html>", status=503), Trouble.UNAVAILABLE, "has failed"),
+        (HttpResponse("{not json"), Trouble.UNAVAILABLE, "has failed"),
+        (HttpResponse({}), Trouble.EMPTY, "no text"),
         (gemini(""), Trouble.EMPTY, "no text"),
         (gemini("", thoughts="hm", finish="MAX_TOKENS"), Trouble.EMPTY, "no text.*raise max_output_tokens"),
         (gemini("", finish="SAFETY"), Trouble.BLOCKED, "blocked .SAFETY"),
-        (Said({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}), Trouble.BLOCKED, "PROHIBITED_CONTENT"),
+        (
+            HttpResponse({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}),
+            Trouble.BLOCKED,
+            "PROHIBITED_CONTENT",
+        ),
     ],
 )
 async def test_each_failure_has_its_kind_of_trouble_and_message(
-    serve: Serve, open_models: OpenModels, response: Said, trouble: Trouble, words: str
+    serve: Serve, open_models: OpenModels, response: HttpResponse, trouble: Trouble, words: str
 ) -> None:
     models = open_models(serve(lambda _: response), options={"tries": 1})
 
@@ -101,7 +105,7 @@ async def test_a_reply_cut_off_by_the_token_limit_is_marked_truncated(serve: Ser
     assert (await models.ask(request())).is_truncated
 
 
-async def test_without_a_key_the_message_says_where_to_put_one(serve: Serve, open_models: OpenModels) -> None:
+async def test_a_missing_key_names_the_variables_and_the_env_file(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("x"))
     models = open_models(server, environment={"GOOGLE_GEMINI_BASE_URL": server.url})
 
@@ -113,7 +117,7 @@ async def test_without_a_key_the_message_says_where_to_put_one(serve: Serve, ope
 
 
 async def test_an_unreachable_server_is_an_outage(serve: Serve, open_models: OpenModels) -> None:
-    unused_url = f"http://127.0.0.1:{free_port()}"
+    unused_url = f"http://127.0.0.1:{find_free_port()}"
     environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": unused_url}
     models = open_models(serve(lambda _: gemini("x")), options={"tries": 1}, environment=environment)
 
@@ -129,7 +133,7 @@ async def test_an_unreachable_server_is_an_outage(serve: Serve, open_models: Ope
 
 @pytest.mark.parametrize("tries", [1, 3])
 async def test_a_closed_connection_is_retried_as_often_as_configured(open_models: OpenModels, tries: int) -> None:
-    with hanging_up() as (url, connections):
+    with run_hanging_up_server() as (url, connections):
         environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": url}
         models = open_models(None, options={"tries": tries}, environment=environment)
 
@@ -155,7 +159,7 @@ async def test_an_address_without_a_scheme_is_refused_at_once(open_models: OpenM
 async def test_an_unreachable_token_server_is_not_reported_as_a_wrong_key(
     open_models: OpenModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
+    port = find_free_port()
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
     credentials = {
         "type": "authorized_user",

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Said, Server, gemini
+from tests.llm.servers import Answer, HttpResponse, Server, gemini
 from workbench.llm.model_types import ModelError, Trouble
 from workbench.llm.models import Account, Budget, Models
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, count_tokens
@@ -77,7 +77,7 @@ async def test_an_answer_without_usage_has_an_unknown_cost(serve: Serve, open_mo
     account = Account()
     body = {"candidates": [{"content": {"role": "model", "parts": [{"text": "yes"}]}, "finishReason": "STOP"}]}
 
-    await open_models(serve(lambda _: Said(body))).ask(request(model=FLASH), account=account)
+    await open_models(serve(lambda _: HttpResponse(body))).ask(request(model=FLASH), account=account)
 
     (spent,) = account.list_spending()
     assert (spent.calls, spent.calls_without_usage, spent.cost) == (1, 1, None)

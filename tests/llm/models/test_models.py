@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from tests.llm.conftest import request
-from tests.llm.servers import Answer, Call, Said, Server, gemini, gemini_error, serving
+from tests.llm.servers import Answer, Call, HttpResponse, Server, gemini, gemini_error, run_server
 from workbench.llm.model_replay import Recording, Replay
 from workbench.llm.model_types import (
     Ask,
@@ -98,7 +98,7 @@ async def test_parallel_calls_stay_within_the_limit_and_shrink_when_refused(
 ) -> None:
     numbers = count()
 
-    def answer(_: Call) -> Said:
+    def answer(_: Call) -> HttpResponse:
         return gemini_error(429, "busy") if next(numbers) == 0 else gemini("yes", seconds=0.02)
 
     server = serve(answer)
@@ -116,7 +116,7 @@ async def test_a_service_that_allows_two_parallel_calls_answers_every_request(
 ) -> None:
     running, lock = [0], threading.Lock()
 
-    def answer(_: Call) -> Said:
+    def answer(_: Call) -> HttpResponse:
         with lock:
             if running[0] == 2:
                 return gemini_error(429, "busy")
@@ -146,7 +146,7 @@ async def test_a_service_that_allows_two_parallel_calls_answers_every_request(
     ],
 )
 async def test_a_model_that_cannot_answer_is_not_asked_again_in_a_run(
-    serve: Serve, open_models: OpenModels, refusal: Said, reason: str
+    serve: Serve, open_models: OpenModels, refusal: HttpResponse, reason: str
 ) -> None:
     server, messages = serve(lambda _: refusal), list[str]()
     models = open_models(server, options={"concurrency": 2})
@@ -468,13 +468,13 @@ async def test_the_cache_separates_servers_and_errors_redact_the_key() -> None:
 
     model_request = ModelRequest(model="gemini-x", messages=(Message(role="user", text="q"),))
     for answer in ("one", "two"):
-        with serving(lambda _, answer=answer: gemini(answer)) as server:
+        with run_server(lambda _, answer=answer: gemini(answer)) as server:
             models = Models({"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": server.url}, replies=Replies())
             assert [(await models.ask(model_request)).text for _ in range(2)] == [answer, answer]
             await models.close()
             assert len(server.calls) == 1
 
-    with serving(lambda _: gemini_error(401, f"API key not valid: {key}")) as server:
+    with run_server(lambda _: gemini_error(401, f"API key not valid: {key}")) as server:
         models = Models({"GOOGLE_API_KEY": key, "GOOGLE_GEMINI_BASE_URL": server.url})
         with pytest.raises(ModelError, match=r"not valid: \[redacted\]") as caught:
             await models.ask(model_request)

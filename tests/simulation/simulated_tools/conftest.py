@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Answer, Server, gemini, serving
+from tests.llm.servers import Answer, Server, gemini, run_server
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
@@ -146,7 +146,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A model with answers that a test sets; by default it gives an unreadable answer."""
-    with serving(lambda _: gemini("I would rather not.")) as server:
+    with run_server(lambda _: gemini("I would rather not.")) as server:
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         yield server

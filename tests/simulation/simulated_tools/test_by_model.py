@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, gemini_error
+from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error
 from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources
 
 BY_MODEL = {"tool_name": "get_order", "mock_strategy_type": "MOCK_STRATEGY_TOOL_SPEC"}
@@ -29,7 +29,7 @@ def get_section(name: str, call: Call) -> str:
     return found[1]
 
 
-def answer_with_count(call: Call) -> Said:
+def answer_with_count(call: Call) -> HttpResponse:
     """Answer with the number of earlier calls in the same case."""
     earlier = [line for line in get_section("earlier_calls", call).splitlines() if line.startswith("{")]
     return gemini(json.dumps({"answer": {"before": len(earlier)}}))
@@ -143,7 +143,7 @@ def test_template_syntax_in_data_is_not_evaluated(project: Project, model: Serve
     ],
 )
 def test_a_model_that_does_not_answer_is_never_an_agent_error(
-    project: Project, model: Server, answer: Callable[[Call], Said], kind: str, message: str, isolation: Any
+    project: Project, model: Server, answer: Callable[[Call], HttpResponse], kind: str, message: str, isolation: Any
 ) -> None:
     model.answer = answer
     project.write(

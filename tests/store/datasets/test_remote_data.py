@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import QuietHandler, served
+from tests.serving import QuietHandler, run_http_server
 from workbench.model.trace import ToolCall
 from workbench.store.datasets import remote_data
 from workbench.store.datasets.dataset_reader import check_dataset_reachable, read_dataset, read_recorded
@@ -45,7 +45,7 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    with served(site.handler) as site.address:
+    with run_http_server(site.handler) as site.address:
         yield site
 
 

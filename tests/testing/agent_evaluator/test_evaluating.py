@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.judged import serve_judge
-from tests.llm.servers import Call, Said, gemini, gemini_error
+from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
 from tests.testing.agent_evaluator.conftest import AGENT, TOOLS, AgentProject, case
 from tests.testing.pytest_plugin.conftest import PLAIN
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
@@ -326,7 +326,7 @@ async def test_missing_samples_are_a_warning_or_an_error_if_all_are_required(
     project.write("workbench.toml", "[judge]\ntries = 1\n")
     numbers = itertools.count()
 
-    def answer(_: Call) -> Said:
+    def answer(_: Call) -> HttpResponse:
         verdict = gemini('{"reasoning": "r", "is_the_agent_response_valid": "valid"}')
         return gemini_error(503, "down") if next(numbers) % 2 else verdict
 

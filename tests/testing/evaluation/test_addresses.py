@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving import QuietHandler, served
+from tests.serving import QuietHandler, run_http_server
 from workbench.store.datasets.remote_data import fetch
 from workbench.testing import EvalTask, EvaluationError
 
@@ -38,7 +38,7 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    with served(site.handler) as site.address:
+    with run_http_server(site.handler) as site.address:
         yield site
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.judged import serve_judge
-from tests.llm.servers import Call, Said, gemini
+from tests.llm.servers import Call, HttpResponse, gemini
 from workbench.testing import EvalTask
 
 TRAJECTORY_METRICS = (
@@ -34,7 +34,7 @@ def agent(prompt: str) -> dict[str, Any]:
     return {"response": "The light is off.", "predicted_trajectory": [CALL]}
 
 
-def rate(call: Call) -> Said:
+def rate(call: Call) -> HttpResponse:
     """Rate a response; its prompt must contain the values of the template's variables."""
     text = call.body["contents"][0]["parts"][0]["text"]
     assert "tool1" in text

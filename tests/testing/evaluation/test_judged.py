@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.engine.judged import serve_judge
-from tests.llm.servers import Call, Said, gemini, gemini_error
+from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
 from workbench.testing import (
     AutoraterConfig,
     EvalTask,
@@ -30,7 +30,7 @@ def read_prompt(call: Call) -> str:
     return text
 
 
-def choose_louder(call: Call) -> Said:
+def choose_louder(call: Call) -> HttpResponse:
     """Choose the response in capitals, wherever it is in the prompt."""
     prompt = read_prompt(call)
     choice = "A" if prompt.index("HELLO") < prompt.index("hello") else "B"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.engine.judged import serve_judge
-from tests.llm.servers import Call, Said, gemini
+from tests.llm.servers import Call, HttpResponse, gemini
 from workbench.testing import (
     AutoraterConfig,
     EvalTask,
@@ -42,7 +42,7 @@ ROWS = {
 ONCE = AutoraterConfig(sampling_count=1, flip_enabled=False)
 
 
-def rate_with(score: float) -> Callable[[Call], Said]:
+def make_rater(score: float) -> Callable[[Call], HttpResponse]:
     return lambda call: gemini(json.dumps({"explanation": "so it is", "score": score}))
 
 
@@ -56,7 +56,7 @@ def test_a_named_metric_is_judged_on_its_scale(name: str, monkeypatch: pytest.Mo
     lowest, highest = SCALES[name]
     task = EvalTask(dataset=ROWS, metrics=[name], autorater_config=ONCE, history=False)
 
-    with serve_judge(monkeypatch, rate_with(highest)) as server:
+    with serve_judge(monkeypatch, make_rater(highest)) as server:
         (row,) = task.evaluate().rows
     assert (row[f"{name}/score"], row[f"{name}/explanation"]) == (highest, "so it is")
     prompt = read_prompt(server.calls[0])
@@ -65,7 +65,7 @@ def test_a_named_metric_is_judged_on_its_scale(name: str, monkeypatch: pytest.Mo
     assert ("<history>\nuser: hello\n</history>" in prompt) is name.startswith("multi_turn")
 
     for invalid_score in (lowest - 1, highest + 1):
-        with serve_judge(monkeypatch, rate_with(invalid_score)):
+        with serve_judge(monkeypatch, make_rater(invalid_score)):
             result = task.evaluate()
         assert result.rows[0][f"{name}/score"] is None
         assert result.problems[0].status == "ERROR"
@@ -73,7 +73,7 @@ def test_a_named_metric_is_judged_on_its_scale(name: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", [f"pairwise_{name}" for name in SCALES])
 def test_a_named_comparison_takes_the_baseline_from_its_column(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(call: Call) -> Said:
+    def choose(call: Call) -> HttpResponse:
         prompt = read_prompt(call)
         first = prompt.index("at great length") < prompt.index("in short")
         return gemini(json.dumps({"explanation": "shorter", "pairwise_choice": "B" if first else "A"}))
@@ -99,7 +99,7 @@ def test_examples_are_available_as_metrics_and_as_templates(monkeypatch: pytest.
     assert isinstance(examples.Pointwise.MULTI_TURN_SAFETY, PointwiseMetric)
     assert isinstance(examples.Pairwise.GROUNDEDNESS, PairwiseMetric)
     assert all(f"{{{name}}}" in text for name in ("prompt", "baseline_model_response", "response"))
-    with serve_judge(monkeypatch, rate_with(4)) as server:
+    with serve_judge(monkeypatch, make_rater(4)) as server:
         metrics = [own_metric, examples.Pointwise.VERBOSITY]
         (row,) = EvalTask(dataset=ROWS, metrics=metrics, autorater_config=ONCE, history=False).evaluate().rows
     assert row["mine/score"] == 4

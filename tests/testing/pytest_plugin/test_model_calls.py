@@ -86,19 +86,19 @@ def test_missing_samples_are_reported_or_an_error_if_all_are_required(
         numbers = itertools.count()
         server.answer = lambda call: verdict(call) if next(numbers) == 0 else gemini_error(503, "down")
 
-    def check_again(*arguments: str) -> pytest.RunResult:
+    def rerun(*arguments: str) -> pytest.RunResult:
         delete_cache(project)
         reset_answers()
         return project.pytest("--workbench", "--junitxml=done.xml", *arguments)
 
     reason = f"{METRIC}: judged by 1 of 2 samples"
-    passed = check_again()
+    passed = rerun()
     passed.assert_outcomes(passed=1)
     passed.stdout.fnmatch_lines([f"samples missing: set.evalset.json::good: {reason}"])
     assert f'name="{METRIC}: samples" value="judged by 1 of 2 samples"' in (project.root / "done.xml").read_text()
 
     for gate in (["--workbench-require-all-samples"], ["-o", "workbench_require_all_samples=true"]):
-        done = check_again(*gate)
+        done = rerun(*gate)
         done.assert_outcomes(errors=1)
         done.stdout.fnmatch_lines([reason, "all samples are required (*"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.judged import METRIC, make_judged_folder, serve_judge, verdict
-from tests.llm.servers import Call, Said, gemini_error
+from tests.llm.servers import Call, HttpResponse, gemini_error
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import ModelSpending
@@ -64,7 +64,7 @@ async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
     folder = make_judged_folder(tmp_path, good="good")
     answers = itertools.count()
 
-    def answer(call: Call) -> Said:
+    def answer(call: Call) -> HttpResponse:
         return gemini_error(503, "down") if next(answers) == 1 else verdict(call)
 
     with serve_judge(monkeypatch, answer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from tests.interpreters import interpreter_of
+from tests.interpreters import find_interpreter
 from tests.watch.watched import Folder, watch_project
 from workbench.model.run_events import Notice
 from workbench.watch.watch_events import AllKnown, SourceBroken, VerdictKnown, WatchRunStarted
@@ -311,7 +311,7 @@ async def test_source_for_a_newer_interpreter_of_the_agent_is_tracked(folder: Fo
     folder.write(
         "workbench.toml",
         '[targets.sample]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.evalset.json"]\n'
-        f'python = "{interpreter_of("3.13")}"\n',
+        f'python = "{find_interpreter("3.13")}"\n',
     )
     source = """
         type Text = str

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Answer, Call, Said, Server, serving
+from tests.llm.servers import Answer, Call, HttpResponse, Server, run_server
 from workbench.agents.worker.adapters.agent_engine import read_output
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
@@ -28,7 +28,7 @@ def create_host(bench: Any) -> Callable[..., Any]:
 @pytest.fixture
 def serve() -> Iterator[Callable[[Answer], Server]]:
     with ExitStack() as stack:
-        yield lambda answer: stack.enter_context(serving(answer))
+        yield lambda answer: stack.enter_context(run_server(answer))
 
 
 def get_calls(turn: Any) -> list[tuple[str, Any]]:
@@ -413,20 +413,20 @@ async def test_googles_own_template_for_adk_keeps_its_session(bench: Any, create
 def make_server_answer(methods: dict[str, list[str]], answer: Callable[[str, dict[str, Any]], Any]) -> Answer:
     """Return the answers of an Agent Engine server; its agent has `methods` with these parameters."""
 
-    def say(call: Call) -> Said:
+    def say(call: Call) -> HttpResponse:
         if call.path == f"/v1/{RESOURCE}":
             class_methods = [
                 {"name": name, "api_mode": "", "parameters": {"properties": {key: {} for key in names}}}
                 for name, names in methods.items()
             ]
-            return Said({"name": RESOURCE, "spec": {"agentFramework": "custom", "classMethods": class_methods}})
+            return HttpResponse({"name": RESOURCE, "spec": {"agentFramework": "custom", "classMethods": class_methods}})
         assert call.path.startswith(f"/v1/{RESOURCE}:"), call.path
         result = answer(call.body["classMethod"], call.body["input"])
-        if isinstance(result, Said):
+        if isinstance(result, HttpResponse):
             return result
         if call.path.endswith(":streamQuery?alt=sse"):
-            return Said("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in result))
-        return Said({"output": result})
+            return HttpResponse("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in result))
+        return HttpResponse({"output": result})
 
     return say
 
@@ -502,17 +502,21 @@ async def test_a_deployed_app_of_adk_streams_events(bench: Any, create_host: Any
 @pytest.mark.parametrize(
     ("said", "kind", "message"),
     [
-        (Said({"error": {"message": "quota"}}, status=429), FailureKind.INFRASTRUCTURE, "with HTTP 429: quota"),
-        (Said("<html>down</html>", status=503), FailureKind.INFRASTRUCTURE, "with HTTP 503: <html>down</html>"),
-        (Said({"error": {"message": "KeyError: 'x'"}}, status=400), FailureKind.AGENT, "with HTTP 400: KeyError: 'x'"),
-        (Said({"error": {"message": "not you"}}, status=403), FailureKind.SETUP, "refuses access to"),
-        (Said({"error": {"message": "gone"}}, status=404), FailureKind.SETUP, f"there is no agent {RESOURCE}"),
-        (Said("<html>hi</html>"), FailureKind.AGENT, "answered <html>hi</html>, expected JSON"),
-        (Said({"output": {"other": 1}}), FailureKind.AGENT, "the agent returned a dict with the keys other"),
+        (HttpResponse({"error": {"message": "quota"}}, status=429), FailureKind.INFRASTRUCTURE, "with HTTP 429: quota"),
+        (HttpResponse("<html>down</html>", status=503), FailureKind.INFRASTRUCTURE, "with HTTP 503: <html>down</html>"),
+        (
+            HttpResponse({"error": {"message": "KeyError: 'x'"}}, status=400),
+            FailureKind.AGENT,
+            "with HTTP 400: KeyError: 'x'",
+        ),
+        (HttpResponse({"error": {"message": "not you"}}, status=403), FailureKind.SETUP, "refuses access to"),
+        (HttpResponse({"error": {"message": "gone"}}, status=404), FailureKind.SETUP, f"there is no agent {RESOURCE}"),
+        (HttpResponse("<html>hi</html>"), FailureKind.AGENT, "answered <html>hi</html>, expected JSON"),
+        (HttpResponse({"output": {"other": 1}}), FailureKind.AGENT, "the agent returned a dict with the keys other"),
     ],
 )
 async def test_failures_of_deployed_agents_are_distinguished(
-    bench: Any, create_host: Any, serve: Any, said: Said, kind: FailureKind, message: str
+    bench: Any, create_host: Any, serve: Any, said: HttpResponse, kind: FailureKind, message: str
 ) -> None:
     server = serve(make_server_answer({"query": ["input"]}, lambda *_: said))
 
@@ -524,7 +528,7 @@ async def test_failures_of_deployed_agents_are_distinguished(
 
 
 async def test_an_unreachable_service_is_an_infrastructure_error(bench: Any, create_host: Any, serve: Any) -> None:
-    with serving(lambda _: Said({})) as server:
+    with run_server(lambda _: HttpResponse({})) as server:
         options = make_target_options(bench, server)
 
     talk = await bench.talk(create_host(**options), "hi")
@@ -555,7 +559,7 @@ async def test_a_service_account_gets_a_token_and_uses_it(bench: Any, create_hos
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     say = make_server_answer({"query": ["input"]}, lambda *_: "x")
-    token_answer = Said({"access_token": "token-5", "expires_in": 3600, "token_type": "Bearer"})
+    token_answer = HttpResponse({"access_token": "token-5", "expires_in": 3600, "token_type": "Bearer"})
     server = serve(lambda call: token_answer if call.path == "/token" else say(call))
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(

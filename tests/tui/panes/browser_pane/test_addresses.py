@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import QuietHandler, served
+from tests.serving import QuietHandler, run_http_server
 
 pytestmark = pytest.mark.needs_fsspec
 
@@ -49,7 +49,7 @@ class Storage:
 @pytest.fixture
 def storage() -> Iterator[Storage]:
     storage = Storage()
-    with served(storage.handler) as address:
+    with run_http_server(storage.handler) as address:
         storage.address = f"{address}/rows.jsonl"
         yield storage
         storage.is_open.set()

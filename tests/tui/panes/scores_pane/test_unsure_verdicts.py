@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, Server, gemini, serving
+from tests.llm.servers import Call, HttpResponse, Server, gemini, run_server
 
 Open = Callable[..., Any]
 GRADES = {
@@ -24,11 +24,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Start a judge that rates 3, then 5, and so on."""
     numbers = count()
 
-    def answer(_: Call) -> Said:
+    def answer(_: Call) -> HttpResponse:
         rating = (3, 5)[next(numbers) % 2]
         return gemini(json.dumps({"explanation": f"because it is {rating} [/b]", "score": rating}))
 
-    with serving(answer) as started:
+    with run_server(answer) as started:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
         yield started

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine.judged import serve_judge
-from tests.llm.servers import Call, Said, Server, gemini
+from tests.llm.servers import Call, HttpResponse, Server, gemini
 from workbench.tui.app import WorkbenchApp
 
 AGENT = '''
@@ -29,7 +29,7 @@ CASE = {
 }
 
 
-def written(*numbers: int) -> Said:
+def written(*numbers: int) -> HttpResponse:
     drafts = [
         {"starting_prompt": f"Lamp {n} [b]!", "conversation_plan": f"You want lamp {n} on.", "user_persona": "NOVICE"}
         for n in numbers
@@ -111,7 +111,7 @@ async def test_nothing_is_saved_where_the_user_says_no(project: Path, open_app: 
 async def test_a_model_that_takes_long_can_be_stopped(project: Path, open_app: Any, server: Server) -> None:
     going = threading.Event()
 
-    def think(_: Call) -> Said:
+    def think(_: Call) -> HttpResponse:
         going.wait(20)
         return written(1)
 

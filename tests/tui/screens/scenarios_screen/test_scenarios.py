@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, Said, gemini, serving
+from tests.llm.servers import Call, HttpResponse, gemini, run_server
 
 Open = Callable[..., Any]
 AGENT = """
@@ -48,12 +48,12 @@ class User:
         self.asked = 0
         self.is_gone = False
 
-    def answer(self, call: Call) -> Said:
+    def answer(self, call: Call) -> HttpResponse:
         self.may_speak.wait(20)
         if self.is_gone:
-            return Said({"error": {"message": "no such user"}}, status=400)
+            return HttpResponse({"error": {"message": "no such user"}}, status=400)
         if call.path == "/agent":
-            return Said({})
+            return HttpResponse({})
         self.asked += 1
         prompt = call.body["contents"][0]["parts"][0]["text"]
         return gemini("</finished>" if "did please roll" in prompt else "please roll")
@@ -62,7 +62,7 @@ class User:
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
     made = User()
-    with serving(made.answer) as started:
+    with run_server(made.answer) as started:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
         yield made
