@@ -1,4 +1,4 @@
-"""Validation: reports with their place cases that cannot run, input that ADK refuses, and invalid JSON."""
+"""Validation reports cases that cannot run, input that ADK refuses, and invalid JSON, with their position."""
 
 from __future__ import annotations
 
