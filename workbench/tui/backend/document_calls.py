@@ -15,6 +15,7 @@ from workbench.model.text import pluralise
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.tui.backend.project_calls import find_row_problems, is_history_dataset, open_history_row, open_row
 from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
+from workbench.tui.state.call_line import KnownCalls
 from workbench.tui.state.case_edits import Edit
 from workbench.tui.state.case_outline import Place, case_rows, get_value, legacy_rows, normalize_place, set_rows
 from workbench.tui.state.editor_state import Edited, Opened
@@ -225,6 +226,25 @@ def find_fault(workspace: Workspace, opened: Opened, edit: Edit) -> str | None:
     """Describe what would be wrong after an edit, and where; None if nothing would. Raises StoreError."""
     document = workspace.documents.document(opened.edited.eval_set)
     return _apply(edit, document.make_scratch(), opened)
+
+
+_MOST_SEARCHED = 2_000  # cases
+
+
+def find_known_calls(workspace: Workspace, eval_sets: Sequence[str]) -> KnownCalls:
+    """Collect the calls and declared tools of these sets, the first sets first, as far as they can be read."""
+    known = KnownCalls()
+    left = _MOST_SEARCHED
+    for eval_set in eval_sets:
+        try:
+            document = workspace.documents.document(eval_set)
+        except (StoreError, IsDataset):
+            continue
+        for index in range(min(len(document), left)):
+            with contextlib.suppress(StoreError):
+                known.add_data(document.raw_case(index))
+        left -= min(len(document), left)
+    return known
 
 
 def make_edit(workspace: Workspace, opened: Opened, edit: Edit, *, label: str) -> None:

@@ -22,6 +22,7 @@ from workbench.tui.backend.document_calls import (
     Outdated,
     Refused,
     find_fault,
+    find_known_calls,
     keep_typed_texts,
     make_edit,
     open_edited,
@@ -39,6 +40,7 @@ from workbench.tui.screen_messages import (
     background,
 )
 from workbench.tui.state.browser_state import LoadedCase, Subject
+from workbench.tui.state.call_line import KnownCalls, complete_call
 from workbench.tui.state.case_edits import (
     Edit,
     Impossible,
@@ -163,10 +165,22 @@ class TypedText(TextArea):
         """The user returns to the rows."""
 
     is_one_line = False  # enter applies the value then
+    known_calls: KnownCalls | None = None  # while a call is typed
+
+    def update_suggestion(self) -> None:
+        """Suggest what most likely follows at the end of a call: the right arrow or tab inserts it."""
+        is_at_end = self.cursor_location == self.document.end
+        self.suggestion = (
+            "" if self.known_calls is None or not is_at_end else complete_call(self.text, self.known_calls)
+        )
 
     async def _on_key(self, event: events.Key) -> None:
         """Override the handler of Textual, because another handler would run after it has inserted the key."""
-        if event.key == "enter" and self.is_one_line:
+        if event.key == "tab" and self.suggestion:
+            event.stop()
+            event.prevent_default()
+            self.insert(self.suggestion)
+        elif event.key == "enter" and self.is_one_line:
             event.stop()
             event.prevent_default()
             self.post_message(self.ApplyWanted())
@@ -206,6 +220,10 @@ _LEAST_LINES = 3  # of a text that may have several
 class EditorBox(Vertical):
     """Shows the draft that is being typed. It decides nothing."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.known_calls = KnownCalls()
+
     @dataclass
     class Typed(Message):
         """The user changed the text."""
@@ -227,12 +245,21 @@ class EditorBox(Vertical):
         self.query_one("#editor-title", Static).update(Content(title))
         text = self.query_one(TypedText)
         text.is_one_line = one_line
+        text.known_calls = self.known_calls if draft.slot.input is Input.CALL else None
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)
             if draft.form is not Form.JSON:  # JSON is read from its beginning
                 text.move_cursor(text.document.end)
         self.call_after_refresh(self._fit)  # once the text has its width
+
+    def show_known_calls(self, known: KnownCalls) -> None:
+        """Complete calls by these from now on."""
+        self.known_calls = known
+        text = self.query_one(TypedText)
+        if text.known_calls is not None:
+            text.known_calls = known
+            text.update_suggestion()
 
     def show_problem(self, problem: str) -> None:
         """Show an error message, or remove it if `problem` is empty."""
@@ -621,8 +648,22 @@ class CasePane(OutlinePane):
             self.editor.stop_typing()
             say(self, f"more than {MOST_TYPED:,} characters: edit them in $EDITOR (ctrl+e)", severity="warning")
             return
+        if slot.input is Input.CALL:
+            self._find_known_calls()
         self._show_typing()
         self.query_one(EditorBox).focus_text()
+
+    @work(group="known-calls", exclusive=True)
+    async def _find_known_calls(self) -> None:
+        """Find what can complete a call: the calls of this set, then those of the other sets."""
+        opened = self.editor.opened
+        if opened is None:
+            return
+        own = opened.edited.eval_set
+        others = [each.relative for each in self.context.state.browser.file_sets if each.relative != own]
+        known = await self.context.backend.call(lambda workspace: find_known_calls(workspace, [own, *others]))
+        if self.editor.typing is not None:
+            self.query_one(EditorBox).show_known_calls(known)
 
     def _show_typing(self) -> None:
         self._show_editor()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from workbench.model.evalset import PERSONAS
+from workbench.tui.state.call_line import Call, format_call, read_call, replace_call
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
@@ -51,11 +52,12 @@ class SetValue:
 
     place: Place
     value: Any
+    is_first_item: bool = False  # the value is a new list with one item
 
     @property
     def cursor_place(self) -> Place:
-        """The place for the cursor after the edit: the value."""
-        return self.place
+        """The place for the cursor after the edit: the value, or the first item of a new list."""
+        return (*self.place, 0) if self.is_first_item else self.place
 
     def apply(self, document: Document, *, case: int | None) -> None:
         """Apply the edit to a case, or to the set itself."""
@@ -157,9 +159,9 @@ Edit = SetValue | InsertItem | RemoveValue | MoveItem | RenameKey | ReplaceMembe
 class Slot:
     """The target of a typed value: `place`, or the item `index` of the list there.
 
-    The value is written at `hole` in `template`; without a template it is written alone. `title` names the value for
-    the user. The value replaces the member at `instead_of`. With `choices` (value and meaning) only these values are
-    possible, and the user does not type.
+    The value is written at `hole` in `template`; without a template it is written alone. A call is written into the
+    call at `hole`, or into the existing one. `title` names the value for the user. The value replaces the member at
+    `instead_of`. With `choices` (value and meaning) only these values are possible, and the user does not type.
     """
 
     place: Place
@@ -176,7 +178,10 @@ class Slot:
 
         Raises Impossible if the item that the value belongs to was deleted.
         """
-        whole = value if self.hole is None else _fill(self.template, self.hole, value)
+        if self.input is Input.CALL and self.hole is None:
+            whole = replace_call(get_value(data, self.place) or {}, value)
+        else:
+            whole = value if self.hole is None else _fill(self.template, self.hole, value)
         if not _can_be_set(data, self.place):
             raise Impossible("the item that this was typed for is no longer in the case")
         if self.instead_of is not None and find_value(data, self.instead_of) is not ABSENT:
@@ -185,12 +190,16 @@ class Slot:
             return SetValue(self.place, whole)
         items = get_value(data, self.place)
         if not isinstance(items, list):
-            return SetValue(self.place, [whole])
+            return SetValue(self.place, [whole], is_first_item=True)
         return InsertItem(self.place, min(self.index, len(items)), whole)
 
 
 def _fill(template: Any, hole: Place, value: Any) -> Any:
     filled = copy.deepcopy(template)
+    if isinstance(value, Call):
+        value = replace_call(get_value(filled, hole), value)
+    if not hole:
+        return value
     get_value(filled, hole[:-1])[hole[-1]] = value
     return filled
 
@@ -205,6 +214,9 @@ def _can_be_set(data: Any, place: Place) -> bool:
     return True
 
 
+_LONGEST_CALL = 1_000  # characters; of a longer one, the row edits the name only
+
+
 def find_slot(row: Row, data: Any) -> Slot:
     """Return the slot that enter edits: the value of the row, or for a heading all of it as JSON."""
     if row.kind is Kind.CONTENT and not _has_text(row):
@@ -213,6 +225,11 @@ def find_slot(row: Row, data: Any) -> Slot:
             return _find_slot_of_empty_content(row, parts)
     if row.value_place is None:
         return find_json_slot(row, data)
+    if row.kind is Kind.CALL and isinstance(row.value_place[-1], str):
+        place = row.value_place[:-1]
+        call = read_call(get_value(data, place))
+        if call is not None and len(format_call(call.name, call.arguments or {})) <= _LONGEST_CALL:
+            return Slot(place=place, title=row.label, input=Input.CALL)
     is_persona = normalize_place(row.value_place)[-1:] == ("user_persona",)
     choices = list_personas() if is_persona else ()
     return Slot(place=row.value_place, title=row.label, input=row.input, choices=choices)
@@ -351,9 +368,9 @@ _NEW_USER_TURN = {"user_content": {"parts": [{"text": ""}], "role": "user"}}
 
 _TURN = _NewValue("turn", Input.TEXT, _NEW_USER_TURN, ("user_content", "parts", 0, "text"))
 _LEGACY_TURN = _NewValue("turn", Input.TEXT, {"query": "", "expected_tool_use": [], "reference": ""}, ("query",))
-_CALL = _NewValue("call", Input.LINE, _NEW_CALL, ("name",))
-_VERTEX_CALL = _NewValue("call", Input.LINE, {"tool_name": "", "tool_input": {}}, ("tool_name",))
-_CALL_PART = _NewValue("call", Input.LINE, {"function_call": _NEW_CALL}, ("function_call", "name"))
+_CALL = _NewValue("call", Input.CALL, _NEW_CALL, ())
+_VERTEX_CALL = _NewValue("call", Input.CALL, {"tool_name": "", "tool_input": {}}, ())
+_CALL_PART = _NewValue("call", Input.CALL, {"function_call": _NEW_CALL}, ("function_call",))
 _RESPONSE = _NewValue("tool response", Input.LINE, _NEW_RESPONSE, ("name",))
 _RESPONSE_PART = _NewValue(
     "tool response", Input.LINE, {"function_response": _NEW_RESPONSE}, ("function_response", "name")

@@ -101,6 +101,7 @@ class Input(StrEnum):
     """How a value is typed."""
 
     LINE = "line"  # a text of one line: an id, a name
+    CALL = "call"  # a tool call in one line
     TEXT = "text"
     NUMBER = "number"
     VALUE = "value"  # any JSON value; the user chooses the type

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise, one_line
+from workbench.tui.state.call_line import InvalidCall, format_call, parse_call, read_call
 from workbench.tui.state.case_edits import (
     Addition,
     Edit,
@@ -50,10 +51,12 @@ class Form(StrEnum):
     TRUTH = "true or false"
     NULL = "null"
     JSON = "JSON"
+    CALL = "call"
 
 
 _FORMS = {
     Input.LINE: (Form.TEXT, Form.JSON),
+    Input.CALL: (Form.CALL,),
     Input.TEXT: (Form.TEXT, Form.JSON),
     Input.NUMBER: (Form.NUMBER,),
     Input.VALUE: (Form.TEXT, Form.NUMBER, Form.TRUTH, Form.NULL, Form.JSON),
@@ -167,6 +170,11 @@ def read(text: str, form: Form) -> Any:
             return None
         case Form.JSON:
             return _json(text)
+        case Form.CALL:
+            try:
+                return parse_call(text)
+            except InvalidCall as error:
+                raise Invalid(str(error)) from error
 
 
 def format_value(value: Any, form: Form) -> str:
@@ -175,6 +183,9 @@ def format_value(value: Any, form: Form) -> str:
         return ""
     if form is Form.TEXT:
         return value if isinstance(value, str) else ""
+    if form is Form.CALL:
+        call = read_call(value)
+        return "" if call is None else format_call(call.name, call.arguments or {})
     if form is Form.JSON or not isinstance(value, str):
         return json_text(value)
     return value
@@ -201,6 +212,8 @@ def _choose_form(value: Any, input: Input) -> Form:
         return Form.JSON
     if input is Input.NUMBER:
         return Form.NUMBER
+    if input is Input.CALL:
+        return Form.CALL
     if isinstance(value, str):
         return Form.TEXT if is_plain(value) and (input is not Input.LINE or "\n" not in value) else Form.JSON
     if value is None:

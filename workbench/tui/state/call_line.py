@@ -1,0 +1,392 @@
+"""A tool call as one line of text, `set_light(room="hall", on=true)`: reading, writing and completing it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+from workbench.model.text import neutralise, one_line
+
+NAME_KEYS = ("name", "tool_name")
+ARGUMENT_KEYS = ("args", "tool_input")
+
+_NAME = re.compile(r"[^\s(){}\[\],=\"']+")
+_SPACE = re.compile(r"\s*")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_DEEPEST = 200  # brackets
+
+
+class InvalidCall(Exception):
+    """The text is no call. The message says where, what was found, and what was expected."""
+
+
+class Call(NamedTuple):
+    """A call. `arguments` is None if the text has only a name, without parentheses."""
+
+    name: str
+    arguments: dict[str, Any] | None
+
+
+def parse_call(text: str) -> Call:
+    """Parse a call in the spelling of Python or JSON, or a call as a JSON object. Raises InvalidCall."""
+    return _Parser(text).parse()
+
+
+def format_call(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a call as one line. Names of arguments that are not words are quoted, values are JSON."""
+    return f"{name}({', '.join(f'{_format_name(key)}={_format_value(value)}' for key, value in arguments.items())})"
+
+
+def read_call(value: Any) -> Call | None:
+    """Read the name and the arguments of a call in the data of a case; None if one of them is unusable."""
+    if not isinstance(value, dict):
+        return None
+    name = next((value[key] for key in NAME_KEYS if key in value), "")
+    arguments = next((value[key] for key in ARGUMENT_KEYS if key in value), None)
+    is_usable = isinstance(name, str) and (not name or _NAME.fullmatch(name))
+    return Call(name, arguments or {}) if is_usable and isinstance(arguments, dict | None) else None
+
+
+def replace_call(value: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """Return the data of a call with another name and other arguments. Other members, and their order, stay."""
+    new = dict(value)
+    is_vertex = any(key in value for key in (NAME_KEYS[1], ARGUMENT_KEYS[1]))
+    new[next((key for key in NAME_KEYS if key in value), NAME_KEYS[is_vertex])] = call.name
+    if call.arguments is not None:
+        key = next((key for key in ARGUMENT_KEYS if key in value), ARGUMENT_KEYS[is_vertex])
+        if call.arguments or new.get(key) is not None:  # null is as good as no arguments
+            new[key] = call.arguments
+    return new
+
+
+def _format_name(name: str) -> str:
+    return name if _NAME.fullmatch(name) and ":" not in name else json.dumps(name, ensure_ascii=False)
+
+
+def _format_value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if neutralise(text) == text else json.dumps(value)
+
+
+class _Parser:
+    """Reads one call from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def parse(self) -> Call:
+        self._skip_space()
+        if self._peek() == "{":
+            return self._parse_object()
+        name = self._read_name("the name of a tool")
+        self._skip_space()
+        if self._is_over:
+            return Call(name, None)
+        self._expect("(", "( or the end")
+        arguments = self._parse_arguments()
+        self._skip_space()
+        if not self._is_over:
+            self._fail("the end")
+        return Call(name, arguments)
+
+    def _parse_object(self) -> Call:
+        """Parse `{"name": …, "args": …}`, as files have it."""
+        data = self._read_value()
+        self._skip_space()
+        if not self._is_over:
+            self._fail("the end")
+        unknown = [key for key in data if key not in (*NAME_KEYS, *ARGUMENT_KEYS)] if isinstance(data, dict) else []
+        call = read_call(data)
+        if call is None or not call.name or unknown:
+            raise InvalidCall(f'expected an object with "name" and "args"{" only" if unknown else ""}')
+        return call
+
+    def _parse_arguments(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {}
+        self._skip_space()
+        if self._peek() == "{":  # name({"room": "hall"})
+            only = self._read_value()
+            self._skip_space()
+            self._expect(")", ")")
+            if not isinstance(only, dict):
+                raise InvalidCall("expected an object of arguments")
+            return only
+        while self._peek() != ")":
+            start = self._at
+            name = self._read_key()
+            self._skip_space()
+            if self._peek() not in ("=", ":"):
+                self._at = start
+                self._fail("an argument as name=value")
+            self._at += 1
+            if name in arguments:
+                raise InvalidCall(f"{self._place(start)}: duplicate argument {one_line(name, width=30)!r}")
+            self._skip_space()
+            arguments[name] = self._read_value()
+            self._skip_space()
+            if self._peek() == ",":
+                self._at += 1
+                self._skip_space()
+            elif self._peek() != ")":
+                self._fail("a comma or )")
+        self._at += 1
+        return arguments
+
+    def _read_key(self) -> str:
+        if self._peek() in ('"', "'"):
+            start, self._at = self._at, self._find_quote(self._at) + 1
+            return str(self._parse_value(self._text[start : self._at], start))
+        return self._read_name("the name of an argument")
+
+    def _read_name(self, expected: str) -> str:
+        found = _NAME.match(self._text, self._at)
+        if found is None:
+            self._fail(expected)
+        name = found[0].partition(":")[0] if expected.endswith("argument") else found[0]
+        if not name:
+            self._fail(expected)
+        self._at += len(name)
+        return name
+
+    def _read_value(self) -> Any:
+        """Read a value up to the next comma or bracket of the level around it."""
+        start, end = self._at, self._find_end()
+        text = self._text[start:end].rstrip()
+        if not text:
+            self._fail("a value")
+        self._at = start + len(text)
+        return self._parse_value(text, start)
+
+    def _parse_value(self, text: str, start: int) -> Any:
+        """Parse a value that begins at `start`, as JSON or else as a literal of Python."""
+        try:
+            return json.loads(text, parse_constant=_reject, parse_float=_read_float)
+        except (ValueError, RecursionError):
+            pass
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about backslashes in texts
+                return _check_value(ast.literal_eval(text))
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            self._at = start
+            hint = f'; write texts in quotes: "{text}"' if text.isidentifier() else ""
+            raise InvalidCall(
+                f"{self._place(start)}: found {one_line(text, width=30)}, expected a value{hint}"
+            ) from None
+
+    def _find_end(self) -> int:
+        """Return where the value at the current place ends. Brackets and quotes are skipped in pairs."""
+        open_brackets: list[str] = []
+        at = self._at
+        while at < len(self._text):
+            character = self._text[at]
+            if character in ('"', "'"):
+                at = self._find_quote(at)
+            elif character in _CLOSING:
+                open_brackets.append(_CLOSING[character])
+                if len(open_brackets) > _DEEPEST:
+                    raise InvalidCall("the value is nested too deeply")
+            elif open_brackets and character == open_brackets[-1]:
+                open_brackets.pop()
+                if not open_brackets:
+                    return at + 1
+            elif not open_brackets and character in ",)]}":
+                return at
+            at += 1
+        if open_brackets:
+            self._at = at
+            self._fail(open_brackets[-1])
+        return at
+
+    def _find_quote(self, start: int) -> int:
+        """Return the place of the quote that ends the text which begins at `start`."""
+        at = start + 1
+        while at < len(self._text):
+            if self._text[at] == self._text[start]:
+                return at
+            at += 2 if self._text[at] == "\\" else 1
+        raise InvalidCall(f"{self._place(start)}: the text has no closing quote")
+
+    def _expect(self, character: str, expected: str) -> None:
+        if self._peek() != character:
+            self._fail(expected)
+        self._at += 1
+
+    def _skip_space(self) -> None:
+        found = _SPACE.match(self._text, self._at)
+        self._at = found.end() if found is not None else self._at
+
+    def _peek(self) -> str:
+        if self._at < len(self._text):
+            return self._text[self._at]
+        return ""
+
+    @property
+    def _is_over(self) -> bool:
+        return self._at >= len(self._text)
+
+    def _place(self, at: int) -> str:
+        return f"column {at + 1}"
+
+    def _fail(self, expected: str) -> NoReturn:
+        found = one_line(self._text[self._at : self._at + 1], width=8) or "the end"
+        raise InvalidCall(f"{self._place(self._at)}: found {found}, expected {expected}")
+
+
+def _reject(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _check_value(value: Any) -> Any:
+    """Return a value of Python as JSON has it: tuples as lists. Raises ValueError for what JSON has not."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list | tuple):
+        return [_check_value(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _check_value(item) for key, item in value.items()}
+    raise ValueError(value)
+
+
+# Completion: calls that are known already.
+
+_LONGEST_VALUE = 80  # characters of a value that is offered
+_DECLARED = ("parameters", "parametersJsonSchema", "parameters_json_schema")
+"""Keys of the declaration of a tool."""
+
+
+@dataclass
+class KnownCalls:
+    """Names of tools, their arguments, and the values seen, each with how often it was seen."""
+
+    tools: Counter[str] = field(default_factory=Counter)
+    arguments: dict[str, Counter[str]] = field(default_factory=dict)
+    values: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+
+    def add_call(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Count one call."""
+        self.tools[name] += 1
+        for key, value in arguments.items():
+            self.arguments.setdefault(name, Counter())[key] += 1
+            text = _format_value(value)
+            if len(text) <= _LONGEST_VALUE:
+                self.values.setdefault((name, key), Counter())[text] += 1
+
+    def add_data(self, value: Any) -> None:
+        """Count all calls in the data of a case, and the tools that it declares for agents."""
+        waiting = [value]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, list):
+                waiting += reversed(value)
+            elif isinstance(value, dict):
+                call = read_call(value) if any(key in value for key in (*ARGUMENT_KEYS, *_DECLARED)) else None
+                if call is not None and call.name:
+                    declared = next((value[key] for key in _DECLARED if key in value), None)
+                    if declared is None:
+                        self.add_call(call.name, call.arguments or {})
+                    else:
+                        self.add_tool(call.name, declared.get("properties") or {} if isinstance(declared, dict) else ())
+                else:
+                    waiting += reversed(value.values())
+
+    def add_tool(self, name: str, arguments: Iterable[str]) -> None:
+        """Add a tool that an agent declares, seen or not."""
+        self.tools[name] += 0
+        for key in arguments:
+            self.arguments.setdefault(name, Counter())[key] += 0
+
+
+_OPEN_NAME = re.compile(r"\s*([^\s(){}\[\],=\"']*)$")
+_OPEN_CALL = re.compile(r"\s*([^\s(){}\[\],=\"']+)\s*\(")
+_OPEN_ARGUMENT = re.compile(r"\s*([^\s(){}\[\],=:\"']*)$")
+_OPEN_VALUE = re.compile(r"\s*([^\s(){}\[\],=:\"']+)\s*=(\s*)(.*)$", re.DOTALL)
+
+
+def complete_call(text: str, known: KnownCalls) -> str:
+    """Return what most likely follows an unfinished call; empty if nothing is known."""
+    name = _OPEN_NAME.fullmatch(text)
+    if name is not None:
+        tool = _choose(known.tools, name[1]) if name[1] or not text else ""
+        rest = tool[len(name[1]) :]
+        return f"{rest}(" if tool else ""
+    opened = _OPEN_CALL.match(text)
+    if opened is None:
+        return ""
+    tool, (done, last) = opened[1], _split_arguments(text[opened.end() :])
+    value = _OPEN_VALUE.fullmatch(last)
+    if value is not None:
+        return _complete_value(known, tool, value[1], value[3], done)
+    begun = _OPEN_ARGUMENT.fullmatch(last)
+    if begun is None:
+        return ""
+    unused = Counter({key: count for key, count in known.arguments.get(tool, Counter()).items() if key not in done})
+    if not unused and not begun[1]:
+        return "" if last.strip() or text.rstrip().endswith(",") else ")"
+    key = _choose(unused, begun[1])
+    return f"{key[len(begun[1]) :]}=" if key else ""
+
+
+def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Iterable[str]) -> str:
+    values = known.values.get((tool, key), Counter())
+    if begun in values or _is_value(begun):
+        others = [each for each in known.arguments.get(tool, Counter()) if each not in (*done, key)]
+        return ", " if others else ")"
+    return _choose(values, begun)[len(begun) :]
+
+
+def _choose(counts: Counter[str], begun: str) -> str:
+    """Return the text seen most often that begins so; the first of several."""
+    return max(
+        (text for text in counts if text.startswith(begun) and text != begun), key=counts.__getitem__, default=""
+    )
+
+
+def _is_value(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _split_arguments(text: str) -> tuple[list[str], str]:
+    """Return the names of the finished arguments and the text of the last, unfinished one."""
+    done: list[str] = []
+    depth, start, quote = 0, 0, ""
+    at = 0
+    while at < len(text):
+        character = text[at]
+        if quote:
+            if character == "\\":
+                at += 1
+            elif character == quote:
+                quote = ""
+        elif character in ('"', "'"):
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and not depth:
+            done.append(text[start:at].partition("=")[0].strip())
+            start = at + 1
+        at += 1
+    return done, text[start:]
