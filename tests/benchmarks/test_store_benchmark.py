@@ -20,7 +20,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, MetricResult, MetricStatus, TurnResult
 from workbench.model.run_events import RunSummary
 from workbench.model.trace import Span
-from workbench.store.datasets.dataset_reader import make_recorded_cases, read_dataset
+from workbench.store.datasets.dataset_files import make_recorded_cases, read_dataset
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import RunRecord
 from workbench.store.project_discovery import discover

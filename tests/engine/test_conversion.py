@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from workbench.engine.conversion import Converted, Form, Side, convert, guess_form
 from workbench.engine.plan import PlanError
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
+from workbench.store.datasets.dataset_files import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.validation import validate

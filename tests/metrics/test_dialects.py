@@ -18,7 +18,7 @@ from workbench.metrics.dialects import (
 )
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, TurnResult
-from workbench.model.trajectory_dialects import POLICIES, CaseDialects, DialectComparison
+from workbench.report.dialect_report import POLICIES, CaseDialects, DialectComparison
 
 Calls = list[tuple[str, dict[str, Any] | None]]
 

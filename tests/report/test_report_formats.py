@@ -25,7 +25,7 @@ from workbench.model.results import (
     make_row_turn,
 )
 from workbench.model.run_events import MetricSummary
-from workbench.report.formats import FORMATS, write_report
+from workbench.report.report_formats import WRITERS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
 
 MakeReport = Callable[..., RunReport]
@@ -265,7 +265,7 @@ def test_csv_cells_are_not_formulas(make_report: MakeReport, make_case: Callable
     assert row["eval_id"] == "'=HYPERLINK(1)"
 
 
-@pytest.mark.parametrize("report_format", FORMATS)
+@pytest.mark.parametrize("report_format", WRITERS)
 def test_every_format_reports_an_empty_run(make_report: MakeReport, report_format: str) -> None:
     assert write_report(make_report([]), report_format)
 

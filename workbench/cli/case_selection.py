@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from workbench.cli.arguments import LONGEST_NAME, NamedArgument, path_exists, split_argument
+from workbench.cli.shared_options import LONGEST_NAME, NamedArgument, path_exists, split_argument
 from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
 from workbench.model.text import shorten, suggest_name

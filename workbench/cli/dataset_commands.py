@@ -49,8 +49,8 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
     Exit status: 0 nothing found; 1 something found; 2 the dataset cannot be read.
     """
     from workbench.model.text import neutralise, pluralise, redact
+    from workbench.store.datasets.dataset_files import read_dataset
     from workbench.store.datasets.dataset_lint import lint as look_through
-    from workbench.store.datasets.dataset_reader import read_dataset
 
     read = read_dataset(dataset, columns=columns)
     found = look_through(read, tools=None if agent is None else _read_tools(agent, dataset))
@@ -170,7 +170,7 @@ def check_remote_datasets(entries: Iterable[EvalSetEntry]) -> Mapping[str, str |
 
 
 def _check_dataset(name: str, address: str, answers: SimpleQueue[tuple[str, str | None]]) -> None:
-    from workbench.store.datasets.dataset_reader import check_dataset_reachable
+    from workbench.store.datasets.dataset_files import check_dataset_reachable
     from workbench.store.datasets.remote_data import describe_error
     from workbench.store.errors import StoreError
 

@@ -284,7 +284,7 @@ def _check_program(target: Target) -> Iterator[Health]:
 def _check_recording(target: Target) -> Iterator[Health]:
     """Check the file with recordings for all eval sets, if there is one."""
     from workbench.model.text import pluralise
-    from workbench.store.datasets.dataset_reader import read_recorded
+    from workbench.store.datasets.dataset_files import read_recorded
     from workbench.store.errors import StoreError
     from workbench.store.project_discovery import find_recordings
 

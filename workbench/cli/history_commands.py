@@ -47,7 +47,6 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
     RUN is the id of a run, the start of one, or `latest`.
     """
     from workbench.cli.printers import stdout_style, table_lines
-    from workbench.report.formats import write_report
     from workbench.report.text_report import row_name, width_of_names
     from workbench.store.project_discovery import find_root
 
@@ -61,6 +60,8 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
         return 0
     shown = read_report(root, run)
     if report_format == "json":
+        from workbench.report.report_formats import write_report
+
         write_document(write_report(shown, "json"))
     else:
         style = stdout_style(plain=plain, verbose=verbose)
@@ -86,7 +87,7 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
     RUN is the id of a run, the start of one, or `latest`, the default. Expected values come from the present eval sets.
     """
     from workbench.cli.printers import TEXT, choose_format, save_report
-    from workbench.report.formats import write_report
+    from workbench.report.report_formats import write_report
     from workbench.store.project_discovery import find_root
 
     chosen = choose_format(report_format, output)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import CaseInSet
-    from workbench.report.dialect_table import NamedDialects
+    from workbench.report.dialect_report import NamedDialects
     from workbench.report.judge_agreement import Judgements
 
 
@@ -235,7 +235,7 @@ def dialects(
     Exit status: 0 all dialects agree; 1 some disagree; 2 the command, a file or a row is wrong.
     """
     from workbench.cli.console import message, write_document, write_lines
-    from workbench.report.dialect_table import dialect_lines, dialect_record
+    from workbench.report.dialect_report import dialect_lines, dialect_record
     from workbench.report.report_formats import dump
 
     file = Path(what)
@@ -264,8 +264,8 @@ def _read_dataset(
     """Yield readable rows; add errors of rows to `unread`, and errors of files to `problems`."""
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
-    from workbench.report.dialect_table import NamedDialects
-    from workbench.store.datasets.dataset_reader import read_recorded
+    from workbench.report.dialect_report import NamedDialects
+    from workbench.store.datasets.dataset_files import read_recorded
 
     recorded = read_recorded(file, expected=expected)
     problems += recorded.problems
@@ -282,7 +282,7 @@ def _read_run(run: str, path: Path) -> Iterator[NamedDialects]:
     from workbench.cli.history_commands import read_report
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
-    from workbench.report.dialect_table import NamedDialects
+    from workbench.report.dialect_report import NamedDialects
     from workbench.store.project_discovery import find_root
 
     for case in read_report(find_root(path), run).cases:

@@ -16,7 +16,6 @@ import click
 
 import workbench
 from workbench import __version__
-from workbench.cli.arguments import LONGEST_NAME, path_exists
 from workbench.cli.console import INTERRUPTED, WRONG, drop_output, message, prepare_streams, write_text
 
 # The commands, whose modules are imported when they are used, and `workbench PATH`.
@@ -91,6 +90,8 @@ class LazyGroup(click.Group):
         """Return the command of the first argument; an existing path means `open`."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
+            from workbench.cli.shared_options import path_exists
+
             if not path_exists(name):
                 ctx.fail(_explain_unknown_command(name))
             return "open", open_command, args
@@ -128,6 +129,7 @@ def _explain_unknown_command(name: str) -> str:
     looks_like_path = "/" in name or "." in name
     if close and not looks_like_path:
         return f"no such command or path: {name!r}; did you mean `workbench {close[0]}`?"
+    from workbench.cli.shared_options import LONGEST_NAME
     from workbench.model.text import shorten
 
     shown = shorten(name, LONGEST_NAME)

@@ -21,7 +21,6 @@ from workbench.model.evalset import Invocation
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, InvocationScore, ModelSpending
 from workbench.model.text import neutralise, one_line, redact
-from workbench.report.formats import FORMATS, write_report
 from workbench.report.run_report import SYMBOLS, ReportedCase, RunReport, StreamedRun, duration_text, samples_text
 from workbench.report.text_report import Style, VerdictTable, cell_length, quota_wait_text, spending_text
 from workbench.report.turn_diff import format_calls
@@ -29,7 +28,6 @@ from workbench.report.turn_diff import format_calls
 # Results as they arrive on standard output, and as a document in a file.
 
 TEXT = "text"
-CHOICES = (TEXT, *FORMATS)
 
 _SUFFIXES = {
     ".json": "json",
@@ -104,6 +102,8 @@ class DocumentPrinter:
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the document."""
+        from workbench.report.report_formats import write_report
+
         assert isinstance(report, RunReport)  # `Display.needs_cases`
         write_document(write_report(report, self._format))
 
@@ -128,8 +128,11 @@ def choose_format(report_format: str | None, output: Path | None) -> str:
 
 def save_report(report: RunReport, report_format: str, output: Path, *, table_text: str) -> bool:
     """Write a report to a file. Return False, with a message, if that fails."""
-    text = table_text if report_format == TEXT else write_report(report, report_format)
-    return save_pieces([text], report_format, output)
+    if report_format == TEXT:
+        return save_pieces([table_text], report_format, output)
+    from workbench.report.report_formats import write_report
+
+    return save_pieces([write_report(report, report_format)], report_format, output)
 
 
 def save_pieces(pieces: Iterable[str], report_format: str, output: Path) -> bool:

@@ -33,7 +33,9 @@ from workbench.cli.printers import (
 )
 from workbench.cli.shared_options import (
     FOLDER,
+    LONGEST_NAME,
     Execution,
+    NamedArgument,
     Tools,
     adk_options,
     case_option,
@@ -42,8 +44,11 @@ from workbench.cli.shared_options import (
     display_options,
     execution_options,
     feature_options,
+    is_file,
     judging_options,
+    path_exists,
     recording_options,
+    split_argument,
     tool_options,
 )
 from workbench.model.identity import JobKey
@@ -61,7 +66,6 @@ from workbench.report.run_report import CaseOutcome, ReportedCase, RunReport, St
 from workbench.report.text_report import Style, VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
-    from workbench.cli.arguments import NamedArgument
     from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
     from workbench.engine.plan_cost import JudgeCost, PlanCost
     from workbench.engine.run import Run
@@ -137,7 +141,6 @@ def run(
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
     some ended in ERROR, or lack samples with --require-all-samples; 130 interrupted.
     """
-    from workbench.cli.arguments import path_exists
     from workbench.engine.plan import RunOptions
 
     if resume is not None and resume != _LATEST and path_exists(resume):
@@ -191,7 +194,6 @@ def open_workspace(
 
     `begin` can start processes as soon as the project is known, before slow imports.
     """
-    from workbench.cli.arguments import path_exists, split_argument
     from workbench.cli.case_selection import only_target, split_names
     from workbench.engine.project_selection import add_sets, find_common_root
     from workbench.store.project_discovery import discover
@@ -654,7 +656,6 @@ def evaluate(
 
 def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
     """Return the eval sets by path, split from their cases. Raises PlanError for one that does not exist."""
-    from workbench.cli.arguments import LONGEST_NAME, NamedArgument, is_file, path_exists, split_argument
     from workbench.engine.plan import PlanError
     from workbench.model.text import shorten, suggest_name
     from workbench.store.filetypes import EVAL_SET_SUFFIX, derive_set_name

@@ -15,9 +15,15 @@ from workbench.model.identity import format_case_name
 from workbench.model.text import pluralise
 from workbench.model.trace import dump_trajectory, get_trajectory
 from workbench.report.turn_diff import list_messages, list_responses
-from workbench.store.datasets.dataset_reader import is_dataset, read_dataset
+from workbench.store.datasets.dataset_files import (
+    encode_rows,
+    find_json_losses,
+    find_losses,
+    is_dataset,
+    read_dataset,
+    replace_unwritable,
+)
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
-from workbench.store.datasets.dataset_writer import encode_rows, find_json_losses, find_losses, replace_unwritable
 from workbench.store.datasets.message_rows import (
     Conversation,
     ToolResult,

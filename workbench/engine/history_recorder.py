@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import workbench
+from workbench.engine.earlier_runs import JUDGEMENT, dump_resume_options
 from workbench.engine.plan import PlannedCase
 from workbench.engine.planner import lacks_baseline
-from workbench.engine.rescoring import JUDGEMENT
 from workbench.engine.run import Holds, Run
-from workbench.engine.run_judging import dump_resume_options
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus

@@ -36,10 +36,17 @@ from workbench.model.results import (
 from workbench.model.target import Isolation, Target, Unrecorded
 from workbench.model.text import add_secrets, is_secret_key, one_line, pluralise
 from workbench.simulation.simulated_tools import ToolPlan
-from workbench.simulation.user_prompts import SECTION, UserOptions, read_user_options
 from workbench.simulation.user_templates import PROMPTS
-from workbench.simulation.users import Ask, FixedConversation, SimulatedUser, User
-from workbench.store.datasets.dataset_reader import RecordedCase
+from workbench.simulation.users import (
+    SECTION,
+    Ask,
+    FixedConversation,
+    SimulatedUser,
+    User,
+    UserOptions,
+    read_user_options,
+)
+from workbench.store.datasets.dataset_files import RecordedCase
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
 
@@ -518,7 +525,7 @@ class SetContext:
         if not config.judge:
             return _hash(config.model_dump_json(exclude={*no_matter, "judge", "quorum"}))
         scripted = repr(any(is_scripted(self.target, model) for model in self.criteria.judge_models))
-        return _hash(config.model_dump_json(exclude=no_matter), judge_prompts.get_version(), scripted)
+        return _hash(config.model_dump_json(exclude=no_matter), judge_prompts.PROMPTS.version, scripted)
 
     @property
     def hashes(self) -> tuple[str, str]:

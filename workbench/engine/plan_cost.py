@@ -13,7 +13,7 @@ from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, count_token
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
-from workbench.simulation.user_prompts import NO_LIMIT
+from workbench.simulation.users import NO_LIMIT
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import JudgeSettings
 

@@ -37,10 +37,9 @@ from workbench.model.results import CaseResult, Execution, Failure, FailureKind,
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import pluralise, shorten, suggest_name
 from workbench.model.tool_simulation import Environment
-from workbench.simulation.simulated_tools import CaseTools, ToolPlan
-from workbench.simulation.tool_replay import ToolRecording
-from workbench.simulation.user_prompts import check_scenario
-from workbench.store.datasets.dataset_reader import Recorded, RecordedCase, read_recorded
+from workbench.simulation.simulated_tools import CaseTools, ToolPlan, ToolRecording
+from workbench.simulation.users import check_scenario
+from workbench.store.datasets.dataset_files import Recorded, RecordedCase, read_recorded
 from workbench.store.errors import NotLoaded, StoreError, shown_path
 from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.case_reader import CaseEntry

@@ -12,7 +12,7 @@ from workbench.engine.plan import PlanError
 from workbench.model.target import Target
 from workbench.model.text import suggest_name
 from workbench.store import project_discovery as described
-from workbench.store.datasets.dataset_reader import is_dataset
+from workbench.store.datasets.dataset_files import is_dataset
 from workbench.store.errors import StoreError
 from workbench.store.files import make_relative_name
 from workbench.store.filetypes import TEST_SUFFIX

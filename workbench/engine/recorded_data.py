@@ -15,7 +15,7 @@ from workbench.model.facts import make_fast_constructor
 from workbench.model.identity import CaseInSet, CaseKey
 from workbench.model.results import Failure, FailureKind
 from workbench.model.target import AgentKind, Target
-from workbench.store.datasets.dataset_reader import Recorded, RecordedCase, is_dataset, read_recorded
+from workbench.store.datasets.dataset_files import Recorded, RecordedCase, is_dataset, read_recorded
 from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
 from workbench.store.datasets.remote_data import describe_error, is_address, shown_address
 from workbench.store.errors import NotLoaded, StoreError, shown_path

@@ -1,4 +1,4 @@
-"""Resources that runs share: the engine thread, agent hosts, and services of metrics."""
+"""Resources that runs share: access to models, the engine thread, agent hosts, and services of metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,16 +19,171 @@ from workbench.agents.agent_host import (
     CustomScoreRequest,
     LeftByAgents,
 )
-from workbench.engine.plan import Limits, Plan, Selection
-from workbench.engine.run_judging import CacheWarnings, open_lazily
-from workbench.llm.model_types import Ask, ModelReply, ModelRequest
+from workbench.engine.plan import (
+    Limits,
+    Plan,
+    Selection,
+    read_environment,
+)
+from workbench.engine.plan_cost import build_prices
+from workbench.llm.model_replay import Recording, Replay, Script, read_script
+from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
+from workbench.llm.models import Account, Budget, Cache, ModelOptions, Models
+from workbench.metrics.judges.judge_calls import MOST_SAMPLES
 from workbench.metrics.text_worker import TextScorer
-from workbench.model.results import Failure, FailureKind
+from workbench.model.results import Failure, FailureKind, ModelSpending
 from workbench.model.target import AgentKind, Isolation, Target
+from workbench.store.errors import StoreError
 from workbench.store.project_discovery import Project
+from workbench.store.settings import JudgeSettings
 
 if TYPE_CHECKING:
-    from workbench.engine.run_judging import Judges
+    from workbench.engine.run import Run
+
+
+# The models of a workspace, reached with the keys of each target. Replies are cached in the project.
+
+
+class Judges:
+    """Access to models, shared by all runs. Used on the engine's loop."""
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None]) -> None:
+        self._cache = Cache(root, warn=warn)
+        self._models: dict[tuple[frozenset[tuple[str, str]], ModelOptions, Script | None], Models] = {}
+
+    def models_for(self, target: Target, settings: JudgeSettings) -> Models:
+        """Return the models with the environment of a target. Raises StoreError if its script cannot be read."""
+        options = ModelOptions(
+            concurrency=settings.concurrency,
+            per_minute=settings.requests_per_minute,
+            tries=settings.tries,
+            timeout_seconds=settings.timeout_seconds,
+        )
+        environment = read_environment(target)
+        script = None if target.scripted_models is None else read_script(target.scripted_models)
+        key = frozenset(environment.items()), options, script
+        if key not in self._models:
+            self._models[key] = Models(environment, options, replies=self._cache, script=script)
+        return self._models[key]
+
+    async def close(self) -> None:
+        """Close connections and the cache."""
+        models, self._models = list(self._models.values()), {}
+        await asyncio.gather(*(each.close() for each in models))
+        await self._cache.close()
+
+
+class RunJudges:
+    """The models of one run: with its account, and with recording or replay of calls."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: JudgeSettings,
+        *,
+        judges: Callable[[], Judges],
+        changed: Callable[[], None],
+        warn: Callable[[str], None],
+        waits: Callable[[str, float], None],
+    ) -> None:
+        """`changed` is called after each call, `waits` with a model and the seconds it waits for its quota.
+
+        Raises StoreError if the file of calls cannot be used.
+        """
+        budget = Budget(calls=plan.limits.max_model_calls, cost=plan.limits.max_model_cost)
+        self._account = Account(
+            build_prices(settings), budget, before=plan.spent, changed=changed, stopped=warn, waits=waits
+        )
+        self._settings = settings
+        self._use_cache = plan.options.use_cache
+        self._judgement = plan.options.judgement
+        self._judges = judges
+        record, replay = plan.options.record_calls, plan.options.replay_calls
+        self._recording = None if record is None else Recording(record)
+        self._replay = None if replay is None else Replay(replay)
+
+    def get_ask(self, target: Target) -> Ask:
+        """Return the function that asks the models of a target."""
+        if self._replay is not None:
+            return _number_samples(self._ask_replay(self._replay), self._judgement)
+        models = self._judges().models_for(target, self._settings)
+        ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
+        return _number_samples(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
+
+    def list_spending(self) -> tuple[ModelSpending, ...]:
+        """List the calls of this run, without the earlier spending of the plan."""
+        return self._account.list_spending()
+
+    def _ask_replay(self, replay: Replay) -> Ask:
+        async def ask(request: ModelRequest) -> ModelReply:
+            reply = await replay.ask(request)
+            if not request.renewed:  # a renewed request counts once
+                self._account.book_cached(request.model)
+            return reply
+
+        return ask
+
+
+def _number_samples(ask: Ask, judgement: int) -> Ask:
+    """Return `ask` with the sample numbers of a judgement, so that each judgement has its own cached replies."""
+
+    async def ask_numbered(request: ModelRequest) -> ModelReply:
+        return await ask(request.model_copy(update={"sample": request.sample + judgement * MOST_SAMPLES}))
+
+    return ask_numbered if judgement else ask
+
+
+# Access to models inside and outside runs.
+
+
+def open_lazily(open_models: Callable[[], Ask]) -> Ask:
+    """Return a function that calls `open_models` for the first request.
+
+    A StoreError of `open_models` becomes a ModelError.
+    """
+    opened: Ask | None = None
+
+    async def ask(request: ModelRequest) -> ModelReply:
+        nonlocal opened
+        if opened is None:
+            try:
+                opened = open_models()
+            except StoreError as error:
+                raise ModelError(Trouble.NOT_RECORDED, str(error)) from error
+        return await opened(request)
+
+    return ask
+
+
+def open_standalone_ask(target: Target, settings: JudgeSettings, *, judges: Callable[[], Judges]) -> Ask:
+    """Return a function that asks the models of a target, with its own budget from the settings."""
+    account = Account(build_prices(settings), Budget(calls=settings.max_calls, cost=settings.max_cost))
+    return open_lazily(lambda: partial(judges().models_for(target, settings).ask, account=account))
+
+
+# Problems of the cache of replies, which all runs of a project share.
+
+
+class CacheWarnings:
+    """Reports problems of the shared cache to the current run, or else to the next run that asks models."""
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+        self._pending: list[str] = []
+
+    def report(self, message: str) -> None:
+        """Report a problem to the current run, or keep it for the next."""
+        if self._run is None or self._run.is_over:
+            self._pending.append(message)
+        else:
+            self._run.warn(message)
+
+    def attach(self, run: Run) -> None:
+        """Set the current run, and report pending problems to it."""
+        self._run = run
+        pending, self._pending = self._pending, []
+        for message in pending:
+            run.warn(message)
 
 
 # The agent hosts of a workspace, started on first use and kept warm between runs.
@@ -167,8 +323,6 @@ class Resources:
 
     def open_judges(self) -> Judges:
         """Return the access to models, created on first use."""
-        from workbench.engine.run_judging import Judges  # imported when the first model is asked
-
         if self._judges is None:
             self._judges = Judges(self._root, warn=self.cache_warnings.report)
         return self._judges

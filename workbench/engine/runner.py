@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 from weakref import proxy
 
 from workbench.agents.agent_host import AgentHost, LeftByAgents
@@ -21,7 +21,7 @@ from workbench.engine.case_run import Attempt, Listener, execute
 from workbench.engine.history_recorder import HistoryRecorder, find_versions, new_run_id
 from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit
 from workbench.engine.run import Holds, Run
-from workbench.engine.run_resources import Resources, RunServices
+from workbench.engine.run_resources import Resources, RunJudges, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
@@ -59,14 +59,9 @@ from workbench.model.run_events import (
 from workbench.model.target import Target
 from workbench.model.text import pluralise
 from workbench.model.trace import Span
-from workbench.simulation.simulated_tools import CaseTools
-from workbench.simulation.tool_replay import add_case
+from workbench.simulation.simulated_tools import CaseTools, add_case
 from workbench.store.errors import StoreError
 from workbench.store.settings import JudgeSettings
-
-if TYPE_CHECKING:
-    from workbench.engine.run_judging import RunJudges
-
 
 # Results and events of jobs.
 
@@ -628,8 +623,6 @@ def start_run(
             resources.hosts.prepare(plan)
 
     def open_judges() -> RunJudges:
-        from workbench.engine.run_judging import RunJudges  # imported when the first model is asked
-
         resources.cache_warnings.attach(run)
         return RunJudges(plan, judge, judges=resources.open_judges, changed=changed, warn=run.warn, waits=waits)
 
@@ -674,5 +667,3 @@ def _load(plan: Plan) -> None:
         from workbench.agents.worker_host import preload_host_modules
 
         preload_host_modules()
-    if any("judge" in criteria.needs for criteria in plan.criteria):
-        import workbench.engine.run_judging  # noqa: F401

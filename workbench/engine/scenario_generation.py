@@ -13,8 +13,7 @@ from pathlib import Path
 from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, SessionRequest
 from workbench.engine.case_run import DEFAULT_USER
 from workbench.engine.plan_cost import build_prices
-from workbench.engine.run_judging import Judges, open_lazily
-from workbench.engine.run_resources import EngineThread, Hosts
+from workbench.engine.run_resources import EngineThread, Hosts, Judges, open_lazily
 from workbench.llm.model_replay import Recording, Replay
 from workbench.llm.model_types import Ask
 from workbench.llm.models import Account, Budget

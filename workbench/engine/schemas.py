@@ -36,7 +36,7 @@ from workbench.model.run_events import RunSummary
 from workbench.model.target import AgentKind
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.turn_diff import DifferenceKind
-from workbench.simulation.user_prompts import KEYS as USER_OPTIONS
+from workbench.simulation.users import KEYS as USER_OPTIONS
 from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
 from workbench.store.json.json_path import ADK_TYPES, AdkType
 from workbench.store.settings import Settings

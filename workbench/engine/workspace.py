@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Self
 from workbench.agents.agent_host import AgentHost, ToolDesk
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Chat, ChatError, start_chat
+from workbench.engine.earlier_runs import (
+    find_run_to_resume,
+    get_selections,
+    make_judging_options,
+    plan_judging,
+    plan_rescoring,
+    restore_options,
+    resume_plan,
+)
 from workbench.engine.open_documents import OpenDocuments
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, mask_secrets, resolve_limits
 from workbench.engine.plan_cost import PlanCost, build_prices, estimate_cost
 from workbench.engine.planner import Planner, create_standalone_tools, find_tool_problems
 from workbench.engine.recorded_data import Recordings
-from workbench.engine.rescoring import make_judging_options, plan_judging, plan_rescoring
 from workbench.engine.run import Holds, Run
-from workbench.engine.run_judging import (
-    find_run_to_resume,
-    get_selections,
-    open_standalone_ask,
-    restore_options,
-    resume_plan,
-)
-from workbench.engine.run_resources import Resources, find_agents
+from workbench.engine.run_resources import Resources, find_agents, open_standalone_ask
 from workbench.engine.runner import start_run
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
@@ -35,7 +36,7 @@ from workbench.model.identity import CaseInSet, CaseKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.model.text import suggest_name
-from workbench.store.datasets.dataset_reader import Recorded
+from workbench.store.datasets.dataset_files import Recorded
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.recovery import TypedTexts

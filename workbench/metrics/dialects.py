@@ -1,7 +1,7 @@
 """One trajectory in all dialects: the scores of ADK, Vertex AI and agentevals, and the causes of disagreements.
 
 Rules that answer the same question are grouped. The dialects differ in the equality of calls, in counting duplicate
-calls, and in combining turns (see `model.trajectory_dialects`). The causes of a disagreement are the differences that
+calls, and in combining turns (see `report.dialect_report`). The causes of a disagreement are the differences that
 change a score.
 """
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from workbench.metrics.call_matching import CanonicalEquality, EmptyForAbsent, PythonEquality
 from workbench.metrics.case_view import CaseView, Turn
-from workbench.metrics.trajectory_adk import MATCH_TYPES, Match
-from workbench.metrics.trajectory_agentevals import strict_match, subset_match, superset_match, unordered_match
-from workbench.metrics.trajectory_vertex import (
+from workbench.metrics.trajectory import (
+    MATCH_TYPES,
     Count,
     Formula,
+    Match,
     any_order_match,
     by_membership,
     exact_match,
@@ -25,9 +25,13 @@ from workbench.metrics.trajectory_vertex import (
     one_for_one,
     precision,
     recall,
+    strict_match,
+    subset_match,
+    superset_match,
+    unordered_match,
 )
 from workbench.model.results import Score
-from workbench.model.trajectory_dialects import CaseDialects, DialectComparison, Reading
+from workbench.report.dialect_report import CaseDialects, DialectComparison, Reading
 
 DUPLICATES = "a call occurs more often on one side: one for one it counts once, by membership each time"
 ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK takes that as different"

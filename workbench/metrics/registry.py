@@ -13,16 +13,13 @@ from workbench.metrics import (
     measures,
     response,
     tool_calls_vertex,
-    trajectory_adk,
-    trajectory_agentevals,
-    trajectory_vertex,
+    trajectory,
 )
 from workbench.metrics import metric_types as option_reading
 from workbench.metrics.judges import (
     hallucinations,
     response_judges,
     rubrics,
-    service,
     user_quality,
 )
 from workbench.metrics.judges import judge_calls as judge_options
@@ -46,9 +43,7 @@ from workbench.model.evalset import EvalCase
 @cache
 def _collect_definitions() -> Mapping[str, Definition]:
     families = (
-        trajectory_adk.METRICS,
-        trajectory_vertex.METRICS,
-        trajectory_agentevals.METRICS,
+        trajectory.METRICS,
         response.METRICS,
         tool_calls_vertex.METRICS,
         response_judges.MATCH_METRICS,
@@ -203,18 +198,18 @@ def with_scorer(config: EvalConfig, scorer: str) -> EvalConfig:
 
     A criterion that names its scorer, or has options for a judge model, is unchanged.
     """
-    if scorer == service.SCORERS[0]:  # it is the default
+    if scorer == judge_options.SCORERS[0]:  # it is the default
         return config
     return config.model_copy(update={"criteria": tuple(_set_scorer(each, config, scorer) for each in config.criteria)})
 
 
 def _set_scorer(criterion: Criterion, config: EvalConfig, scorer: str) -> Criterion:
     info = find_info(criterion.metric, config)
-    if info is None or service.SCORER not in info.options:
+    if info is None or judge_options.SCORER not in info.options:
         return criterion
-    if Options(criterion).collect(service.SCORER, judge_options.OPTION):
+    if Options(criterion).collect(judge_options.SCORER, judge_options.OPTION):
         return criterion
-    return criterion.model_copy(update={"options": {**criterion.options, service.SCORER: scorer}})
+    return criterion.model_copy(update={"options": {**criterion.options, judge_options.SCORER: scorer}})
 
 
 def _prepare_criterion(criterion: Criterion, config: EvalConfig) -> PreparedCriterion:

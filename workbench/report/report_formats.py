@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
@@ -531,3 +531,19 @@ def _title(case: ReportedCase) -> str:
 
 def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", one_line(redact(text)))
+
+
+# Formats by name.
+
+WRITERS: Mapping[str, Callable[[RunReport], str]] = {
+    "json": json_document,
+    "jsonl": json_lines,
+    "junit": junit_xml,
+    "markdown": markdown,
+    "csv": csv_table,
+}
+
+
+def write_report(report: RunReport, report_format: str) -> str:
+    """Write a run in the format of this name."""
+    return WRITERS[report_format](report)

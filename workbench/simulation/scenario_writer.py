@@ -15,7 +15,7 @@ from workbench.model.evalset import PERSONAS, ConversationScenario, ScenarioRequ
 from workbench.model.target import AgentDescription
 from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.simulation.scenario_templates import PROMPTS
-from workbench.simulation.user_prompts import UserOptions, check_scenario
+from workbench.simulation.users import UserOptions, check_scenario
 
 # Parsing of scenarios from replies, in the requested JSON or in unambiguous variants of it.
 

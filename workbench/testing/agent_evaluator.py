@@ -48,9 +48,8 @@ from workbench.store.files import make_relative_name
 from workbench.store.filetypes import EVAL_SET_SUFFIX, TEST_SUFFIX
 from workbench.store.project_discovery import EvalSetEntry, Project, find_adjacent_criteria
 from workbench.store.settings import LoadedSettings
-from workbench.testing.model_calls import apply_model_calls
 from workbench.testing.pytest_session import ALL_REQUIRED, session
-from workbench.testing.pytest_workspaces import shared_workspaces
+from workbench.testing.shared_resources import apply_model_calls, shared_workspaces
 
 # The CSV file of `output_file`: the columns of ADK, a row for each metric of each turn of each run.
 

@@ -29,9 +29,9 @@ from workbench.testing.callables import Agent, CallingHost, Calls, quiet_framewo
 from workbench.testing.eval_result import EvalResult
 from workbench.testing.metric_classes import EvaluationError, Problem
 from workbench.testing.metric_criteria import SOURCE, Criteria
-from workbench.testing.model_calls import apply_model_calls
 from workbench.testing.pytest_session import session
 from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, build_summary
+from workbench.testing.shared_resources import apply_model_calls
 
 # Progress: one line on standard error of a terminal, or below the cell of a notebook.
 

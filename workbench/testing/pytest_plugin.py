@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from workbench.testing.pytest_options import MARKER, get_model_calls, number_option, requires_all_samples
-from workbench.testing.pytest_session import RECORD_OPTION, REQUIRE_OPTION, session
+from workbench.testing.pytest_session import (
+    MARKER,
+    RECORD_OPTION,
+    REQUIRE_OPTION,
+    get_model_calls,
+    number_option,
+    requires_all_samples,
+    session,
+)
 
 if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalSetFile
@@ -70,17 +77,17 @@ def pytest_runtestloop() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        workspaces = sys.modules.get("workbench.testing.pytest_workspaces")
-        if workspaces is not None and session.depth == 1:
-            workspaces.shared_workspaces.close()
+        resources = sys.modules.get("workbench.testing.shared_resources")
+        if resources is not None and session.depth == 1:
+            resources.shared_workspaces.close()
 
 
 def pytest_unconfigure() -> None:
     """End our processes."""
     session.depth = max(session.depth - 1, 0)  # a session whose configuration failed was not counted
-    workspaces = sys.modules.get("workbench.testing.pytest_workspaces")
-    if workspaces is not None and not session.is_open:
-        workspaces.shared_workspaces.close()
+    resources = sys.modules.get("workbench.testing.shared_resources")
+    if resources is not None and not session.is_open:
+        resources.shared_workspaces.close()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFile | None:

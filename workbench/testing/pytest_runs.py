@@ -27,16 +27,16 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.files import make_relative_name
 from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import load_settings
-from workbench.testing.model_calls import apply_model_calls
-from workbench.testing.pytest_options import (
+from workbench.testing.pytest_session import (
+    RECORD_OPTION,
+    ModelCalls,
     get_model_calls,
     number_option,
     path_option,
     requires_all_samples,
     text_option,
 )
-from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
-from workbench.testing.pytest_workspaces import shared_workspaces
+from workbench.testing.shared_resources import apply_model_calls, shared_workspaces
 
 if TYPE_CHECKING:
     from workbench.testing.pytest_items import EvalCaseItem, UnusableSetItem

@@ -1,9 +1,14 @@
-"""The state of the pytest session, for the API. pytest always imports this module, so it has few imports."""
+"""Options and state of the pytest session. pytest and the API always import this module, so it has few imports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
 
 RECORD_OPTION = "--workbench-record"
 """The option of pytest that records the answers of models."""
@@ -48,3 +53,58 @@ class TestSession:
 
 
 session = TestSession()
+
+
+# Options and marker of the plugin, read for a session or a test.
+
+MARKER = "workbench_calls"
+"""The marker that names the recording of a test."""
+
+
+def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
+    """Return the model calls of a test: the file of the marker, else that of the session."""
+    config = item.config
+    record = bool(config.getoption("workbench_record"))
+    marker = item.get_closest_marker(MARKER)
+    if marker is not None:
+        if len(marker.args) != 1:
+            import pytest
+
+            raise pytest.UsageError(f"{MARKER}: found {len(marker.args)} arguments, expected one file")
+        return ModelCalls(item.path.parent / marker.args[0], record)
+    return ModelCalls(path_option(config, "calls"), record)
+
+
+def text_option(config: pytest.Config, name: str) -> str | None:
+    """Read an option from the command line, else from the configuration file of pytest, else None."""
+    given: str | None = config.getoption(f"workbench_{name}")
+    return given or config.getini(f"workbench_{name}") or None
+
+
+def number_option(config: pytest.Config, name: str, read: type[int] | type[float], expected: str) -> int | float | None:
+    """Read an option that is a number above 0. Raises UsageError for any other value."""
+    text = text_option(config, name)
+    try:
+        value = None if text is None else read(text)
+    except ValueError:
+        value = 0
+    if value is not None and not 0 < value < float("inf"):
+        import pytest
+
+        raise pytest.UsageError(f"--workbench-{name}: found {text!r}, expected {expected}")
+    return value
+
+
+def requires_all_samples(config: pytest.Config) -> bool | None:
+    """Return True if all samples are required; None if the settings of the project decide."""
+    name = "workbench_require_all_samples"
+    return bool(config.getoption(name) or config.getini(name)) or None
+
+
+def path_option(config: pytest.Config, name: str) -> Path | None:
+    """Read a file option: relative to the working directory on the command line, else to the root of pytest."""
+    given: str | None = config.getoption(f"workbench_{name}")
+    if given:
+        return config.invocation_params.dir / given
+    configured = config.getini(f"workbench_{name}")
+    return config.rootpath / configured if configured else None

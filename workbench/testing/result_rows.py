@@ -18,7 +18,7 @@ from workbench.model.results import CaseResult, FailureKind, Judgement, MetricRe
 from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.model.text import mask_named_secrets, redact, suggest_name
 from workbench.model.trace import get_trajectory
-from workbench.store.datasets.dataset_reader import (
+from workbench.store.datasets.dataset_files import (
     Recorded,
     dataset_from_columns,
     dataset_from_frame,

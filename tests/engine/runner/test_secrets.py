@@ -16,7 +16,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.run_events import RunSummary
-from workbench.report.formats import FORMATS, write_report
+from workbench.report.report_formats import WRITERS, write_report
 from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.turn_diff import compare_turn
 from workbench.store.evalsets.recovery import recovery_folder
@@ -80,7 +80,7 @@ def test_no_value_of_a_secret_is_stored_or_reported(folder: Folder) -> None:
         stored = list(history.results("latest"))
     texts += [result.model_dump_json() for result in stored]
     report = RunReport(run_id="r", summary=RunSummary(), cases=[ReportedCase(result, None) for result in stored])
-    texts += [write_report(report, name) for name in FORMATS]
+    texts += [write_report(report, name) for name in WRITERS]
     for secret in SECRETS:
         assert not [text for text in texts if secret in text]
 

@@ -19,7 +19,7 @@ from workbench.model.results import (
     MetricStatus,
     RubricScore,
 )
-from workbench.report.formats import write_report
+from workbench.report.report_formats import write_report
 from workbench.report.run_report import ReportedCase, RunReport, judging_lines, samples_text, unsure_text
 from workbench.report.text_report import Style, VerdictTable
 

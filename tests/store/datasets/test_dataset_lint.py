@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from workbench.store.datasets.dataset_files import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_lint import lint
-from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
 
 GOOD: dict[str, Any] = {"prompt": "a", "reference": "b", "reference_trajectory": ["set_light"]}
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import dataset_from_rows, read_dataset
+from workbench.store.datasets.dataset_files import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_rows import Row
 from workbench.store.datasets.message_rows import ToolResult, Turn, read_messages
 from workbench.store.errors import StoreError

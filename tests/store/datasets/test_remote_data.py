@@ -13,7 +13,7 @@ import pytest
 from tests.serving import QuietHandler, run_http_server
 from workbench.model.trace import ToolCall
 from workbench.store.datasets import remote_data
-from workbench.store.datasets.dataset_reader import check_dataset_reachable, read_dataset, read_recorded
+from workbench.store.datasets.dataset_files import check_dataset_reachable, read_dataset, read_recorded
 from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import StoreError
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from workbench.testing.pytest_workspaces import shared_workspaces
+from workbench.testing.shared_resources import shared_workspaces
 
 AGENT = """
 from google.adk.agents import LlmAgent

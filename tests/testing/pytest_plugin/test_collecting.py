@@ -181,8 +181,7 @@ def test_a_session_without_eval_sets_imports_only_the_plugin(project: PytestProj
     )
 
     assert json.loads(done.stdout.splitlines()[-1]) == [
-        "workbench", "workbench.testing",
-        "workbench.testing.pytest_options", "workbench.testing.pytest_plugin", "workbench.testing.pytest_session",
+        "workbench", "workbench.testing", "workbench.testing.pytest_plugin", "workbench.testing.pytest_session",
     ]  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.run_judging.test_judge_metrics import LOUDER, answer
-from tests.engine.run_judging.test_judges import METRIC, server, verdict
+from tests.engine.run_resources.test_judge_metrics import LOUDER, answer
+from tests.engine.run_resources.test_judges import METRIC, server, verdict
 from tests.llm.servers import Server, gemini_error
 from tests.watch.watched import Folder, watch_project
 from workbench.cli.watch_commands import WatchTextPrinter

@@ -10,7 +10,7 @@ import pytest
 from tests.watch.watched import Folder, watch_project
 from workbench.engine.verdict_index import Asked
 from workbench.model.run_events import Notice
-from workbench.store.turns import Turn, Turns
+from workbench.watch.watch_session import Turn, Turns
 
 AGENT = """
 import os, time

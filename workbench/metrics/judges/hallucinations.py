@@ -17,7 +17,7 @@ from workbench.metrics.judges.judge_calls import (
     read_judge_options,
     score_label,
 )
-from workbench.metrics.judges.judge_prompts import render
+from workbench.metrics.judges.judge_prompts import PROMPTS
 from workbench.metrics.judges.reply_parser import (
     NOT_APPLICABLE,
     VerdictWords,
@@ -264,7 +264,7 @@ def ask_hallucinations(turn: Turn, view: CaseView, *, with_intermediate: bool) -
     if not responses:
         return _NO_TEXT
     return PreparingQuestion(
-        prompt=render("sentences", responses=responses),
+        prompt=PROMPTS.render("sentences", responses=responses),
         reply_schema=_SPLIT_SCHEMA,
         read=partial(_ask_labels, responses=responses, context=context, turn=turn),
     )
@@ -272,7 +272,7 @@ def ask_hallucinations(turn: Turn, view: CaseView, *, with_intermediate: bool) -
 
 def _ask_labels(reply: str, *, responses: Sequence[str], context: Sequence[str], turn: Turn) -> ModelQuestion:
     sentences = read_split(reply, responses)
-    prompt = render(
+    prompt = PROMPTS.render(
         "hallucinations",
         instructions=format_instructions([turn]),
         tools=format_tools([turn]),

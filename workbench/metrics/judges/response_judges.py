@@ -17,20 +17,23 @@ from functools import partial
 from typing import Any
 
 from workbench.metrics.case_view import CaseView, Turn
-from workbench.metrics.judges import service
 from workbench.metrics.judges.judge_calls import (
     DESCRIBE_INTERMEDIATE,
     DESCRIPTION,
     INTERMEDIATE_CHOICES,
+    SCORER_CHOICES,
+    SCORER_DESCRIPTION,
     WITH_INTERMEDIATE,
+    build_turn_instance,
     by_majority,
     by_mean,
+    is_scored_by_service,
     make_judge_info,
+    make_service_judge,
     read_judge_options,
 )
-from workbench.metrics.judges.judge_prompts import render
+from workbench.metrics.judges.judge_prompts import PROMPTS
 from workbench.metrics.judges.reply_parser import SAFETY, read_grade, read_verdict
-from workbench.metrics.judges.service import build_turn_instance, is_scored_by_service, make_service_judge
 from workbench.metrics.judges.transcript import format_response
 from workbench.metrics.metric_types import (
     Conclusion,
@@ -61,7 +64,7 @@ def ask_response_match(turn: Turn, view: CaseView, *, with_intermediate: bool) -
     del view
     if turn.expected is None or turn.expected.final_response is None:
         return _NO_COLUMN if turn.is_row else _NO_REFERENCE
-    prompt = render(
+    prompt = PROMPTS.render(
         "response_match",
         user_prompt=turn.expected.user_content.text(),
         reference=format_response(turn.expected, with_intermediate=with_intermediate),
@@ -154,7 +157,7 @@ def ask_response_quality(turn: Turn, view: CaseView, *, kind: _Kind) -> ModelQue
         return _NO_TEXT
     field, schema = kind.field
     return ModelQuestion(
-        prompt=render(kind.prompt, user_message=turn.actual.user_content.text(), response=response),
+        prompt=PROMPTS.render(kind.prompt, user_message=turn.actual.user_content.text(), response=response),
         reply_schema={
             "type": "object",
             "properties": {"reasoning": {"type": "string"}, field: schema},
@@ -187,8 +190,8 @@ def _define(kind: _Kind) -> Definition:
             when=kind.when,
             columns=("response",),
             bounds=(kind.lowest, kind.highest),
-            options=service.DESCRIPTION,
-            choices=service.CHOICES,
+            options=SCORER_DESCRIPTION,
+            choices=SCORER_CHOICES,
         ),
         prepare=partial(_prepare, kind=kind),
     )

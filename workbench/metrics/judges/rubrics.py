@@ -18,18 +18,21 @@ from functools import partial
 from typing import Any, Literal
 
 from workbench.metrics.case_view import CaseView, Turn
-from workbench.metrics.judges import service
 from workbench.metrics.judges.judge_calls import (
     DESCRIBE_INTERMEDIATE,
     INTERMEDIATE_CHOICES,
+    SCORER_CHOICES,
+    SCORER_DESCRIPTION,
     WITH_INTERMEDIATE,
+    build_conversation_instance,
     by_rubrics,
+    is_scored_by_service,
     make_judge_info,
+    make_service_judge,
     read_judge_options,
 )
-from workbench.metrics.judges.judge_prompts import render
+from workbench.metrics.judges.judge_prompts import PROMPTS
 from workbench.metrics.judges.reply_parser import read_properties, read_rubrics
-from workbench.metrics.judges.service import build_conversation_instance, is_scored_by_service, make_service_judge
 from workbench.metrics.judges.transcript import (
     format_conversation,
     format_grounding,
@@ -148,7 +151,7 @@ def _build_question(
 ) -> ModelQuestion:
     last = turns[-1].actual
     assert last is not None
-    prompt = render(
+    prompt = PROMPTS.render(
         "rubrics",
         subject=subject,
         instructions=format_instructions(turns),
@@ -288,7 +291,7 @@ def ask_for_properties(turn: Turn, view: CaseView, *, kind: _ConversationKind) -
     turns = [each for each in view.turns if each.actual is not None]
     case = view.subject.case
     scenario = None if case is None else case.conversation_scenario
-    prompt = render(
+    prompt = PROMPTS.render(
         "properties",
         subject=kind.subject,
         instructions=format_instructions(turns),
@@ -320,8 +323,8 @@ def _define_conversation_metric(kind: _ConversationKind) -> Definition:
             purpose=kind.purpose,
             when=kind.when,
             columns=COLUMNS["tools" if kind.subject == "tools" else "conversation"],
-            options=service.DESCRIPTION,
-            choices=service.CHOICES,
+            options=SCORER_DESCRIPTION,
+            choices=SCORER_CHOICES,
         ),
         prepare=partial(_prepare_conversation_metric, kind=kind),
     )

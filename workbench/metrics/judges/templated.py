@@ -21,7 +21,7 @@ from workbench.metrics.judges.judge_calls import (
     describe_judge_options,
     read_judge_options,
 )
-from workbench.metrics.judges.judge_prompts import render
+from workbench.metrics.judges.judge_prompts import PROMPTS
 from workbench.metrics.judges.reply_parser import read_choice, read_rating
 from workbench.metrics.judges.transcript import (
     VARIABLES,
@@ -170,7 +170,7 @@ def _render_prompt(metric: JudgeMetric, values: Mapping[str, str], *, response: 
         template = fill_template(
             template, {**values, _RESPONSE: response, **({} if baseline is None else {BASELINE_COLUMN: baseline})}
         )
-    return render(
+    return PROMPTS.render(
         "templated",
         template=template,
         instruction=metric.instruction,

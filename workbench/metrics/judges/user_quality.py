@@ -22,7 +22,7 @@ from typing import Any
 from workbench.llm.prompt_templates import TemplateProblem, render_text
 from workbench.metrics.case_view import CaseView, Turn
 from workbench.metrics.judges.judge_calls import by_majority, make_judge_info, read_judge_options
-from workbench.metrics.judges.judge_prompts import render
+from workbench.metrics.judges.judge_prompts import PROMPTS
 from workbench.metrics.judges.reply_parser import iter_json_objects, normalise_words, read_verdict, to_text
 from workbench.metrics.metric_types import Definition, Judge, ModelJudge, ModelQuestion, Opinion, Options, describe
 from workbench.model.evalset import DEFAULT_STOP_SIGNAL, ConversationScenario, UserPersona, find_persona
@@ -141,7 +141,7 @@ def _build_question(
     """
     persona = find_persona(scenario)
     criteria = _number_violations(persona, stop_signal)
-    prompt = render(
+    prompt = PROMPTS.render(
         "user_quality",
         stop_signal=stop_signal,
         persona="" if persona is None else persona.description,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from workbench.model.text import pluralise, suggest_name
-from workbench.store.datasets.dataset_reader import read_records
+from workbench.store.datasets.dataset_files import read_records
 from workbench.store.datasets.dataset_rows import (
     ID,
     MESSAGES,

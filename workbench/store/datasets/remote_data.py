@@ -1,4 +1,4 @@
-"""Remote files through fsspec (the extra `fsspec`): `https://`, `gs://`, `s3://` and others that it supports."""
+"""Remote datasets: files through fsspec (`https://`, `gs://`, `s3://` and others), and tables of BigQuery."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from workbench.model.text import one_line, redact
 from workbench.store.errors import StoreError
 
-SCHEME = "bq://"
-"""The scheme of BigQuery tables."""
+if TYPE_CHECKING:
+    from workbench.store.datasets.dataset_rows import Record
+
+# Files through fsspec (the extra `fsspec`)
 
 _MISSING = "addresses need fsspec: pip install 'agent-eval-workbench[fsspec]'"
 _PACKAGES = {"gs": "gcsfs", "gcs": "gcsfs", "s3": "s3fs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs"}
@@ -173,3 +175,61 @@ def _raise_store_error(shown: str, scheme: str, error: Exception, *, to: _Purpos
         expected = f"an address that fsspec knows{', or bq://' if to == 'read' else ''}"
         raise StoreError(shown, found=f"{scheme}://", expected=expected) from error
     raise StoreError(shown, f"cannot {to} it: {said}") from error
+
+
+# Tables of BigQuery (the extra `bigquery`): `bq://project.dataset.table`
+
+SCHEME = "bq://"
+"""The scheme of BigQuery tables."""
+
+_NO_BIGQUERY = "BigQuery needs google-cloud-bigquery: pip install 'agent-eval-workbench[bigquery]'"
+_GOOGLE_SIGN_IN = "sign in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
+_BIGQUERY_SECONDS = 60.0  # seconds for one request with all retries; the client's default is ten minutes
+
+
+def records_from_table(address: str) -> Iterator[Record]:
+    """Read a table. Credentials come from the environment; BIGQUERY_EMULATOR_HOST needs none.
+
+    Raises StoreError.
+    """
+    from workbench.store.datasets.dataset_rows import records_from_values
+
+    return records_from_values(_read_table(address), source=address)
+
+
+def check_table_reachable(address: str) -> None:
+    """Read one row of a table, which needs the same permission as reading all. Raises StoreError."""
+    _read_table(address, most=1)
+
+
+def _read_table(address: str, *, most: int | None = None) -> list[dict[str, Any]]:
+    project, *others = address.removeprefix(SCHEME).split(".")
+    if not project or len(others) != 2 or not all(others):
+        raise StoreError(address, found=f"{address!r}", expected=f"{SCHEME}PROJECT.DATASET.TABLE")
+    try:
+        from google.api_core.exceptions import GoogleAPICallError, RetryError
+        from google.auth.credentials import AnonymousCredentials
+        from google.auth.exceptions import GoogleAuthError
+        from google.cloud import bigquery
+        from google.cloud.bigquery.retry import DEFAULT_RETRY
+    except ImportError:
+        raise StoreError(address, _NO_BIGQUERY) from None
+    try:
+        keyless = AnonymousCredentials() if os.environ.get("BIGQUERY_EMULATOR_HOST") else None
+        client = bigquery.Client(project=project, credentials=keyless)
+        retry = DEFAULT_RETRY.with_timeout(_BIGQUERY_SECONDS)
+        table = client.get_table(f"{project}.{'.'.join(others)}", retry=retry, timeout=_BIGQUERY_SECONDS)
+        rows = client.list_rows(table, max_results=most, retry=retry, timeout=_BIGQUERY_SECONDS)
+        return [dict(row.items()) for row in rows]
+    except GoogleAuthError as error:
+        raise StoreError(address, f"cannot read it: {_describe_google_error(error)}; {_GOOGLE_SIGN_IN}") from error
+    except RetryError as error:
+        raise StoreError(address, f"cannot read it: {_describe_google_error(error.cause or error)}") from error
+    except GoogleAPICallError as error:
+        raise StoreError(address, f"cannot read it: {_describe_google_error(error.message)}") from error
+    except (OSError, ValueError) as error:  # connection errors of requests are OSErrors
+        raise StoreError(address, f"cannot read it: {_describe_google_error(error)}") from error
+
+
+def _describe_google_error(error: Any) -> str:
+    return one_line(redact(str(error)), width=200).rstrip(".")

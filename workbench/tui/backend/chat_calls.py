@@ -125,7 +125,7 @@ def format_scenario(scenario: ConversationScenario) -> str:
 
 def check_scenario_text(text: str) -> str | None:
     """Describe why an edited text is not a valid scenario; None if it is valid."""
-    from workbench.simulation.user_prompts import UserOptions, check_scenario
+    from workbench.simulation.users import UserOptions, check_scenario
     from workbench.store.evalsets.case_reader import InvalidData
     from workbench.store.json.json_path import format_place
 

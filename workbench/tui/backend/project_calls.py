@@ -43,7 +43,7 @@ from workbench.tui.state.project_state import OpenedProject
 if TYPE_CHECKING:
     from workbench.engine.plan import SetContext
     from workbench.engine.workspace import Workspace
-    from workbench.store.datasets.dataset_reader import RecordedCase
+    from workbench.store.datasets.dataset_files import RecordedCase
     from workbench.store.evalsets.case_reader import CaseEntry
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.history.history import History

@@ -96,7 +96,7 @@ class Runs:
         """Return the newest run if it was stopped before its end, else None. Raises StoreError."""
 
         def find(workspace: Workspace) -> StoppedRun | None:
-            from workbench.engine.run_judging import find_stopped_run, get_selections
+            from workbench.engine.earlier_runs import find_stopped_run, get_selections
 
             if not get_history_path(workspace.root).exists():
                 return None  # opening would create it, and viewing a project must not write to it
@@ -352,7 +352,7 @@ def export(
     earlier: EarlierVerdicts,
 ) -> None:
     """Write these results of a run in their order; without `run_id`, the current results. Raises StoreError."""
-    from workbench.report.formats import write_report
+    from workbench.report.report_formats import write_report
 
     with workspace.history() as history:
         results = _results(history, jobs, run_id, earlier)

@@ -23,8 +23,7 @@ from workbench.model.results import (
     measure_agreement,
 )
 from workbench.model.text import REDACTED, is_secret_key, pluralise, redact
-from workbench.model.trajectory_dialects import POLICIES
-from workbench.report.dialect_table import rule_texts
+from workbench.report.dialect_report import POLICIES, rule_texts
 from workbench.report.run_report import agreement_text, samples_text
 from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
 from workbench.tui.state.browser_state import Subject

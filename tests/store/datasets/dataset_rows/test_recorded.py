@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import ToolCall, get_trajectory
-from workbench.store.datasets.dataset_reader import RecordedCase, make_recorded_cases, read_dataset, read_recorded
+from workbench.store.datasets.dataset_files import RecordedCase, make_recorded_cases, read_dataset, read_recorded
 from workbench.store.errors import StoreError
 
 DOCUMENTATION = Path(__file__).parents[5] / "shared" / "corpus" / "documentation" / "trajectories.jsonl"

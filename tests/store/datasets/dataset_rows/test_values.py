@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import dataset_from_columns, dataset_from_frame, dataset_from_rows
+from workbench.store.datasets.dataset_files import dataset_from_columns, dataset_from_frame, dataset_from_rows
 from workbench.store.errors import StoreError
 
 CALLS = [{"tool_name": "set", "tool_input": {"device": "d2"}}]

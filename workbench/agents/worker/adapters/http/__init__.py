@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ...recording.recorder import quiet
 from .. import base
 from ..external_session import Variables
-from .http_mapping import MAPPED, AnswerMapping, RequestMapping, defer_certificates, read_certificates
+from .http_mapping import (
+    MAPPED,
+    AnswerMapping,
+    RequestMapping,
+    defer_certificates,
+    import_jinja2,
+    import_jsonpath,
+    read_certificates,
+)
 
 if TYPE_CHECKING:
     from ...tool_interception import Tools
@@ -31,10 +39,10 @@ class Adapter(base.Adapter):
             from . import http_session  # noqa: F401
         if "body" in options:
             with contextlib.suppress(ImportError):
-                from . import http_templates  # noqa: F401
+                import_jinja2()
         if not options.keys().isdisjoint(MAPPED):
             with contextlib.suppress(ImportError):
-                from . import http_paths  # noqa: F401
+                import_jsonpath()
 
     def prepare_for_metrics(self) -> None:
         """See `Adapter.prepare_for_metrics`."""

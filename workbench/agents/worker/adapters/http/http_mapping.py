@@ -1,19 +1,144 @@
-"""The settings of an HTTP agent: mapping of requests and answers, and loading of certificates."""
+"""The settings of an HTTP agent: JSONPaths and templates, mapping of requests and answers, and certificates."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
+from ...loading import suggest_name
 from ...responses import refuse_misspelt_keys
 from .. import base
 from ..external_session import SPANS, describe_json, read_reported_answer
 
-if TYPE_CHECKING:
-    from .http_paths import Path
+# JSONPaths and templates. Their libraries are imported before the agent is: see `Adapter.import_libraries`.
+
+
+@cache
+def import_jsonpath() -> Any:
+    """Import and keep the library of JSONPaths: later the name may mean a file of the agent."""
+    import jsonpath
+
+    return jsonpath
+
+
+@cache
+def import_jinja2() -> Any:
+    """Import and keep the library of templates, as `import_jsonpath` does."""
+    import jinja2.meta
+    import jinja2.sandbox
+
+    return jinja2
+
+
+class Path:
+    """A JSONPath of the settings; `key` is its place there. Raises LoadError if it is invalid."""
+
+    def __init__(self, text: str, *, key: str) -> None:
+        jsonpath = import_jsonpath()
+        try:
+            path = jsonpath.compile(text)
+        except jsonpath.JSONPathError as error:
+            reason = str(error).strip().splitlines()[0]
+            message = f'{key}: found {text!r}, expected a JSONPath such as "$.output.text" ({reason})'
+            raise base.LoadError(message) from None
+        if not isinstance(path, jsonpath.JSONPath):
+            raise base.LoadError(f"{key}: found {text!r}, expected one JSONPath, not several put together")
+        self._path = path
+        self.text = text
+        self.is_single: bool = path.singular_query()
+        """True if it leads to one value at most."""
+        heads = (jsonpath.JSONPath(env=path.env, segments=path.segments[:end]) for end in range(len(path.segments) + 1))
+        self._head = [head for head in heads if head.singular_query()][-1]
+
+    def values(self, document: Any) -> list[Any]:
+        """Return the values that it leads to."""
+        return list(self._path.findall(document))
+
+    def has_place(self, document: Any) -> bool:
+        """Return True if the container that it searches exists."""
+        return bool(self._head.findall(document))
+
+
+Fill = Callable[["dict[str, Any]"], Any]
+"""Creates a JSON value from the values for templates."""
+
+_WHOLE = re.compile(r"\{\{(?![-+])(?P<expression>(?:(?!\{\{|\}\}).)+)(?<![-+])\}\}", re.DOTALL)
+
+
+class Templates:
+    """Compiles templates of jinja2, rendered in a sandbox, that may use certain names.
+
+    `key` is their place in the settings. Inserted values are data and never rendered again.
+    """
+
+    def __init__(self, names: tuple[str, ...], *, key: str) -> None:
+        self._jinja2 = import_jinja2()
+        self._names = names
+        self._key = key
+        environment, undefined = self._jinja2.sandbox.ImmutableSandboxedEnvironment, self._jinja2.StrictUndefined
+        self._texts = environment(undefined=undefined)
+        self._json = environment(undefined=undefined, finalize=self._as_json)
+
+    def compile_json(self, text: str) -> Fill:
+        """Compile a template of a whole JSON text. Values are inserted as JSON, so that quotes cannot break it."""
+        self._check(text)
+        template = self._json.from_string(text)
+
+        def fill(data: dict[str, Any]) -> Any:
+            written = template.render(data)
+            try:
+                return json.loads(written)
+            except ValueError as error:
+                raise base.LoadError(
+                    f"{self._key}: gives no JSON ({error}): values are written as JSON, hence without quotes around "
+                    'them: {"text": {{ prompt }}}'
+                ) from None
+
+        return fill
+
+    def compile_value(self, value: Any) -> Fill:
+        """Compile a JSON value whose texts are templates; a text that is one expression becomes its value."""
+        if isinstance(value, dict):
+            items = [(key, self.compile_value(item)) for key, item in value.items()]
+            return lambda data: {key: fill(data) for key, fill in items}
+        if isinstance(value, list):
+            fills = [self.compile_value(item) for item in value]
+            return lambda data: [fill(data) for fill in fills]
+        if not isinstance(value, str) or "{" not in value:
+            return lambda _: value
+        self._check(value)
+        whole = _WHOLE.fullmatch(value.strip())
+        if whole is None:
+            fill: Fill = self._texts.from_string(value).render
+            return fill
+        expression = self._texts.compile_expression(whole["expression"], undefined_to_none=False)
+        return lambda data: self._require_defined(expression(**data))
+
+    def _check(self, text: str) -> None:
+        """Raise LoadError if a text is no template, or uses an unknown name."""
+        try:
+            names = self._jinja2.meta.find_undeclared_variables(self._texts.parse(text))
+        except self._jinja2.TemplateSyntaxError as error:
+            raise base.LoadError(f"{self._key}: line {error.lineno}: {error.message}") from None
+        for name in sorted(names.difference(self._names)):
+            near = suggest_name(name, list(self._names))
+            raise base.LoadError(f"{self._key}: found {name!r}, expected one of {', '.join(self._names)}{near}")
+
+    def _as_json(self, value: Any) -> Any:
+        """Return the text for a value in a JSON template. A value with `__html__` comes from `tojson` and is JSON
+        already."""
+        is_text = hasattr(value, "__html__") or isinstance(value, self._jinja2.Undefined)
+        return value if is_text else json.dumps(value)
+
+    def _require_defined(self, value: Any) -> Any:
+        if isinstance(value, self._jinja2.Undefined):
+            raise self._jinja2.UndefinedError(value._undefined_message)
+        return value
 
 
 # Answers.
@@ -44,8 +169,6 @@ class AnswerMapping:
         texts = {key: text for key, text in target["options"].items() if key in MAPPED}
         self._paths: dict[str, Path] = {}
         if texts:
-            from .http_paths import Path
-
             place = f"targets.{target['name']}.http"
             self._paths = {key: Path(text, key=f"{place}.{key}") for key, text in texts.items()}
 
@@ -196,8 +319,6 @@ class RequestMapping:
         self._fill: Callable[[dict[str, Any]], Any] = _fill_default
         if body is None:
             return
-        from .http_templates import Templates
-
         templates = Templates(NAMES, key=self._key)
         self._fill = templates.compile_json(body) if isinstance(body, str) else templates.compile_value(body)
 

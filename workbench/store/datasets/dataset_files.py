@@ -1,7 +1,11 @@
-"""Datasets read from files, addresses and values, and their rows as recorded cases."""
+"""Datasets read from files, addresses and values, as recorded cases, and written to files."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +24,9 @@ from workbench.model.results import (
 )
 from workbench.model.text import pluralise
 from workbench.store.datasets.dataset_rows import (
+    ID,
     LATENCY,
+    MEASURES,
     MESSAGES,
     TEXTS,
     TRAJECTORIES,
@@ -37,7 +43,14 @@ from workbench.store.datasets.dataset_rows import (
     records_from_values,
     rename_columns,
 )
-from workbench.store.datasets.remote_data import SCHEME, check_reachable, fetch, shown_address
+from workbench.store.datasets.remote_data import (
+    SCHEME,
+    check_reachable,
+    check_table_reachable,
+    fetch,
+    records_from_table,
+    shown_address,
+)
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import make_stamp, read_bytes
 from workbench.store.filetypes import EVAL_SET_SUFFIXES
@@ -78,8 +91,6 @@ def dataset_from_records(source: Path | str, records: Iterable[Record], *, colum
 def read_records(source: Path | str, *, columns: Columns | None = None) -> Iterator[Record]:
     """Read the rows of a file or address, by the suffix of its name. Raises StoreError."""
     if isinstance(source, str) and source.startswith(SCHEME):
-        from workbench.store.datasets.table_files import records_from_table
-
         return records_from_table(source)
     path = shown_address(source) if isinstance(source, str) else source
     reader = _find_reader(path)
@@ -90,8 +101,6 @@ def read_records(source: Path | str, *, columns: Columns | None = None) -> Itera
 def check_dataset_reachable(address: str) -> None:
     """Check that an address can be read, and read as little of it as possible. Raises StoreError."""
     if address.startswith(SCHEME):
-        from workbench.store.datasets.table_files import check_table_reachable
-
         check_table_reachable(address)
         return
     _find_reader(shown_address(address))
@@ -120,8 +129,6 @@ def _read_json(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
 
 
 def _read_parquet(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
-    from workbench.store.datasets.table_files import records_from_parquet
-
     return records_from_parquet(path, data)
 
 
@@ -367,3 +374,174 @@ def _pair_session(eval_id: str, session: EvalCase | str, wanted: EvalCase | str 
 def _make_execution(session: EvalCase, conversation: list[Invocation]) -> Execution:
     turns = tuple(TurnResult(invocation=invocation, duration_seconds=0.0) for invocation in conversation)
     return Execution(turns=turns, final_state=session.final_session_state)
+
+
+# Parquet files (the extra `pandas`, whose pyarrow reads and writes them)
+
+_NO_PARQUET = "Parquet needs pyarrow: pip install 'agent-eval-workbench[pandas]'"
+_INDEX = re.compile(r"__index_level_\d+__")  # pandas' name of the column of an unnamed index
+
+
+def records_from_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
+    """Read a Parquet file. Raises StoreError.
+
+    Parquet gives each object of a column the keys of all of them, with null for missing ones. Such keys are left out,
+    so that calls keep their own arguments.
+    """
+    pyarrow = _import_pyarrow(path)
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(pyarrow.BufferReader(data))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise StoreError(path, f"is no Parquet file that can be read: {str(error).splitlines()[0]}") from None
+    columns = [name for name in table.column_names if not _INDEX.fullmatch(name)]
+    return records_from_values(_iterate_batches(table.select(columns)), source=path)
+
+
+def encode_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Encode rows as Parquet; lists and objects become JSON text, which preserves them.
+
+    Raises StoreError, also for a column with numbers in one row and text in another.
+    """
+    pyarrow = _import_pyarrow(path)
+    from pyarrow import parquet
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    cells = {name: [_format_parquet_cell(row.get(name)) for row in rows] for name in names}
+    arrays = {}
+    for name, column in cells.items():
+        try:
+            arrays[name] = pyarrow.array(column)
+        except (pyarrow.ArrowException, OverflowError):
+            raise StoreError(
+                path, place=name, found="values of several kinds", expected="one kind for Parquet"
+            ) from None
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(arrays), sink)
+    return bytes(sink.getvalue())
+
+
+def _import_pyarrow(path: Path | str) -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise StoreError(path, _NO_PARQUET) from None
+    return pyarrow
+
+
+def _iterate_batches(table: Any) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches():
+        for row in batch.to_pylist(maps_as_pydicts="lossy"):
+            yield {name: _remove_nulls(value) for name, value in row.items()}
+
+
+def _remove_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _remove_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_remove_nulls(item) for item in value]
+    return value
+
+
+def _format_parquet_cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+# Datasets written in each format that can be read.
+#
+# NaN and infinities become null. Lone surrogates, which JSON can escape and UTF-8 cannot encode, become question marks.
+
+Rows = Sequence[Mapping[str, Any]]
+Loss = tuple[str, int]
+"""What a format cannot represent of a row, in words, and the number of the row from 1."""
+
+
+def encode_rows(path: Path, rows: Rows) -> bytes:
+    """Encode rows in the format of the file's suffix. Raises StoreError for an unknown suffix or an invalid value."""
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise StoreError(path, f"is no dataset: expected a name that ends in {', '.join(_WRITERS)}")
+    return writer(path, [replace_unwritable(row) for row in rows])
+
+
+def replace_unwritable(value: Any) -> Any:
+    """Replace everything in a JSON value that JSON and UTF-8 cannot represent."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return json.loads(text, parse_constant=lambda _: None)
+
+
+def find_json_losses(value: Any) -> Iterator[str]:
+    """Yield descriptions of the changes by `replace_unwritable`."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        yield "numbers that are none (NaN, Infinity) become null"
+        text = json.dumps(value, ensure_ascii=False)
+    if not text.isascii() and text != text.encode("utf-8", "replace").decode():
+        yield "halves of characters become question marks"
+
+
+def find_losses(path: Path, rows: Rows) -> Iterator[Loss]:
+    """Yield the losses of writing these rows and reading them again."""
+    suffix = path.suffix.lower()
+    for number, row in enumerate(rows, start=1):
+        for name, value in row.items():
+            yield from ((f"{what}: {replace_unwritable(name)}", number) for what in find_json_losses({name: value}))
+            if suffix == ".csv":
+                yield from ((what, number) for what in _find_csv_losses(name, value))
+            elif suffix == ".parquet" and isinstance(value, list | dict) and not _is_read_from_text(name):
+                yield f"lists and objects become text: {name}", number
+
+
+def _find_csv_losses(name: str, value: Any) -> Iterator[str]:
+    if value == "":
+        yield f"empty text becomes a missing value: {name}"
+    elif isinstance(value, bool | int | float) and name != ID and (name not in MEASURES or isinstance(value, bool)):
+        yield f"numbers and truth values become text: {name}"
+    elif (
+        isinstance(value, str) and name not in (*TEXTS, ID) and value[:1] in ("[", "{") and not _is_read_from_text(name)
+    ):
+        try:
+            json.loads(value)
+        except (ValueError, RecursionError):
+            return
+        yield f"text that is JSON becomes what it says: {name}"
+
+
+def _is_read_from_text(name: str) -> bool:
+    """True if JSON text of a list is read as a list."""
+    return name.endswith(("trajectory", "messages"))
+
+
+def _encode_lines(_: Path, rows: Rows) -> bytes:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
+
+
+def _encode_json(_: Path, rows: Rows) -> bytes:
+    return (json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _encode_csv(_: Path, rows: Rows) -> bytes:
+    stream = io.StringIO(newline="")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.writer(stream)  # ends lines as RFC 4180: with "\n" alone, a "\r" in a cell would not be quoted
+    writer.writerow(names)
+    for row in rows:
+        cells = [_format_csv_cell(row.get(name)) for name in names]
+        writer.writerow(cells)
+    return stream.getvalue().encode()
+
+
+def _format_csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+_WRITERS: Mapping[str, Callable[[Path, Rows], bytes]] = {
+    ".jsonl": _encode_lines,
+    ".csv": _encode_csv,
+    ".json": _encode_json,
+    ".parquet": encode_parquet,
+}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from workbench.agents.worker.adapters.base import MOST_STEPS
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import read_dataset
+from workbench.store.datasets.dataset_files import read_dataset
 from workbench.store.datasets.dataset_rows import Row
 from workbench.store.errors import StoreError
 

@@ -1,27 +1,43 @@
-"""Plans that score executions of an earlier run again, without running agents.
-
-After a change of expectations or criteria, verdicts of judge models are reused if nothing that they depend on changed.
-Otherwise the criterion has no score, as asking the model again would cost. A new judgement asks the models again and
-reuses nothing.
-"""
+"""Plans that continue from an earlier run: its executions are scored again, or the run is resumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
+from workbench.engine.plan import (
+    Plan,
+    PlanError,
+    PlannedCase,
+    RunOptions,
+    Selection,
+    set_executions,
+)
 from workbench.engine.planner import Planner
 from workbench.engine.recorded_data import make_recorded_target
 from workbench.metrics.registry import PreparedCriteria, find_info, prepare
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
-from workbench.model.identity import CaseKey
-from workbench.model.results import CaseResult, MetricResult, MetricStatus
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+from workbench.model.text import pluralise
 from workbench.model.trace import get_trajectory
-from workbench.store.datasets.dataset_reader import Recorded, RecordedCase
-from workbench.store.history.history_queries import StoredRun
+from workbench.store.datasets.dataset_files import Recorded, RecordedCase
+from workbench.store.files import SESSION, is_running, make_session_mark
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import StoredJob, StoredRun
+
+if TYPE_CHECKING:
+    pass
+
+
+# Executions of an earlier run that are scored again, without running agents.
+#
+# After a change of expectations or criteria, verdicts of judge models are reused if nothing that they depend on
+# changed. Otherwise the criterion has no score, as asking the model again would cost. A new judgement asks the models
+# again and reuses nothing.
 
 COMMAND = "scored again"
 """The command in the history of a run that only scored."""
@@ -216,3 +232,119 @@ def _describe_judgement(metric: str, prepared: PreparedCriteria) -> tuple[object
     criteria = tuple(criterion for criterion in config.criteria if criterion.metric == metric)
     models = tuple(dict.fromkeys(asked.model for asked in prepared.asked_models if asked.metric == metric))
     return criteria, config.judge_metrics.get(metric), models, config.quorum
+
+
+# Resumed runs: the run, its options, and its current results.
+
+LATEST = "latest"
+
+_ASKED = "asked"  # the key of stored options
+_KEPT = (
+    "config",
+    "simulate_tools",
+    "replay_tools",
+    "replay_calls",
+    "max_model_calls",
+    "max_model_cost",
+    "require_all_samples",
+)
+_SELECTIONS = "selections"  # the key of stored selections
+
+
+def dump_resume_options(plan: Plan) -> dict[str, Any]:
+    """Dump the selections and options that a run needs to be resumed."""
+    options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
+    given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
+    selections = [selection.model_dump() for selection in plan.selections]
+    return {_SELECTIONS: selections, _ASKED: given, **make_session_mark()}
+
+
+def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
+    """Find a run by its id, the start of its id, or "latest".
+
+    "latest" is the newest run that was interrupted, whose process died, or that lacks verdicts of judges. With
+    `eval_sets`, it must contain one of them. Raises PlanError if there is none or it is still running, and StoreError
+    for an unknown id.
+    """
+    if name != LATEST:
+        run = history.run(name)
+        if _is_ongoing(run):
+            raise PlanError(f"run {run.run_id} has not ended: it can be resumed when it has")
+        return run
+    for run in history.runs():
+        had = {selection.eval_set for selection in get_selections(run)}
+        is_meant = had and (not eval_sets or had & set(eval_sets))
+        if is_meant and (_was_stopped(run) or (run.ended and _lacks_verdicts(history, run))):
+            return run
+    of_these = " of these eval sets" if eval_sets else ""
+    raise PlanError(
+        f"nothing to resume: no run{of_these} was interrupted, or has cases that were not judged (`--failed` runs what "
+        "did not pass)"
+    )
+
+
+def _lacks_verdicts(history: History, run: StoredRun) -> bool:
+    """Whether some cases lack a verdict because a judge could not be asked."""
+    return run.summary.error > 0 and any(_may_lack_verdict(job) for job in history.jobs(run.run_id))
+
+
+def _may_lack_verdict(job: StoredJob) -> bool:
+    """Whether the agent finished but not its judges. Such results have no scoring key."""
+    return job.status is CaseStatus.ERROR and job.failure is None and not job.scoring_key
+
+
+def find_stopped_run(history: History) -> StoredRun | None:
+    """Find the newest run of eval cases if it was interrupted or its process died; None if it ended or is running."""
+    newest = next((run for run in history.runs() if get_selections(run)), None)
+    return newest if newest is not None and _was_stopped(newest) else None
+
+
+def get_selections(run: StoredRun) -> Sequence[Selection]:
+    """Return the selections of a run; empty if it judged recordings."""
+    return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
+
+
+def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
+    """Complete options with those of the resumed run, so that simulated tools stay simulated."""
+    kept = run.options.get(_ASKED, {})
+    told = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
+    if "replay_tools" in told and "unrecorded" in kept:
+        told["unrecorded"] = kept["unrecorded"]
+    return RunOptions.model_validate({**options.model_dump(), **told}) if told else options
+
+
+def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
+    """Return the plan that resumes a run: its current verdicts are reused, and unjudged executions are judged."""
+    hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
+    decided, jobs = history.finished_jobs(run.run_id), history.jobs(run.run_id)
+    unchanged = {
+        job.key for job in jobs if job.key in decided and hashes.get(job.case) == (job.execution_key, job.scoring_key)
+    }
+    wanted = unchanged & {key for key, _ in plan.jobs}
+    results = ((JobKey(case=result.case, repeat=result.repeat), result) for result in history.results(run.run_id))
+    stored = {key: result for key, result in results if key in wanted}
+    unjudged = [
+        job
+        for job, execution_key in history.list_unjudged_jobs(run.run_id).items()
+        if job not in stored and job.case in hashes and hashes[job.case][0] == execution_key
+    ]
+    results_of = ((job, history.get_unjudged_result(run.run_id, job)) for job in unjudged)
+    executed = {job: result.execution for job, result in results_of if result is not None}
+    for job in jobs:
+        if _may_lack_verdict(job) and hashes.get(job.case, ("",))[0] == job.execution_key:
+            result = history.result(run.run_id, job.key)
+            if result is not None and result.has_outage and result.execution.turns:
+                executed[job.key] = result.execution
+    again = f", and what agents did in {len(executed)} more is judged" if executed else ""
+    notice = f"run {run.run_id} goes on: {len(stored)} of {pluralise(plan.total, 'result')} taken from it{again}"
+    going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
+    return set_executions(going_on, executed)
+
+
+def _was_stopped(run: StoredRun) -> bool:
+    return (run.interrupted or not run.ended) and not _is_ongoing(run)
+
+
+def _is_ongoing(run: StoredRun) -> bool:
+    """Whether the process of the run is still alive."""
+    return not run.ended and run.options.get("session") != SESSION and is_running(run.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.cli.arguments import NamedArgument, split_argument
+from workbench.cli.shared_options import NamedArgument, split_argument
 
 FILES = {"a.json", "odd:name.json", "dir", "C:/sets/a.json"}
 

@@ -1,20 +1,96 @@
-"""Recorded answers of models, for tests without API key and network."""
+"""Resources that tests share: workspaces, and recorded answers of models."""
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.engine.plan import Plan, PlanError
+from workbench.engine.workspace import Workspace
 from workbench.llm.model_replay import Replay
 from workbench.llm.model_types import ModelRequest
 from workbench.store.errors import shown_path
 from workbench.store.files import make_folder, write_atomic
-from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls
+from workbench.store.project_discovery import Project
+from workbench.store.settings import LoadedSettings
+from workbench.testing.pytest_session import RECORD_OPTION, ModelCalls, session
+
+# Workspaces, so that the processes of an agent are reused by later tests.
+
+_PYTEST_PREFIX = "PYTEST_"
+"""The prefix of variables that differ in every test and do not matter to agents."""
+
+
+@dataclass
+class _Shared:
+    workspace: Workspace
+    loaded: LoadedSettings
+    environment: frozenset[tuple[str, str]]
+    users: int = 0
+
+
+class SharedWorkspaces:
+    """One workspace for each project. Changed settings or environment variables lead to a new workspace.
+
+    The variables matter because agent processes inherit them at their start. Outside of a pytest session, which calls
+    `close`, workspaces are not shared. May be used from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Path, _Shared] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def use(self, root: Path, loaded: LoadedSettings) -> Iterator[Workspace]:
+        """Provide the workspace of a project, for plans of any of its agents and sets."""
+        shared = self._acquire(root, loaded)
+        try:
+            yield shared.workspace
+        finally:
+            self._release(root, shared)
+
+    def close(self) -> None:
+        """Close all workspaces."""
+        with self._lock:
+            shared, self._open = list(self._open.values()), {}
+        for each in shared:
+            each.workspace.close()
+
+    def _acquire(self, root: Path, loaded: LoadedSettings) -> _Shared:
+        environment = frozenset(item for item in os.environ.items() if not item[0].startswith(_PYTEST_PREFIX))
+        outdated = None
+        with self._lock:
+            shared = self._open.get(root)
+            if shared is None or (shared.loaded, shared.environment) != (loaded, environment):
+                outdated = shared
+                project = Project(root=root, targets={}, eval_sets=())
+                shared = self._open[root] = _Shared(Workspace(project, loaded), loaded, environment)
+            shared.users += 1
+        if outdated is not None and not outdated.users:
+            outdated.workspace.close()
+        return shared
+
+    def _release(self, root: Path, shared: _Shared) -> None:
+        with self._lock:
+            shared.users -= 1
+            is_current = self._open.get(root) is shared
+            if shared.users or (is_current and session.is_open):
+                return
+            if is_current:
+                del self._open[root]
+        shared.workspace.close()
+
+
+shared_workspaces = SharedWorkspaces()
+
+
+# Recorded answers of models, for tests without API key and network.
 
 
 @contextmanager

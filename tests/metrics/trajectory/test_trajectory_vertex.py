@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from workbench.metrics.call_matching import CanonicalEquality, Membership
 from workbench.metrics.case_view import Turn
-from workbench.metrics.trajectory_vertex import any_order_match, exact_match, in_order_match, precision, recall
+from workbench.metrics.trajectory import any_order_match, exact_match, in_order_match, precision, recall
 from workbench.model.evalset import Invocation
 from workbench.model.results import MetricStatus, TurnResult
 from workbench.model.trace import read_trajectory

@@ -10,7 +10,7 @@ import pytest
 
 from tests.metrics.conftest import Services
 from workbench.llm.model_types import ModelError, Trouble, make_model_error
-from workbench.metrics.judges.service import read_service_reply
+from workbench.metrics.judges.judge_calls import read_service_reply
 from workbench.metrics.registry import check_criteria, with_scorer
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.dataset_reader import read_dataset
+from workbench.store.datasets.dataset_files import read_dataset
 from workbench.store.errors import StoreError
 
 pytestmark = pytest.mark.needs_pandas
