@@ -21,7 +21,7 @@ from workbench.store.settings import LoadedSettings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.trace_pane import TracePane
-from workbench.tui.screen_messages import SessionWanted
+from workbench.tui.screen_context import SessionWanted
 from workbench.tui.state.browser_state import PinnedResult
 from workbench.tui.themes import load_themes, theme_folders
 

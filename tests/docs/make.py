@@ -93,7 +93,7 @@ def describe_settings() -> Iterator[str]:
 
 def describe_keys() -> Iterator[str]:
     """Yield the lines of every key action, grouped by the part of the screen that handles it."""
-    from workbench.tui.key_table import PLACES
+    from workbench.tui.keys import PLACES
 
     for place in PLACES.values():
         if not place.actions:

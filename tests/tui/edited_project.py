@@ -14,7 +14,7 @@ import pytest
 
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.screen_messages import DocumentsChanged
+from workbench.tui.screen_context import DocumentsChanged
 
 LIGHTS = "lights.evalset.json"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.tui.key_table import KEY_ACTIONS
-from workbench.tui.keys import check_keys
+from workbench.tui.keys import KEY_ACTIONS, check_keys
 
 
 def test_the_default_keys_are_in_nobodys_way() -> None:

@@ -28,7 +28,7 @@ def schema(kind: Literal["evalset", "config", "test-config", "run"]) -> int:
         case "evalset":
             document = schemas.evalset_schema()
         case "config":
-            from workbench.tui.key_table import KEY_ACTIONS
+            from workbench.tui.keys import KEY_ACTIONS
 
             document = schemas.config_schema({action.id: action.description for action in KEY_ACTIONS})
         case "test-config":

@@ -42,10 +42,9 @@ from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
-from workbench.tui.key_table import PLACES, KeyPlace
-from workbench.tui.keys import bindings, check_keys, key_action, keys_of
+from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
-from workbench.tui.screen_messages import ScreenContext
+from workbench.tui.screen_context import ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.state.problem_list import Source

@@ -1,15 +1,447 @@
-"""Key bindings of widgets, validation of `[keys]` in the settings, and display names of keys."""
+"""Table of all keys, by place, and what is made from it: bindings, the check of `[keys]`, and names for help.
+
+To add a key, add a line here and an `action_` method to the widget that has the bindings of the place. Textual is
+imported when it is needed: the schema of the settings is made of the table alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-
-from textual.binding import Binding, BindingType
-from textual.keys import Keys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from workbench.model.text import suggest_name
-from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyAction
-from workbench.tui.state.text_layout import safe_line
+
+if TYPE_CHECKING:
+    from textual.binding import Binding, BindingType
+
+
+# A place is a part of the screen with its own keys. Help shows the places in this order.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAction:
+    """An action that a key performs.
+
+    `id` is its name in `[keys]` of the settings. `where` is the place whose widget must have the focus. `keys` are
+    separated by commas. `description` is short enough for the footer; `footer` shows it there. `explanation` is for
+    help and palette. If an action `yields`, an action nearer to the focus may use the same key and takes precedence.
+    """
+
+    id: str
+    keys: str
+    action: str
+    description: str
+    explanation: str = ""
+    footer: bool = False
+    priority: bool = False
+    yields: bool = False
+    where: str = ""
+
+    @property
+    def help(self) -> str:
+        """The explanation, or the description if the explanation is empty."""
+        return self.explanation or self.description
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """A part of the screen with its own keys.
+
+    `made_of` lists shared places whose keys also work in it. A modal place covers the main screen and disables the
+    keys of that screen.
+    """
+
+    name: str
+    title: str
+    actions: tuple[KeyAction, ...]
+    made_of: tuple[str, ...] = ("rows", "lines")
+    is_modal: bool = False
+
+
+def _key(
+    id: str, keys: str, action: str, description: str, explanation: str = "", *, yields: bool = False
+) -> KeyAction:
+    return KeyAction(id, keys, action, description, explanation, yields=yields)
+
+
+def _footer(
+    id: str,
+    keys: str,
+    action: str,
+    description: str,
+    explanation: str = "",
+    *,
+    priority: bool = False,
+    yields: bool = False,
+) -> KeyAction:
+    return KeyAction(id, keys, action, description, explanation, footer=True, priority=priority, yields=yields)
+
+
+def _place(
+    name: str,
+    title: str,
+    *,
+    actions: tuple[KeyAction, ...],
+    made_of: tuple[str, ...] = ("rows", "lines"),
+    is_modal: bool = False,
+) -> KeyPlace:
+    return KeyPlace(name, title, tuple(replace(action, where=name) for action in actions), made_of, is_modal)
+
+
+# fmt: off
+def _differences(place: str) -> tuple[KeyAction, ...]:
+    """Return the keys that all diff views share."""
+    return (
+        _key(f"{place}_next", "},J", "step(1)", "next", "go to the next difference"),
+        _key(f"{place}_previous", "{,K", "step(-1)", "previous", "go to the difference before"),
+        _footer(f"{place}_level", "d", "cycle_level", "more/less",
+                "fold turns that are as expected, show only differences, or show everything"),
+    )
+
+
+_PLACES = (
+    _place("app", "Everywhere", actions=(
+        _footer("help", "question_mark,f1", "app.help", "help", "what can be done here"),
+        _footer("palette", "ctrl+p", "command_palette", "palette",
+                "choose from everything that can be done here", priority=True),
+        _footer("quit", "q", "quit", "quit", "close workbench"),
+        _key("suspend", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
+    )),
+    _place("screen", "In the main screen", actions=(
+        # F9 also works in text fields.
+        _footer("run_case", "r,f9", "run_selected", "run",
+                "run the marked cases, else the selected one, or what is listed of the selected set or agent"),
+        _footer("run_all", "R", "run_all", "all", "run every case that is listed"),
+        _key("simulate", "alt+s", "simulate", "simulate",
+             "play the scenarios of what is selected and judge nothing; the next run judges those talks"),
+        _key("keep_conversation", "alt+k", "keep_conversation", "keep talk",
+             "keep the conversation of a simulated user as a fixed case of its eval set"),
+        _key("generate", "alt+g", "generate", "write scenarios",
+             "have a model write scenarios for the selected eval set or agent, to be looked through"),
+        _key("add_target", "alt+n", "add_target", "add an agent",
+             "add an agent to workbench.toml: asked for its kind, name, place and eval sets"),
+        _footer("run_failed", "f", "run_failed", "failed", "run the marked cases that did not pass, else those listed"),
+        _footer("cancel_run", "x", "cancel_run", "stop", "stop the run; what has finished stays"),
+        _footer("resume_run", "alt+x", "resume_run", "resume",
+                "continue the run that was stopped last; cases that it finished are not run again"),
+        _key("cancel_case", "X", "cancel_case", "stop case",
+             "stop the marked cases, else the selected one, running or waiting; the others go on", yields=True),
+        _footer("watch", "w", "toggle_watch", "watch",
+                "turn watch on: every save runs the cases that it affects; once it is on, pause or resume it"),
+        _key("watch_off", "alt+w", "end_watch", "watch off", "turn watch off, and stop what it runs"),
+        _key("run_held", "alt+r", "run_held", "run held back",
+             "run what the watch holds back because the change affects more than the settings allow"),
+        # Actions nearer to the focus, such as ending a search, take precedence.
+        _key("back", "escape", "back", "back",
+             "back to the newest result, to all panes, to the eval sets; never stops a run", yields=True),
+        _footer("next_failing", "n", "next_failing", "next failing", "go to the next case that did not pass"),
+        _key("previous_failing", "p", "previous_failing", "previous", "go to the previous case that did not pass"),
+        _footer("edit", "e", "edit", "edit", "edit the case"),
+        _footer("accept", "a", "accept", "accept",
+                "go to the diff; there, take the actual side of a difference as the new expectation"),
+        _footer("review", "v", "review", "review", "go through the cases that did not pass: accept, skip or edit each"),
+        _key("plan_run", "C", "plan_selected", "plan",
+             "see what running the selected case, eval set or agent takes, before it runs"),
+        _footer("criteria", "c", "criteria", "criteria",
+                "choose what the selected case, eval set or agent is judged by"),
+        _key("next_repeat", "]", "step_repeat(1)", "next repeat of the case"),
+        _key("previous_repeat", "[", "step_repeat(-1)", "previous repeat of the case"),
+        _key("tab_case", "1", "open_tab('case')", "case", "read and edit the case"),
+        _key("tab_diff", "2", "open_tab('diff')", "diff", "expected beside actual"),
+        _key("tab_trace", "3", "open_tab('trace')", "trace", "what the agent did, step by step"),
+        _key("tab_scores", "4", "open_tab('scores')", "scores", "how each criterion judged"),
+        _key("tab_history", "5", "open_tab('history')", "history", "how earlier runs ended"),
+        _key("tab_chat", "6", "open_tab('chat')", "chat", "talk to the agent"),
+        _key("go_left", "h", "go_left", "eval sets", "go back to the eval sets", yields=True),
+        _key("next_pane", "tab", "app.focus_next", "other pane"),
+        _key("previous_pane", "shift+tab", "app.focus_previous", "other pane, backwards"),
+        _footer("zoom", "z", "zoom", "zoom", "give the focused pane the whole screen, or end that"),
+        _key("widen", "ctrl+right", "widen(4)", "more columns for the eval sets"),
+        _key("narrow", "ctrl+left", "widen(-4)", "fewer columns for the eval sets"),
+        _footer("run_pane", "o", "toggle_drawer('run')", "run pane", "show or hide what the run is doing"),
+        _footer("problems_pane", "!", "toggle_drawer('problems')", "problems",
+                "show or hide the problems, with file and place"),
+        _key("watch_pane", "O", "toggle_drawer('watch')", "watch pane",
+             "show or hide what was saved, what that ran, and why"),
+        _footer("results_table", "t", "open_table", "table",
+                "the newest results as a table: of the eval set, its agent, or everything"),
+        _footer("copy", "y", "copy", "copy",
+                "copy what the mouse has selected, else what is shown or under the cursor"),
+        _key("undo", "u", "undo", "undo", "take back the last edit of the eval set"),
+        _key("redo", "U", "redo", "redo", "do again what was taken back last"),
+        _key("save", "ctrl+s", "save", "save", "save the edits of the eval set"),
+        _key("edit_text", "E", "edit_text", "in editor",
+             "edit the text of the case in your own editor ($VISUAL or $EDITOR)"),
+        _key("reload", "f5", "reload", "look for changed eval sets"),
+    )),
+    _place("list", "In the eval sets", made_of=("rows",), actions=(
+        _footer("filter", "slash", "filter", "filter",
+                "list only cases with a text in id, user messages or tool names; status:, tool: and is: too"),
+        _key("list_status", "F", "status", "next status filter",
+             "list only failing, passed, not run, stale, marked, or again all cases"),
+        _key("list_sort", "S", "sort", "next order",
+             "sort the cases: as in the file, by id, worst, slowest or newest first"),
+        _key("list_fold", "left,h", "fold", "fold, or go up"),
+        _key("list_unfold", "right,l", "unfold", "unfold, or go in"),
+        _key("list_mark", "space", "mark", "mark",
+             "mark the case, or all that is listed of the set or agent; again: unmark"),
+        _key("list_mark_range", "M", "mark_range", "mark to here", "mark every case from the last mark to the cursor"),
+        _key("list_mark_listed", "plus,A", "mark_listed", "mark all", "mark every listed case; again: unmark them"),
+        _key("list_clear_marks", "minus", "clear_marks", "clear marks"),
+        _key("list_new_case", "N", "new_case", "new case", "add a case behind the selected one"),
+        _key("list_new_set", "ctrl+n", "new_set", "new eval set"),
+        _key("list_rename", "i,f2", "rename", "rename",
+             "give the selected case another id, or the selected eval set another file name"),
+        _key("list_duplicate", "d", "duplicate", "duplicate", "copy the selected case or eval set"),
+        _key("list_move_up", "K,alt+up", "move_case(-1)", "move up", "move the case up in its file"),
+        _key("list_move_down", "J,alt+down", "move_case(1)", "move down", "move the case down in its file"),
+        _key("list_move", "m", "move", "move to", "move the marked cases, else the selected one, to another eval set"),
+        _key("list_delete", "D,delete", "delete", "delete",
+             "delete the marked cases, else the selected case or eval set; undo brings it back"),
+    )),
+    _place("editor", "In the case", actions=(
+        _footer("editor_add", "plus,i", "add", "add",
+                "add something to the row, after it, or to what it is in: a turn, a call, an argument, …"),
+        _footer("editor_duplicate", "d", "duplicate", "duplicate"),
+        _footer("editor_delete", "D,delete", "delete", "delete"),
+        _key("editor_move_down", "J,alt+down", "move_row(1)", "move down", "move the row down"),
+        _key("editor_move_up", "K,alt+up", "move_row(-1)", "move up", "move the row up"),
+        _footer("editor_json", "b", "edit_json", "as JSON",
+                "edit what the row stands for as JSON: all arguments of a call, a turn, a state"),
+        _key("editor_rename", "m", "rename", "rename", "give an argument or key another name"),
+        _key("editor_external", "ctrl+e", "edit_external", "$EDITOR", "edit the row in $EDITOR"),
+        _key("editor_next_turn", "}", "step_turn(1)", "next turn"),
+        _key("editor_previous_turn", "{", "step_turn(-1)", "previous turn"),
+    )),
+    _place("diff", "In the diff", made_of=("lines",), actions=(
+        # Same as `accept` of the screen; listed here so that it comes first.
+        _footer("diff_accept", "a", "accept_hunk", "accept", "accept the difference under the cursor", yields=True),
+        _key("diff_accept_turn", "T", "accept_turn", "accept turn", "accept this whole turn"),
+        _footer("diff_accept_case", "A", "accept_case", "accept case", "accept all of it"),
+        *_differences("diff"),
+        _key("diff_whole", "W", "open_whole", "whole text", "show all of every text"),
+    )),
+    _place("trace", "In the trace", actions=(
+        _footer("trace_search", "slash", "search", "search",
+                "look for a text in names, requests and responses; escape ends it"),
+        _key("trace_next_match", ">", "go_to_match(1)", "next step that was found"),
+        _key("trace_previous_match", "<", "go_to_match(-1)", "previous step that was found"),
+        _key("trace_end_search", "escape", "end_search", "end the search", "while something is looked for"),
+        _footer("trace_next_error", "full_stop", "go_to_error(1)", "next error"),
+        _key("trace_previous_error", "semicolon", "go_to_error(-1)", "previous error"),
+        _footer("trace_slowest", "m", "go_to_slowest", "slowest", "go to the step that took the most time by itself"),
+        _key("trace_errors_only", "i", "toggle_errors_only", "list only steps with an error, or all"),
+        _key("trace_kind", "K", "next_kind", "list only agents, model calls, tool calls, or all"),
+        _key("trace_scale", "b", "toggle_scale", "bars within their turn, or within the session"),
+        _footer("trace_next_tab", "d", "step_tab(1)", "detail", "the next of event, request, response and graph"),
+        _key("trace_previous_tab", "D", "step_tab(-1)", "the previous of event, request, response, graph"),
+        _key("trace_more_tree", "ctrl+down", "resize(1)", "more room for the tree"),
+        _key("trace_less_tree", "ctrl+up", "resize(-1)", "less room for the tree"),
+    )),
+    _place("scores", "In the scores", actions=(
+        _footer("scores_open", "right,l", "open_row", "open",
+                "read about the criterion; in a set, list its worst cases, or go to the case"),
+        _key("scores_judge", "J", "judge_again", "judge again",
+             "ask the judges anew about the case, without running the agent, and say how far they agree"),
+    )),
+    _place("history", "In the history", actions=(
+        _footer("history_mark", "m", "mark", "mark", "mark the run under the cursor, to compare another one with it"),
+        _footer("history_compare", "=", "compare", "compare",
+                "compare the run under the cursor with the marked one, or with the one before it"),
+        _footer("history_table", "T", "open_table", "table", "the results of the run under the cursor as a table"),
+    )),
+    _place("table", "In the results table", made_of=("rows",), is_modal=True, actions=(
+        _key("table_left", "left,h", "move_column(-1)", "column to the left"),
+        _key("table_right", "right,l", "move_column(1)", "column to the right"),
+        _footer("table_sort", "s", "sort", "sort",
+                "sort by the column; again, the other way round; a third time, not at all"),
+        _footer("table_filter", "slash", "filter", "filter",
+                "list only rows with these words in id, status, response, trajectory or failure"),
+        _footer("table_columns", "c", "choose_columns", "columns", "choose which columns are shown"),
+        _footer("table_repeats", "r", "toggle_repeats", "repeats", "one row for each repeat, or for each case"),
+        _footer("table_scope", "a", "widen", "more", "the set, then its agent, then everything"),
+        _footer("table_copy", "y", "copy_row", "copy", "copy the row"),
+        _footer("table_export", "e", "export", "export", "write the rows to a CSV, Markdown or JSON file"),
+        _footer("table_close", "escape,t", "close", "back", "end the filter, then go back"),
+    )),
+    _place("chat", "In the chat", made_of=("lines",), actions=(
+        _footer("chat_new_session", "ctrl+n", "new_session", "new session",
+                "end this session and start a new one, with the code of the agent as it is then"),
+        _footer("chat_stop", "ctrl+g", "stop_turn", "stop",
+                "stop the turn under way; what was said is in the input again"),
+        _footer("chat_retry", "ctrl+r", "retry", "retry", "say everything again in a new session, the last turn too"),
+        _footer("chat_save", "ctrl+o", "save_case", "keep as case",
+                "write the chat, all of it or from the chosen turn on, as an eval case"),
+        _footer("chat_trace", "ctrl+t", "show_trace", "trace", "see every step"),
+        _key("chat_load_case", "ctrl+l", "load_case", "say the case",
+             "start a session as the selected case does, say its turns, and go on by hand"),
+        _key("chat_session_input", "f2", "edit_session_input", "session",
+             "app, user and state that the session starts with, until something is said"),
+        _key("chat_previous_turn", "alt+up,{", "choose_turn(-1)", "previous turn", "choose a turn"),
+        _key("chat_next_turn", "alt+down,}", "choose_turn(1)", "next turn",
+             "choose the next turn, behind the last none"),
+        _key("chat_write", "i", "write", "write", "go to the input"),
+    )),
+    _place("run", "In the run", made_of=("rows",), actions=(
+        _footer("run_stop_case", "d,delete,X", "stop_case", "stop case",
+                "stop the selected case, running or waiting; the others go on"),
+        _footer("run_again", "plus", "run_again", "again",
+                "queue the selected case again, or all that went wrong in the selected way"),
+    )),
+    _place("watch", "In the watch", made_of=("rows",), actions=(
+        _footer("watch_open_file", "F", "open_file", "file in editor",
+                "open the file that cannot be compiled in your editor, at its line"),
+    )),
+    _place("plan", "In the plan of a run", made_of=("rows",), is_modal=True, actions=(
+        _footer("plan_less", "left,h", "step(-1)", "less", "a smaller value of the setting"),
+        _footer("plan_more", "right,l", "step(1)", "more", "a larger value of the setting"),
+        _footer("plan_type", "e", "type_value", "type", "type the value of the setting"),
+        _footer("plan_criteria", "c", "criteria", "criteria", "choose what the run is judged by"),
+        _footer("plan_close", "escape,n", "close", "not now", "do not run"),
+    )),
+    _place("criteria", "In the criteria", made_of=("rows",), is_modal=True, actions=(
+        _footer("criteria_toggle", "space", "switch", "on/off", "judge by this metric"),
+        _key("criteria_less", "left,h", "step(-1)", "less", "a lower threshold, or the option's previous value"),
+        _footer("criteria_more", "right,l", "step(1)", "value", "a higher threshold, or the option's next value"),
+        _footer("criteria_preset", "p", "preset", "preset", "criteria for a purpose"),
+        _footer("criteria_search", "slash", "search", "search", "find a metric"),
+        _footer("criteria_reset", "b", "reset", "as in file", "back to what the file says"),
+        _footer("criteria_run", "r", "run", "run", "run with these criteria, this once"),
+        _footer("criteria_keep", "ctrl+s", "keep", "keep", "write them into the file"),
+        _footer("criteria_undo", "u", "undo", "undo", "take back what was written last"),
+        _footer("criteria_close", "escape", "close", "close", "close; the choice stays"),
+    )),
+    _place("problems", "In the problems", actions=(
+        _footer("problems_open_file", "F", "open_file", "file in editor",
+                "open the file of the problem in your editor, at its line"),
+    )),
+    _place("chat_prompt", "In the input of the chat", made_of=("chat",), actions=(
+        _footer("chat_send", "enter", "send", "send", priority=True),
+        _footer("chat_new_line", "alt+enter,ctrl+j,shift+enter", "new_line", "new line"),
+        _key("chat_earlier", "up", "earlier", "what was said before", "in the first line: what was said before"),
+        _key("chat_later", "down", "later", "what was said after",
+             "in the last line: what was said after, and then what was typed"),
+    )),
+    _place("comparing", "Comparing two runs", is_modal=True, actions=(
+        _footer("comparing_flips", "f", "toggle_flips", "flips",
+                "list only regressions, fixes and flaky cases, or all cases again"),
+        _footer("comparing_swap", "x", "swap", "swap", "exchange the earlier and the later run"),
+        _footer("comparing_close", "escape", "close", "back", "back to the history"),
+    )),
+    _place("chat_session", "In the dialog of a chat's session", made_of=(), is_modal=True, actions=(
+        _footer("chat_session_done", "ctrl+s", "done", "done", priority=True),
+        _footer("chat_session_cancel", "escape", "cancel", "never mind"),
+    )),
+    _place("typing", "While a value is typed", is_modal=True, actions=(
+        _footer("typing_apply", "ctrl+j,ctrl+enter", "apply", "apply",
+                "put what is typed into the case; on a single line enter does so too"),
+        _footer("typing_form", "ctrl+t", "next_form", "type", "another type of value"),
+        _footer("typing_original", "ctrl+o", "original", "as it was"),
+        _footer("typing_external", "ctrl+e", "external", "$EDITOR"),
+        _key("typing_save", "ctrl+s", "apply_and_save", "apply and save the set"),
+        _footer("typing_leave", "escape", "leave", "leave", "back to the rows; what is typed is kept as a draft"),
+    )),
+    _place("whole", "In the whole text", is_modal=True, actions=(
+        *_differences("whole"),
+        _footer("whole_close", "escape,W", "close", "back"),
+    )),
+    _place("review", "In the review", is_modal=True, actions=(
+        _footer("review_accept", "a", "accept_hunk", "accept", "accept this one"),
+        _footer("review_accept_case", "A", "accept_case", "accept all", "accept the whole case and go to the next"),
+        _footer("review_skip", "s,n", "skip", "skip", "leave it as it is"),
+        _footer("review_back", "p", "back", "previous", "the case before"),
+        _footer("review_edit", "e", "edit", "edit", "end here and edit this case"),
+        _footer("review_undo", "u", "undo", "undo", "take back the last one"),
+        *_differences("review"),
+        _footer("review_quit", "escape", "quit", "quit", "end the review"),
+    )),
+    _place("conflict", "Where an eval set changed on disk", is_modal=True, actions=(
+        _footer("conflict_mine", "m", "keep_mine", "keep mine", "write your version in place of the one on disk"),
+        _footer("conflict_theirs", "t", "take_theirs", "take theirs",
+                "take the version on disk; undo brings yours back"),
+        _footer("conflict_both", "b", "keep_both", "keep both",
+                "write the version on disk with your changes, where no case was changed by both"),
+        _footer("conflict_merge", "e", "merge", "both in editor",
+                "edit both versions as one text in your editor, and write the result"),
+        _footer("conflict_later", "escape", "later", "decide later"),
+    )),
+    _place("recovery", "Where unsaved edits were found", is_modal=True, actions=(
+        _footer("recovery_restore", "r", "restore", "restore"),
+        _footer("recovery_look", "d", "look", "difference"),
+        _footer("recovery_discard", "x", "discard", "throw away"),
+        _footer("recovery_later", "escape", "later", "decide later"),
+    )),
+    _place("versions", "Where two versions are compared", is_modal=True, actions=(
+        _footer("versions_close", "escape", "close", "back"),
+    )),
+    _place("trace_tree", "In the tree of steps", made_of=("rows", "trace"), actions=(
+        _key("trace_tree_fold", "left,h", "fold('fold')", "fold, or go to what is around"),
+        _key("trace_tree_unfold", "right,l", "fold('unfold')", "unfold, or go in"),
+        _key("trace_tree_fold_all", "H", "fold('fold_all')", "fold everything"),
+        _key("trace_tree_unfold_all", "L", "fold('unfold_all')", "unfold everything"),
+    )),
+    _place("trace_detail", "In the detail of a step", made_of=("lines", "trace"), actions=(
+        _key("trace_detail_fold", "left,h", "fold", "fold what the line belongs to"),
+        _key("trace_detail_open", "right,l", "open", "open what is on the line, or show more of it"),
+    )),
+    _place("writing", "While scenarios are written", made_of=(), is_modal=True, actions=(
+        _footer("writing_stop", "x", "stop", "stop"),
+    )),
+    _place("scenarios", "In scenarios that a model has written", is_modal=True, actions=(
+        _footer("scenarios_keep", "x", "keep_or_not", "keep/leave out",
+                "keep this scenario, or leave it out; so does enter"),
+        _footer("scenarios_all", "A", "keep_all_or_none", "all/none", "keep all scenarios; where all are kept, none"),
+        _footer("scenarios_edit", "e,E", "edit", "edit",
+                "edit this scenario in your own editor ($VISUAL or $EDITOR) before it is kept"),
+        _footer("scenarios_save", "ctrl+s,s", "save", "save", "add the scenarios that are kept to the eval set"),
+        _footer("scenarios_close", "escape,q", "close", "never mind"),
+    )),
+    _place("confirm", "In a question", made_of=(), is_modal=True, actions=(
+        _footer("confirm_yes", "y,enter", "answer(True)", "yes"),
+        _footer("confirm_no", "n,escape,q", "answer(False)", "no"),
+    )),
+    _place("choose", "In a choice", made_of=("rows",), is_modal=True, actions=(
+        _footer("choose_cancel", "escape,q", "cancel", "never mind"),
+    )),
+    _place("ask", "In a question that is answered in writing", made_of=(), is_modal=True, actions=(
+        _footer("ask_cancel", "escape", "cancel", "never mind"),
+    )),
+    _place("finding", "While writing what to look for", made_of=(), is_modal=True, actions=(
+        _footer("finding_done", "enter,down", "submit", "done"),
+        _footer("finding_leave", "escape", "leave", "list all"),
+    )),
+    _place("help", "In this help", made_of=("lines",), is_modal=True, actions=(
+        _footer("help_close", "escape,q", "close", "close"),
+    )),
+    _place("rows", "In a list", made_of=(), actions=(
+        _key("rows_up", "up,k", "move(-1)", "up"),
+        _key("rows_down", "down,j", "move(1)", "down"),
+        _key("rows_page_up", "pageup,ctrl+u", "page(-1)", "page up"),
+        _key("rows_page_down", "pagedown,ctrl+d", "page(1)", "page down"),
+        _key("rows_first", "g,home", "first", "first row"),
+        _key("rows_last", "G,end", "last", "last row"),
+        _key("rows_enter", "enter", "enter", "open the row"),
+    )),
+    _place("lines", "In a text", made_of=(), actions=(
+        _key("lines_up", "up,k", "scroll_up", "scroll up"),
+        _key("lines_down", "down,j", "scroll_down", "scroll down"),
+        _key("lines_page_up", "pageup,ctrl+u", "page_up", "page up"),
+        _key("lines_page_down", "pagedown,ctrl+d,space", "page_down", "page down"),
+        _key("lines_first", "g,home", "scroll_home", "to the top"),
+        _key("lines_last", "G,end", "scroll_end", "to the end"),
+    )),
+)
+# fmt: on
+
+PLACES: Mapping[str, KeyPlace] = {place.name: place for place in _PLACES}
+"""All places, by name."""
+
+KEY_ACTIONS = tuple(action for place in _PLACES for action in place.actions)
+"""All actions of all places."""
+
+
+# Key bindings of widgets, validation of `[keys]` in the settings, and display names of keys.
 
 _HEARD_IN_DIALOGS = frozenset({"help", "palette"})
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "meta", "hyper"})
@@ -42,6 +474,8 @@ def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     Unknown actions, unknown keys, and keys of another action in the same place are invalid. Textual would ignore the
     first two. The third would silently replace the other action.
     """
+    from workbench.tui.state.text_layout import safe_line
+
     usable: dict[str, str] = {}
     problems: dict[str, str] = {}
     for action_id, keys in wanted.items():
@@ -65,6 +499,8 @@ def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
 
 
 def _binding(item: KeyAction) -> Binding:
+    from textual.binding import Binding
+
     return Binding(item.keys, item.action, item.description, show=item.footer, priority=item.priority, id=item.id)
 
 
@@ -104,6 +540,8 @@ def _split(keys: str) -> list[str]:
 
 
 def _is_key(key: str) -> bool:
+    from textual.keys import Keys
+
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
     named = {member.value for member in Keys} | set(_PUNCTUATION.values())
     return _MODIFIERS.issuperset(modifiers) and (len(last) == 1 or last in named or key in named)

@@ -16,7 +16,7 @@ from workbench.store.toml_files import Layout
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
-from workbench.tui.key_table import PLACES
+from workbench.tui.keys import PLACES
 from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import StatusBoard

@@ -31,7 +31,7 @@ from tests.engine.judged import serve_judge
 from tests.llm.servers import gemini
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette
-from workbench.tui.key_table import KEY_ACTIONS
+from workbench.tui.keys import KEY_ACTIONS
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
 SEED = int(os.environ.get("WORKBENCH_RANDOM_SEED", "1"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.tui.panes.diff_pane import DiffView
-from workbench.tui.screen_messages import DocumentsChanged, RunBegun
+from workbench.tui.screen_context import DocumentsChanged, RunBegun
 
 AGENT = """
 def answer(prompt):

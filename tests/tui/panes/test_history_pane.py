@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.tui.dialogs.results_screen import ComparingScreen
-from workbench.tui.screen_messages import CaseWanted, SessionWanted
+from workbench.tui.screen_context import CaseWanted, SessionWanted
 
 Open = Callable[..., Any]
 

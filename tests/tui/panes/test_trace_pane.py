@@ -14,7 +14,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.panes.trace_pane import DetailView, SearchInput, SpanList, TracePane
-from workbench.tui.screen_messages import SessionWanted
+from workbench.tui.screen_context import SessionWanted
 from workbench.tui.state.browser_state import PinnedResult
 from workbench.tui.state.trace_tree import SpanNode
 

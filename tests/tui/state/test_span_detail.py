@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from tests.tui.state.spans import span, text, turn_result, view_of
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state import trace_tree
-from workbench.tui.state.json_view import JsonText
-from workbench.tui.state.span_detail import DetailTab, SpanDetail
+from workbench.tui.state.span_detail import DetailTab, JsonText, SpanDetail
 from workbench.tui.state.trace_tree import Where
 from workbench.tui.state.trace_view import TraceView
 

@@ -24,9 +24,8 @@ from textual.widgets import Input, Static
 from workbench.store import settings
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
-from workbench.tui.key_table import KEY_ACTIONS, PLACES, KeyPlace
-from workbench.tui.keys import bindings, dialog_bindings, keys_of
-from workbench.tui.screen_messages import ProjectChanged, ScreenContext
+from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
+from workbench.tui.screen_context import ProjectChanged, ScreenContext
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, STALE, CaseState, get_badge
 from workbench.tui.state.text_layout import (
     BLANK,

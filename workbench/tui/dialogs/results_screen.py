@@ -24,7 +24,7 @@ from workbench.tui.backend.run_calls import (
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
 from workbench.tui.keys import bindings
-from workbench.tui.screen_messages import ScreenContext
+from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
 from workbench.tui.state.text_layout import Paragraph, Style, StyledText

@@ -21,7 +21,7 @@ from workbench.store.filetypes import EVAL_SET_SUFFIX
 from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings
-from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext, TabWanted
+from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext, TabWanted
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import (
     SYNTAX,

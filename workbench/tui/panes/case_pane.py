@@ -30,11 +30,11 @@ from workbench.tui.backend.document_calls import (
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import bindings
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import (
+from workbench.tui.screen_context import (
     CaseWanted,
     Controller,
     DocumentsChanged,
+    Pane,
     ProjectChanged,
     ScreenContext,
     background,

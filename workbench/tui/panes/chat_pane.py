@@ -34,8 +34,7 @@ from workbench.tui.backend.chat_calls import (
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import ProjectChanged, ScreenContext, SessionWanted
+from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.chat_state import (
     ChatLines,

@@ -21,8 +21,7 @@ from workbench.report.text_report import describe_difference
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import DocumentsChanged, RunBegun, SaveWanted, ScreenContext
+from workbench.tui.screen_context import DocumentsChanged, Pane, RunBegun, SaveWanted, ScreenContext
 from workbench.tui.state.browser_rows import make_case_notes
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.diff_content import make_diff

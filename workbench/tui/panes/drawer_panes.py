@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,17 +15,52 @@ from textual.widgets import Static
 
 from workbench.tui.external_editor import open_file
 from workbench.tui.keys import bindings
-from workbench.tui.panes.pane import Pane, RowsPane
-from workbench.tui.screen_messages import CaseWanted, RunWanted, ScreenContext
+from workbench.tui.screen_context import CaseWanted, Pane, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, make_selections
 from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
 from workbench.tui.widgets.inputs import say
-from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
+from workbench.tui.widgets.row_lists import LinesView, RowList, RowSource, StatusLine, Steerable
 
 if TYPE_CHECKING:
     from workbench.watch.watch_events import SourceBroken
+
+# The base class: the rows do not depend on the selection.
+
+
+class Rows(RowSource, Steerable, Protocol):
+    """Rows with a cursor that the user moves."""
+
+
+class RowsPane(Pane):
+    """A pane with one list of `rows`, which `show_rows` updates."""
+
+    rows: Rows
+
+    def show_rows(self) -> None:
+        """Show the current rows. Only called while the pane is mounted."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Show the current rows."""
+        self.show_rows()
+
+    def show(self, subject: Subject) -> None:  # noqa: ARG002 - it is the same whatever is selected
+        """Show the current rows."""
+        if self.is_mounted:
+            self.show_rows()
+
+    def focus_first(self) -> None:
+        """Focus the rows."""
+        self.query_one(RowList).focus()
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        message.steer(self.rows)
+        self.query_one(RowList).show(self.rows)
+        self.refresh_bindings()
+
 
 # The run pane: progress, running jobs, failures and slow cases.
 

@@ -14,8 +14,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.tui.backend.run_calls import read_case_history
 from workbench.tui.keys import bindings
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, ScreenContext, SessionWanted
+from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, SessionWanted
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_scores import describe_unreadable_history

@@ -18,8 +18,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import describe_agreement, plan_judging, start_judging
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import CaseWanted, RunBegun, ScreenContext
+from workbench.tui.screen_context import CaseWanted, Pane, RunBegun, ScreenContext
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_rows import describe_unjudged
 from workbench.tui.state.browser_state import Subject

@@ -17,8 +17,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from workbench.tui.keys import bindings
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import ScreenContext
+from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText

@@ -13,8 +13,7 @@ from textual.geometry import Region
 from textual.widgets import Static
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
-from workbench.tui.panes.pane import Pane
-from workbench.tui.screen_messages import ScreenContext
+from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
 from workbench.tui.state.text_layout import Heading

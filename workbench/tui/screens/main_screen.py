@@ -20,10 +20,10 @@ from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
-from workbench.tui.panes.pane import Pane, find_copyable_text
-from workbench.tui.screen_messages import (
+from workbench.tui.screen_context import (
     CaseWanted,
     DocumentsChanged,
+    Pane,
     ProjectChanged,
     RunBegun,
     RunWanted,
@@ -31,14 +31,14 @@ from workbench.tui.screen_messages import (
     ScreenContext,
     SessionWanted,
     TabWanted,
+    find_copyable_text,
 )
 from workbench.tui.screens.main_frame import DRAWERS, TABS, Drawer, Frame
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
-from workbench.tui.screens.verdict_controller import VerdictController
-from workbench.tui.screens.watch_controller import WatchController
+from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import (
     CHANGING_ACTIONS,

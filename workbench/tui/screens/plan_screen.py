@@ -19,7 +19,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import dialog_bindings
-from workbench.tui.screen_messages import ProjectChanged, ScreenContext
+from workbench.tui.screen_context import ProjectChanged, ScreenContext
 from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
     CriteriaFile,

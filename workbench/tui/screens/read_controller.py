@@ -15,7 +15,7 @@ from textual.widget import Widget
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import check_cases, find_problems
-from workbench.tui.screen_messages import Controller, ScreenContext, background
+from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject

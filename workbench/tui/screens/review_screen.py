@@ -20,7 +20,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import Dialog
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
-from workbench.tui.screen_messages import DocumentsChanged, ScreenContext
+from workbench.tui.screen_context import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.diff_state import ReviewWalk

@@ -17,7 +17,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunFinished
 from workbench.store.errors import StoreError
-from workbench.tui.screen_messages import Controller, RunWanted, ScreenContext, background
+from workbench.tui.screen_context import Controller, RunWanted, ScreenContext, background
 from workbench.tui.screens.plan_screen import PlanScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.save_controller import SaveController

@@ -17,7 +17,7 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.backend.document_calls import add_conversation
 from workbench.tui.dialogs.dialogs import ChooseScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.screen_messages import Controller, DocumentsChanged, ProjectChanged, ScreenContext, background
+from workbench.tui.screen_context import Controller, DocumentsChanged, ProjectChanged, ScreenContext, background
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
 

@@ -30,7 +30,7 @@ from workbench.tui.backend.chat_calls import (
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
-from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
+from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.chat_state import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count

@@ -22,8 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
 from workbench.model.text import pluralise
-from workbench.tui.key_table import KEY_ACTIONS
-from workbench.tui.keys import bindings
+from workbench.tui.keys import KEY_ACTIONS, bindings
 from workbench.tui.state.text_layout import KeyHint, Line, Style, StyledText, find_hint, fit_hints, make_hint_line, safe
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, make_strip
 

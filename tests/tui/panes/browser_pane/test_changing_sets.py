@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tui.panes.browser_pane.by_keys import answer, ids, listed, select, until
-from workbench.tui.screen_messages import CaseWanted, DocumentsChanged, ProjectChanged
+from workbench.tui.screen_context import CaseWanted, DocumentsChanged, ProjectChanged
 from workbench.tui.screens.save_controller import list_unsaved
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.cli.main import main
-from workbench.tui.key_table import PLACES
+from workbench.tui.keys import PLACES
 
 SETTINGS = """
 [targets.stored]

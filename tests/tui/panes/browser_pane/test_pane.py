@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.tui.panes.browser_pane.by_keys import listed, select, until
 from workbench.tui.panes.browser_pane import BrowserPane
-from workbench.tui.screen_messages import DocumentsChanged
+from workbench.tui.screen_context import DocumentsChanged
 from workbench.tui.state.case_filter import Order
 from workbench.tui.widgets.row_lists import CaseList
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tui.panes.case_pane.opened import LAMP, TEA, data_of, go_to, idle, open_case, pane_of, turn, type_text
 from workbench.tui.panes.case_pane import EditorBox
-from workbench.tui.screen_messages import DocumentsChanged, ProjectChanged
+from workbench.tui.screen_context import DocumentsChanged, ProjectChanged
 
 
 async def test_a_case_is_shown_in_its_own_words(open_app: Any, project: Path) -> None:

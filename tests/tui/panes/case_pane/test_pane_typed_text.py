@@ -15,7 +15,7 @@ import pytest
 from tests.tui.panes.case_pane.opened import TEA, data_of, go_to, idle, on_disk, open_case, turn, type_text
 from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.case_pane import EditorBox
-from workbench.tui.screen_messages import DocumentsChanged
+from workbench.tui.screen_context import DocumentsChanged
 
 # Types into a case, applies the text, and is killed as soon as the file with the typed text is deleted.
 KILLED = """

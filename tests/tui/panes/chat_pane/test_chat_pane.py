@@ -12,7 +12,7 @@ from textual.widgets import TextArea
 from tests.processes import is_running
 from tests.tui.panes.chat_pane.talking import case, draft, open_chat, say
 from workbench.tui.panes.chat_pane import ChatPane, Prompt
-from workbench.tui.screen_messages import SessionWanted
+from workbench.tui.screen_context import SessionWanted
 
 
 async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path, open_app: Any) -> None:

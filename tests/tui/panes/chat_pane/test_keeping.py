@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tui.panes.chat_pane.talking import cases_in, open_chat, say
-from workbench.tui.screen_messages import ProjectChanged
+from workbench.tui.screen_context import ProjectChanged
 
 
 async def test_a_chat_is_kept_in_the_selected_set_and_passes_when_it_is_run(project: Path, open_app: Any) -> None:

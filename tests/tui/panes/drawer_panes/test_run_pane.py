@@ -11,7 +11,7 @@ import pytest
 
 from tests.tui.conftest import main_screen
 from workbench.model.identity import JobKey
-from workbench.tui.screen_messages import CaseWanted, RunWanted
+from workbench.tui.screen_context import CaseWanted, RunWanted
 from workbench.tui.state.case_status import CaseState
 
 # Answers when the test creates a file; fails on request.

@@ -1,13 +1,14 @@
-"""Messages to the main screen, and the context that its panes and controllers share."""
+"""The context that panes and controllers of the main screen share, their base classes, and messages to the screen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from textual.app import App
+from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import Worker
@@ -16,7 +17,7 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, JobKey
 from workbench.tui.backend.backend import Backend
-from workbench.tui.state.browser_state import PinnedResult
+from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.project_state import ProjectState
 
 if TYPE_CHECKING:
@@ -148,3 +149,50 @@ def background(
         return start
 
     return decorate
+
+
+# The base class of panes.
+
+
+class Pane(Vertical):
+    """A part of the main screen that shows the selection in one way.
+
+    `TAB` is the word on its tab, `HELP` explains it in two or three sentences, `PLACES` names its groups of keys. A
+    pane is made when it is first opened, and does nothing while it is hidden.
+    """
+
+    TAB: ClassVar[str] = ""
+    HELP: ClassVar[str] = ""
+    PLACES: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(id=id)
+        self.context = context
+
+    def show(self, subject: Subject) -> None:
+        """Show the current selection. Only called while the pane is open."""
+        raise NotImplementedError
+
+    def focus_first(self) -> None:
+        """Focus the widget that the user needs first in this pane."""
+        raise NotImplementedError
+
+    def hide(self) -> None:
+        """Stop background work, because the pane is no longer open."""
+
+    async def may_leave(self) -> bool:
+        """Ask about data that quitting would lose, if any. Return False if the user stays."""
+        return True
+
+    def copyable(self) -> str | None:
+        """Return the text to copy, unescaped; None if there is none."""
+        return None
+
+
+# Copying to the clipboard.
+
+
+def find_copyable_text(focused: Widget | None, *, otherwise: Pane) -> str | None:
+    """Return the text to copy of the pane with the focus, or of the pane `otherwise`."""
+    around = focused.ancestors_with_self if focused is not None else []
+    return next((node for node in around if isinstance(node, Pane)), otherwise).copyable()
