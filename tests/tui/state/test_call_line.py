@@ -150,7 +150,7 @@ def known() -> KnownCalls:
         ("set_light(o", "n="),
         ("set_light(room=", '"hall"'),
         ('set_light(room="b', 'edroom"'),
-        ('set_light(room="hall"', ", "),
+        ('set_light(room="hall"', ", on="),
         ('set_light(room="hall", ', "on="),
         ('set_light(room="hall", on=', "false"),
         ('set_light(room="hall", on=false', ")"),

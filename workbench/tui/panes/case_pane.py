@@ -174,6 +174,10 @@ class TypedText(TextArea):
             "" if self.known_calls is None or not is_at_end else complete_call(self.text, self.known_calls)
         )
 
+    @on(TextArea.SelectionChanged)
+    def _on_cursor_moved(self) -> None:
+        self.update_suggestion()
+
     async def _on_key(self, event: events.Key) -> None:
         """Override the handler of Textual, because another handler would run after it has inserted the key."""
         if event.key == "tab" and self.suggestion:

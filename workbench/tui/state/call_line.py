@@ -347,8 +347,9 @@ def complete_call(text: str, known: KnownCalls) -> str:
 def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Iterable[str]) -> str:
     values = known.values.get((tool, key), Counter())
     if begun in values or _is_value(begun):
-        others = [each for each in known.arguments.get(tool, Counter()) if each not in (*done, key)]
-        return ", " if others else ")"
+        counts = known.arguments.get(tool, Counter())
+        following = _choose(Counter({each: counts[each] for each in counts if each not in (*done, key)}), "")
+        return f", {following}=" if following else ")"
     return _choose(values, begun)[len(begun) :]
 
 
