@@ -243,13 +243,14 @@ class EditorBox(Vertical):
     def show(self, draft: Draft) -> None:
         """Show a draft for editing."""
         one_line = draft.is_one_line
-        keys = "   enter applies" if one_line else ""  # the footer says what the other keys do
-        form = "" if draft.slot.input is Input.JSON else f" · {draft.form}"  # the title says it there
+        is_call = draft.slot.input is Input.CALL
+        keys = "   tab completes, enter applies" if is_call else "   enter applies" if one_line else ""
+        form = "" if is_call or draft.slot.input is Input.JSON else f" · {draft.form}"  # the title says it there
         title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
         self.query_one("#editor-title", Static).update(Content(title))
         text = self.query_one(TypedText)
         text.is_one_line = one_line
-        text.known_calls = self.known_calls if draft.slot.input is Input.CALL else None
+        text.known_calls = self.known_calls if is_call else None
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)

@@ -8,7 +8,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -337,18 +337,16 @@ def complete_call(text: str, known: KnownCalls) -> str:
     begun = _OPEN_ARGUMENT.fullmatch(last)
     if begun is None:
         return ""
-    unused = Counter({key: count for key, count in known.arguments.get(tool, Counter()).items() if key not in done})
-    if not unused and not begun[1]:
-        return "" if last.strip() or text.rstrip().endswith(",") else ")"
-    key = _choose(unused, begun[1])
-    return f"{key[len(begun[1]) :]}=" if key else ""
+    key = _choose_argument(known, tool, done, begun[1])
+    if key:
+        return f"{key[len(begun[1]) :]}="
+    return "" if last.strip() or text.rstrip().endswith(",") else ")"
 
 
-def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Iterable[str]) -> str:
+def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Collection[str]) -> str:
     values = known.values.get((tool, key), Counter())
     if begun in values or _is_value(begun):
-        counts = known.arguments.get(tool, Counter())
-        following = _choose(Counter({each: counts[each] for each in counts if each not in (*done, key)}), "")
+        following = _choose_argument(known, tool, (*done, key), "")
         return f", {following}=" if following else ")"
     return _choose(values, begun)[len(begun) :]
 
@@ -358,6 +356,16 @@ def _choose(counts: Counter[str], begun: str) -> str:
     return max(
         (text for text in counts if text.startswith(begun) and text != begun), key=counts.__getitem__, default=""
     )
+
+
+def _choose_argument(known: KnownCalls, tool: str, done: Collection[str], begun: str) -> str:
+    """Return the first argument, in the order in which they were seen, that is not much rarer than the others."""
+    counts = {
+        key: count
+        for key, count in known.arguments.get(tool, Counter()).items()
+        if key not in done and key.startswith(begun)
+    }
+    return next((key for key, count in counts.items() if 2 * count >= max(counts.values())), "")
 
 
 def _is_value(text: str) -> bool:
