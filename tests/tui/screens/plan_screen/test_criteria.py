@@ -56,6 +56,14 @@ async def test_all_metrics_are_listed_by_kind_with_what_there_is_to_know(
         assert "a number from 0 to 1, more is better" in text and "match_type" in text
 
 
+async def test_metrics_are_listed_on_a_screen_of_ten_lines(hello: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(hello, size=(40, 10)) as screen:
+        await screen.until("one")
+        await screen.press("c")
+
+        await screen.until("[x] tool_traj")
+
+
 async def test_a_metric_says_which_of_the_selected_cases_it_can_judge(
     hello: Path, open_app: Callable[..., Any]
 ) -> None:
