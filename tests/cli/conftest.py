@@ -54,7 +54,7 @@ def turn(prompt: str, response: str | None = None, room: str | None = None) -> d
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """The output and exit status of a command."""
 
     status: int
@@ -91,7 +91,7 @@ class CommandLine:
         set_id = Path(name).name.split(".")[0]
         return self.write(name, {"eval_set_id": set_id, "eval_cases": entries, **more})
 
-    def __call__(self, *arguments: str) -> Done:
+    def __call__(self, *arguments: str) -> CommandResult:
         """Run a command in this process, in the folder of the project."""
         from workbench.cli.main import main
 
@@ -100,7 +100,7 @@ class CommandLine:
         self._monkeypatch.setattr(sys, "argv", ["workbench", *arguments])
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
             status = main(list(arguments))
-        return Done(status, out.getvalue(), error.getvalue())
+        return CommandResult(status, out.getvalue(), error.getvalue())
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command as a process of its own."""
@@ -110,14 +110,14 @@ class CommandLine:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
         )  # fmt: skip
 
-    def process(self, *arguments: str, **environment: str) -> Done:
+    def process(self, *arguments: str, **environment: str) -> CommandResult:
         """Run a command as a process of its own."""
         process = self.start(*arguments, **environment)
         try:
             out, error = process.communicate(timeout=60)
         finally:
             process.kill()  # a process that hangs must not survive the test
-        return Done(process.returncode, out, error)
+        return CommandResult(process.returncode, out, error)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from workbench.cli.printers import Progress
 from workbench.model.results import CaseStatus
 
 
-def python(code: str, **environment: str) -> subprocess.Popen[bytes]:
+def start_python(code: str, **environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
@@ -23,13 +23,13 @@ def python(code: str, **environment: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
     code = (
         "from workbench.cli.console import *\nimport sys\n"
         "for n in range(100_000): write_lines([str(n)])\n"
         "message('went on to the end'); sys.exit(3)"
     )
-    process = python(code)
+    process = start_python(code)
     assert process.stdout is not None
     assert process.stderr is not None
 
@@ -40,12 +40,12 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert process.wait() == 3
 
 
-def test_characters_that_the_encoding_lacks_do_not_end_the_program() -> None:
+def test_characters_outside_the_encoding_do_not_end_the_program() -> None:
     code = (
         "from workbench.cli.console import *\n"
         "prepare_streams(); write_lines(['\\u2713 \\u5173']); write_document('\\u5173')"
     )
-    process = python(code, PYTHONIOENCODING="latin-1")
+    process = start_python(code, PYTHONIOENCODING="latin-1")
 
     out, error = process.communicate()
 
@@ -53,7 +53,7 @@ def test_characters_that_the_encoding_lacks_do_not_end_the_program() -> None:
     assert error == b""
 
 
-def test_messages_are_made_safe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_show_no_control_characters_and_no_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     message("\x1b]0;title\x07 api_key=abcdef123456")
 
     assert capsys.readouterr().err == "workbench: ␛]0;title␇ api_key=[redacted]\n"
@@ -64,7 +64,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_colours_are_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_need_a_terminal_and_no_variable_against_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
 
@@ -75,7 +75,7 @@ def test_colours_are_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPa
     assert not wants_colour(Terminal(), plain=False)
 
 
-def test_progress_tells_counts_speed_and_what_runs() -> None:
+def test_progress_shows_counts_speed_and_the_current_case() -> None:
     progress = Progress(total=4, shown=False)
     for status in (CaseStatus.PASSED, CaseStatus.FAILED):
         progress.count_case(status)
@@ -86,7 +86,7 @@ def test_progress_tells_counts_speed_and_what_runs() -> None:
     assert progress.text(4.0).endswith("  importing home, car")
 
 
-def test_progress_leaves_the_line_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_of_the_progress_clears_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with Progress(total=2, shown=True) as progress:
@@ -106,15 +106,15 @@ def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == ""
 
 
-def test_messages_that_cannot_be_written_change_no_status() -> None:
+def test_an_unwritable_message_does_not_change_the_exit_status() -> None:
     code = "from workbench.cli.console import *\nimport sys\nmessage('lost'); sys.exit(3)"
 
     with Path("/dev/full").open("w") as full:
         assert subprocess.run([sys.executable, "-c", code], stderr=full, check=False).returncode == 3
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
-def test_a_closed_stream_is_no_error_and_no_file_takes_its_place(tmp_path: Path, closed: str) -> None:
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_not_an_error_and_no_file_replaces_it(tmp_path: Path, redirection: str) -> None:
     (tmp_path / "program.py").write_text(
         "import os, subprocess, sys\n"
         "from workbench.cli.console import *\n"
@@ -124,13 +124,13 @@ def test_a_closed_stream_is_no_error_and_no_file_takes_its_place(tmp_path: Path,
         "    sys.exit(0 if file.fileno() > 2 and sys.stdin.read() == '' else 1)\n"
     )
 
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" program.py {closed}', sys.executable],
+    result = subprocess.run(
+        ["sh", "-c", f'"$0" program.py {redirection}', sys.executable],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
     )
 
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     assert (tmp_path / "file").read_text() == ""

@@ -17,28 +17,28 @@ ROOM = "pantry"
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def execution_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record how many executions are in memory at the end of each run."""
     numbers: list[int] = []
 
-    def count(execution: object) -> bool:
+    def is_execution_of_the_run(execution: object) -> bool:
         if type(execution) is not Execution or not execution.turns:
             return False
         return execution.turns[0].invocation.user_content.text() == f"light {ROOM}"
 
     for printer in (TablePrinter, LinePrinter, JsonSpool, DocumentPrinter):
 
-        def closed(*given: object, close: object = printer.print_report) -> None:
+        def count_and_print(*arguments: object, close: object = printer.print_report) -> None:
             gc.collect()
-            numbers.append(sum(map(count, gc.get_objects())))
-            close(*given)
+            numbers.append(sum(map(is_execution_of_the_run, gc.get_objects())))
+            close(*arguments)
 
-        monkeypatch.setattr(printer, "print_report", closed)
+        monkeypatch.setattr(printer, "print_report", count_and_print)
     return numbers
 
 
 @pytest.mark.parametrize(
-    ("command", "way", "least", "most"),
+    ("command", "options", "least", "most"),
     [
         ("run", ("--plain",), 0, COUNT // 4),
         ("run", ("--format", "jsonl"), 0, COUNT // 4),
@@ -49,26 +49,26 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 def test_results_are_freed_once_printed(
-    workbench: CommandLine, held: list[int], command: str, way: tuple[str, ...], least: int, most: int
+    workbench: CommandLine, execution_counts: list[int], command: str, options: tuple[str, ...], least: int, most: int
 ) -> None:
     path = workbench.add_set("home/many.evalset.json", {f"c{n}": [turn(f"light {ROOM}")] for n in range(COUNT)})
-    what = ("home", str(path)) if command == "eval" else (str(path),)
+    selection = ("home", str(path)) if command == "eval" else (str(path),)
 
-    done = workbench(command, *what, *way)
+    result = workbench(command, *selection, *options)
 
-    assert f"c{COUNT - 1}" in done.out
-    assert least <= held[0] <= most
+    assert f"c{COUNT - 1}" in result.out
+    assert least <= execution_counts[0] <= most
 
 
 def test_a_document_has_its_cases_in_the_order_of_the_plan(workbench: CommandLine) -> None:
     names = [f"c{n}" for n in range(COUNT)]
     path = workbench.add_set("home/many.evalset.json", {name: [turn(f"light {name} é")] for name in names})
 
-    printed = json.loads(workbench("run", str(path), "--format", "json", "--runs", "2").out)
+    printed_report = json.loads(workbench("run", str(path), "--format", "json", "--runs", "2").out)
     workbench("run", str(path), "--output", "report.json", "--runs", "2")
-    written = json.loads(Path("report.json").read_text(encoding="utf-8"))
+    written_report = json.loads(Path("report.json").read_text(encoding="utf-8"))
 
-    for document in (printed, written):
+    for document in (printed_report, written_report):
         assert [(case["eval_id"], case["repeat"]) for case in document["cases"]] == [
             (name, repeat) for repeat in range(2) for name in names
         ]

@@ -15,13 +15,13 @@ from tests.cli.conftest import CommandLine, turn
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
 
 
-def closed(schema: Any) -> Any:
+def forbid_other_keys(schema: Any) -> Any:
     """Return the schema without additional keys."""
     if isinstance(schema, list):
-        return [closed(item) for item in schema]
+        return [forbid_other_keys(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    inner = {key: closed(value) for key, value in schema.items()}
+    inner = {key: forbid_other_keys(value) for key, value in schema.items()}
     return {"additionalProperties": False, **inner} if "properties" in schema else inner
 
 
@@ -35,34 +35,34 @@ def closed(schema: Any) -> Any:
     ],
 )
 def test_a_schema_is_printed_as_json(workbench: CommandLine, kind: str, title: str) -> None:
-    done = workbench("schema", kind)
+    result = workbench("schema", kind)
 
-    assert done.status == 0
-    jsonschema.Draft7Validator.check_schema(done.data)
-    assert done.data["title"] == title
+    assert result.status == 0
+    jsonschema.Draft7Validator.check_schema(result.data)
+    assert result.data["title"] == title
 
 
-def test_settings_know_the_actions_of_the_screen(workbench: CommandLine) -> None:
+def test_the_schema_of_settings_knows_the_actions_of_the_screen(workbench: CommandLine) -> None:
     settings = jsonschema.Draft7Validator(workbench("schema", "config").data)
 
     assert settings.is_valid({"keys": {"run_case": "r"}})
     assert not settings.is_valid({"keys": {"run_cas": "r"}})
 
 
-def test_reports_of_runs_are_as_their_schema_says(workbench: CommandLine) -> None:
+def test_reports_of_runs_match_their_schema(workbench: CommandLine) -> None:
     workbench.add_set("home/bad.evalset.json", {"raises": [turn("raise", "hello")], "twice": [turn("light hall")] * 2})
     run = workbench("schema", "run").data
 
     report = workbench("run", "--format", "json").data
 
     assert {case["status"] for case in report["cases"]} == {"PASSED", "FAILED", "ERROR"}
-    jsonschema.validate(report, closed(run))
-    missing = copy.deepcopy(report)
-    del missing["cases"][0]["status"]
-    assert not jsonschema.Draft7Validator(run).is_valid(missing)
+    jsonschema.validate(report, forbid_other_keys(run))
+    incomplete = copy.deepcopy(report)
+    del incomplete["cases"][0]["status"]
+    assert not jsonschema.Draft7Validator(run).is_valid(incomplete)
 
 
-def test_judged_conversations_are_as_the_schema_says(workbench: CommandLine) -> None:
+def test_reports_of_judged_conversations_match_their_schema(workbench: CommandLine) -> None:
     shutil.copytree(SAMPLES, workbench.root / "samples")
     run = workbench("schema", "run").data
 
@@ -71,4 +71,4 @@ def test_judged_conversations_are_as_the_schema_says(workbench: CommandLine) -> 
     scores = [score for case in report["cases"] for metric in case["metrics"] for score in metric["per_invocation"]]
     assert any(score.get("judgement") for score in scores)
     assert any(case["simulation"] for case in report["cases"])
-    jsonschema.validate(report, closed(run))
+    jsonschema.validate(report, forbid_other_keys(run))

@@ -42,23 +42,23 @@ def dataset(workbench: CommandLine) -> str:
 def test_the_documented_rows_have_the_documented_scores(workbench: CommandLine, dataset: str) -> None:
     names = ("trajectory_exact_match", "trajectory_precision", "trajectory_recall")
 
-    done = workbench("score", dataset, *(f"--metric={name}=0.5" for name in names), "--format", "json")
+    result = workbench("score", dataset, *(f"--metric={name}=0.5" for name in names), "--format", "json")
 
-    assert done.status == 1
-    metrics = done.data["summary"]["metrics"]
+    assert result.status == 1
+    metrics = result.data["summary"]["metrics"]
     assert [round(metrics[name]["mean"], 4) for name in names] == [0, 0.25, 0.25]
     assert round(metrics["trajectory_precision"]["std"], 4) == 0.3536
 
 
 def test_a_dataset_is_named_once_above_its_rows(workbench: CommandLine, dataset: str) -> None:
-    done = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
+    result = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
     report = workbench("report", "latest", "--format", "markdown")
 
-    assert done.out.splitlines()[0].rstrip() == "rows.jsonl"
+    assert result.out.splitlines()[0].rstrip() == "rows.jsonl"
     assert "## rows.jsonl\n" in report.out
 
 
-def test_a_report_of_rows_that_are_gone_tells_what_they_expected(workbench: CommandLine, dataset: str) -> None:
+def test_a_report_shows_the_expectations_of_deleted_rows(workbench: CommandLine, dataset: str) -> None:
     workbench("score", dataset, "--metric", "trajectory_exact_match=1")
     workbench.write(dataset, "")
 
@@ -67,35 +67,35 @@ def test_a_report_of_rows_that_are_gone_tells_what_they_expected(workbench: Comm
     assert r'user\_id: expected "user\_y", got "user\_z"' in report.out
 
 
-def test_metrics_without_thresholds_are_reported_and_judge_nothing(workbench: CommandLine, dataset: str) -> None:
-    done = workbench("score", dataset, "--metric", "trajectory_recall")
+def test_metrics_without_thresholds_are_reported_but_give_no_verdict(workbench: CommandLine, dataset: str) -> None:
+    result = workbench("score", dataset, "--metric", "trajectory_recall")
 
-    assert done.status == 1
-    assert "trajectory_recall  mean 0.25  std 0.3536  (2 of 2 scored)" in done.out
-    assert "none has a threshold" in done.out
+    assert result.status == 1
+    assert "trajectory_recall  mean 0.25  std 0.3536  (2 of 2 scored)" in result.out
+    assert "none has a threshold" in result.out
 
 
-def test_nobody_knows_how_long_a_row_took_that_does_not_say(workbench: CommandLine) -> None:
+def test_the_duration_of_a_row_without_latency_is_unknown(workbench: CommandLine) -> None:
     rows = [{"prompt": "a", "response": "b"}, {"prompt": "a", "response": "b", "latency_in_seconds": 0.25}]
     workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
-    done = workbench("score", "rows.jsonl", "--metrics", "invocation_duration_v1=1", "--format", "json")
+    result = workbench("score", "rows.jsonl", "--metrics", "invocation_duration_v1=1", "--format", "json")
 
-    metrics = [case["metrics"][0] for case in done.data["cases"]]
+    metrics = [case["metrics"][0] for case in result.data["cases"]]
     assert [(metric["score"], metric["status"]) for metric in metrics] == [(None, "UNDEFINED"), (0.25, "PASSED")]
 
 
-def test_nobody_took_the_time_of_rows_that_are_judged_as_they_stand(workbench: CommandLine, dataset: str) -> None:
-    done = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
+def test_rows_scored_without_an_agent_show_no_duration(workbench: CommandLine, dataset: str) -> None:
+    result = workbench("score", dataset, "--metric", "trajectory_exact_match=1")
     report = workbench("report", "latest", "--format", "markdown")
 
-    rows = [line for line in done.out.splitlines() if "FAILED" in line]
+    rows = [line for line in result.out.splitlines() if "FAILED" in line]
     assert len(rows) == 2
     assert all(line.endswith("  -") for line in rows)
     assert [line.rsplit("|", 2)[1].strip() for line in report.out.splitlines() if "FAILED" in line] == ["-", "-"]
 
 
-def test_nobody_knows_which_calls_a_row_had_that_tells_none(workbench: CommandLine) -> None:
+def test_the_calls_of_a_row_without_a_trajectory_are_unknown(workbench: CommandLine) -> None:
     rows: list[dict[str, Any]] = [
         {"prompt": "a", "response": "x", "reference": "x"},
         {"prompt": "a", "response": "x", "reference": "x", "predicted_trajectory": []},
@@ -104,21 +104,21 @@ def test_nobody_knows_which_calls_a_row_had_that_tells_none(workbench: CommandLi
     workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     metrics = "rouge_1=1,trajectory_exact_match,tool_trajectory_avg_score,tool_call_count_v1"
 
-    done = workbench("score", "rows.jsonl", "--metrics", metrics, "--format", "json")
+    result = workbench("score", "rows.jsonl", "--metrics", metrics, "--format", "json")
     table = csv.DictReader(workbench("report", "latest", "--format", "csv").out.splitlines())
 
-    cases = done.data["cases"]
+    cases = result.data["cases"]
     assert [case["turns"][0]["trajectory"] for case in cases] == [None, [], None]
     assert [row["trajectories"] for row in table] == ["[null]", "[[]]", "[null]"]
     assert {metric["status"] for metric in cases[2]["metrics"]} == {"UNDEFINED"}
     assert cases[2]["status"] == "NOT_EVALUATED"
 
 
-def test_several_metrics_in_one_option(workbench: CommandLine, dataset: str) -> None:
-    done = workbench("score", dataset, "--metrics", "trajectory_recall=0.2, trajectory_precision", "--format", "json")
+def test_one_option_may_name_several_metrics(workbench: CommandLine, dataset: str) -> None:
+    result = workbench("score", dataset, "--metrics", "trajectory_recall=0.2, trajectory_precision", "--format", "json")
 
-    assert done.status == 1  # the first row shares no call with its reference
-    thresholds = {metric["name"]: metric["threshold"] for metric in done.data["cases"][0]["metrics"]}
+    assert result.status == 1  # the first row shares no call with its reference
+    thresholds = {metric["name"]: metric["threshold"] for metric in result.data["cases"][0]["metrics"]}
     assert (thresholds["trajectory_recall"], thresholds["trajectory_precision"]) == (0.2, None)
 
 
@@ -128,50 +128,50 @@ def test_criteria_may_come_from_a_file(workbench: CommandLine, dataset: str) -> 
     assert workbench("score", dataset, "--config", "criteria.json").status == 0
 
 
-def test_recorded_sessions_are_held_against_an_eval_set(workbench: CommandLine) -> None:
-    done = workbench(
+def test_recorded_sessions_are_compared_with_an_eval_set(workbench: CommandLine) -> None:
+    result = workbench(
         "score", "home/light.evalset.json", "--expected", "home/light.evalset.json",
         "--metric", "tool_trajectory_avg_score=1", "--format", "json",
     )  # fmt: skip
 
-    assert done.status == 0
-    assert done.data["summary"]["passed"] == 2
+    assert result.status == 0
+    assert result.data["summary"]["passed"] == 2
 
 
-def test_a_row_that_cannot_be_read_is_an_error_and_the_others_are_judged(workbench: CommandLine) -> None:
+def test_an_unreadable_row_is_an_error_and_the_others_are_judged(workbench: CommandLine) -> None:
     good = json.dumps(ROWS[0])
     workbench.write("rows.jsonl", f'{good}\n{{"predicted_trajectory": 7}}\n{{"prompt"\n{good}\n')
 
-    done = workbench("score", "rows.jsonl", "--metric", "trajectory_recall=0", "--format", "json")
+    result = workbench("score", "rows.jsonl", "--metric", "trajectory_recall=0", "--format", "json")
 
-    assert done.status == 2  # a file is wrong
-    assert [case["status"] for case in done.data["cases"]] == ["PASSED", "ERROR", "ERROR", "PASSED"]
-    assert [case["error"]["message"] for case in done.data["cases"][1:3]] == [
+    assert result.status == 2  # a file is wrong
+    assert [case["status"] for case in result.data["cases"]] == ["PASSED", "ERROR", "ERROR", "PASSED"]
+    assert [case["error"]["message"] for case in result.data["cases"][1:3]] == [
         "rows.jsonl:2:26: predicted_trajectory: found a number, expected a list of tool calls",
         "rows.jsonl:3:10: is not JSON: Expecting ':' delimiter",
     ]
-    assert done.data["summary"]["metrics"]["trajectory_recall"]["scored"] == 2
+    assert result.data["summary"]["metrics"]["trajectory_recall"]["scored"] == 2
 
 
 @pytest.mark.needs_fsspec
-def test_what_gives_access_to_an_address_is_kept_nowhere(workbench: CommandLine) -> None:
+def test_credentials_in_an_address_are_never_stored(workbench: CommandLine) -> None:
     folder = workbench.write("web/rows.jsonl", json.dumps(ROWS[0])).parent
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/rows.jsonl?token=hush"
 
-        done = workbench("score", address, "--metric", "trajectory_recall=0", "--format", "json")
+        result = workbench("score", address, "--metric", "trajectory_recall=0", "--format", "json")
 
         server.shutdown()
-    assert done.status == 0
-    assert done.data["cases"][0]["target"] == address.partition("?")[0]
-    assert "hush" not in done.out
-    kept = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
-    assert kept and not any(b"hush" in file.read_bytes() for file in kept)
+    assert result.status == 0
+    assert result.data["cases"][0]["target"] == address.partition("?")[0]
+    assert "hush" not in result.out
+    stored_files = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
+    assert stored_files and not any(b"hush" in file.read_bytes() for file in stored_files)
 
 
-def test_datasets_of_the_same_file_name_are_told_apart(workbench: CommandLine) -> None:
+def test_datasets_with_the_same_file_name_get_distinct_names(workbench: CommandLine) -> None:
     for folder in ("old", "new"):
         workbench.write(f"{folder}/rows.jsonl", json.dumps(ROWS[0]))
 
@@ -188,11 +188,11 @@ def test_datasets_of_the_same_file_name_are_told_apart(workbench: CommandLine) -
 @pytest.mark.needs_fsspec
 def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandLine) -> None:
     (workbench.root / "home" / "light.evalset.json").unlink()
-    asked: list[str] = []
+    requested_paths: list[str] = []
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
-            asked.append(self.path)
+            requested_paths.append(self.path)
 
     folder = workbench.write("elsewhere/rows.csv", "response,reference\nyes,yes\nyes,no\n").parent
     workbench.write("near.json", {"response": ["yes"], "reference": ["yes"]})
@@ -204,7 +204,7 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
         settings = f'[targets.stored]\nkind = "recorded"\nconfig = "criteria.json"\neval_sets = {eval_sets}\n'
         workbench.write("workbench.toml", settings)
 
-        looked = workbench("doctor")
+        doctor = workbench("doctor")
         offline = [
             workbench(*command)
             for command in (
@@ -214,23 +214,26 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
                 ("explain",),
             )
         ]
-        assert asked == []
-        assert [each.status for each in offline] == [0] * 4
-        assert all(f"{address}: not fetched for this; its rows are not listed" in each.error for each in offline)
-        done = workbench("run", "stored", "--format", "json")
-        named = workbench("run", f"{address}:row_2", "--format", "json")
+        assert requested_paths == []
+        assert [command_result.status for command_result in offline] == [0] * 4
+        assert all(
+            f"{address}: not fetched for this; its rows are not listed" in command_result.error
+            for command_result in offline
+        )
+        result = workbench("run", "stored", "--format", "json")
+        single_row = workbench("run", f"{address}:row_2", "--format", "json")
 
         server.shutdown()
-    assert address in looked.out
-    assert "dataset" not in looked.out
-    ended = [(case["eval_set_id"], case["eval_id"], case["status"]) for case in done.data["cases"]]
-    assert ended == [("near", "row_1", "PASSED"), ("rows", "row_1", "PASSED"), ("rows", "row_2", "FAILED")]
-    assert [case["eval_id"] for case in named.data["cases"]] == ["row_2"]
-    assert "hush" not in done.out + looked.out
+    assert address in doctor.out
+    assert "dataset" not in doctor.out
+    outcomes = [(case["eval_set_id"], case["eval_id"], case["status"]) for case in result.data["cases"]]
+    assert outcomes == [("near", "row_1", "PASSED"), ("rows", "row_1", "PASSED"), ("rows", "row_2", "FAILED")]
+    assert [case["eval_id"] for case in single_row.data["cases"]] == ["row_2"]
+    assert "hush" not in result.out + doctor.out
 
 
 @pytest.mark.needs_fsspec
-def test_addresses_that_differ_in_their_query_are_datasets_of_their_own(workbench: CommandLine) -> None:
+def test_addresses_that_differ_in_their_query_are_separate_datasets(workbench: CommandLine) -> None:
     (workbench.root / "home" / "light.evalset.json").unlink()
 
     class Handler(BaseHTTPRequestHandler):
@@ -251,44 +254,44 @@ def test_addresses_that_differ_in_their_query_are_datasets_of_their_own(workbenc
         settings = f'[targets.stored]\nkind = "recorded"\nconfig = "criteria.json"\neval_sets = {eval_sets}\n'
         workbench.write("workbench.toml", settings)
 
-        done = workbench("run", "--format", "json")
+        result = workbench("run", "--format", "json")
         one = workbench("run", f"{address} (2):row_1", "--format", "json")
         failed = workbench("run", "--failed", "--format", "json")
 
         server.shutdown()
-    assert done.status == 1
-    ended = [(case["eval_set"], case["status"]) for case in done.data["cases"]]
-    assert ended == [(address, "PASSED"), (f"{address} (2)", "FAILED")]
-    for again in (one, failed):
-        assert [case["eval_set"] for case in again.data["cases"]] == [f"{address} (2)"]
-    assert "hush" not in done.out + done.error + one.out + one.error
-    kept = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
-    assert kept and not any(b"hush" in file.read_bytes() for file in kept)
+    assert result.status == 1
+    outcomes = [(case["eval_set"], case["status"]) for case in result.data["cases"]]
+    assert outcomes == [(address, "PASSED"), (f"{address} (2)", "FAILED")]
+    for selection in (one, failed):
+        assert [case["eval_set"] for case in selection.data["cases"]] == [f"{address} (2)"]
+    assert "hush" not in result.out + result.error + one.out + one.error
+    stored_files = [file for file in (workbench.root / ".workbench").iterdir() if file.is_file()]
+    assert stored_files and not any(b"hush" in file.read_bytes() for file in stored_files)
 
 
-def test_columns_that_fit_none_of_the_metrics_are_named_with_those_that_would(workbench: CommandLine) -> None:
+def test_columns_that_fit_no_metric_are_reported_with_the_expected_ones(workbench: CommandLine) -> None:
     workbench.write("rows.jsonl", '{"prompt": "Hi", "answer": "yes", "gold": "yes"}\n')
 
-    done = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1,exact_match,trajectory_recall")
+    result = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1,exact_match,trajectory_recall")
 
-    assert done.status == 2
-    assert done.error.splitlines() == [
+    assert result.status == 2
+    assert result.error.splitlines() == [
         "workbench: rows.jsonl: found the columns answer, gold, prompt, expected response and reference for rouge_1, "
         "exact_match; predicted_trajectory and reference_trajectory for trajectory_recall (map columns with other "
         "names by `--columns reference=NAME`)"
     ]
     workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
-    run = workbench("run", "rows.jsonl", "--config", "criteria.json")  # which has no such option
+    run = workbench("run", "rows.jsonl", "--config", "criteria.json")  # `run` has no option for columns
     assert run.status == 2
     assert run.error.strip().endswith(
         "expected response and reference for rouge_1 (map columns with other names by "
         '`columns = {reference = "NAME"}` of a recorded target in workbench.toml)'
     )
-    named = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1", "--columns", "response=answer,reference=gold")
-    assert named.status == 0
+    mapped = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1", "--columns", "response=answer,reference=gold")
+    assert mapped.status == 0
 
 
-def test_a_judge_needs_no_key_for_rows_that_lack_what_it_looks_at(
+def test_a_judge_needs_no_key_for_rows_without_its_columns(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"):
@@ -298,21 +301,21 @@ def test_a_judge_needs_no_key_for_rows_that_lack_what_it_looks_at(
     workbench.write("prompts.jsonl", '{"prompt": "Hi"}\n')
 
     judged = workbench("score", "rows.jsonl", "--metrics", "final_response_match_v2=0.5", "--format", "json")
-    refused = workbench("score", "prompts.jsonl", "--metrics", "safety_v1=0.5")
+    without_responses = workbench("score", "prompts.jsonl", "--metrics", "safety_v1=0.5")
 
     reasons = [case["metrics"][0]["reason"] for case in judged.data["cases"]]
     assert reasons == ["the row has no response", "the row has no reference"]
-    assert refused.status == 2
-    assert "found the columns prompt, expected response for safety_v1" in refused.error
+    assert without_responses.status == 2
+    assert "found the columns prompt, expected response for safety_v1" in without_responses.error
 
 
-def test_a_metric_that_some_row_has_the_columns_for_is_judged(workbench: CommandLine) -> None:
+def test_a_metric_is_scored_if_any_row_has_its_columns(workbench: CommandLine) -> None:
     rows = [{"response": "yes"}, {"response": "yes", "reference": "yes"}]
     workbench.write("rows.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
 
-    done = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1,trajectory_recall", "--format", "json")
+    result = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1,trajectory_recall", "--format", "json")
 
-    assert [case["status"] for case in done.data["cases"]] == ["NOT_EVALUATED", "PASSED"]
+    assert [case["status"] for case in result.data["cases"]] == ["NOT_EVALUATED", "PASSED"]
 
 
 def test_columns_may_have_other_names(workbench: CommandLine) -> None:
@@ -331,7 +334,7 @@ columns = {prompt = "question", response = "answer", reference = "truth"}""",
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["rows.jsonl", "--columns", "respons=a"], "did you mean 'response'"),
         (["rows.jsonl", "--columns", "response"], "expected COLUMN=NAME, such as response=answer"),
@@ -347,21 +350,21 @@ columns = {prompt = "question", response = "answer", reference = "truth"}""",
         (["workbench.toml"], "no dataset"),
     ],
 )
-def test_what_cannot_be_meant_is_one_message(
-    workbench: CommandLine, dataset: str, arguments: list[str], said: str
+def test_invalid_arguments_get_one_message(
+    workbench: CommandLine, dataset: str, arguments: list[str], message: str
 ) -> None:
     workbench.write("broken.jsonl", '{"prompt": \n')
 
-    done = workbench("score", *arguments)
+    result = workbench("score", *arguments)
 
-    assert done.status == 2
-    assert said in done.error
-    assert "Traceback" not in done.error
+    assert result.status == 2
+    assert message in result.error
+    assert "Traceback" not in result.error
 
 
-def test_inputs_and_answers_that_are_no_objects_and_no_text_are_compared_all_the_same(workbench: CommandLine) -> None:
-    def call(given: Any) -> list[dict[str, Any]]:
-        return [{"tool_name": "f", "tool_input": given}]
+def test_arguments_and_answers_of_every_json_type_are_compared(workbench: CommandLine) -> None:
+    def call(tool_input: Any) -> list[dict[str, Any]]:
+        return [{"tool_name": "f", "tool_input": tool_input}]
 
     def openai(arguments: str) -> list[dict[str, Any]]:
         return [{"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}}]
@@ -378,9 +381,9 @@ def test_inputs_and_answers_that_are_no_objects_and_no_text_are_compared_all_the
     rows = [dict(zip(names, pair, strict=True)) for pair in pairs]
     workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
-    done = workbench("score", "rows.jsonl", "--metrics", "trajectory_exact_match=0,exact_match=0", "--format", "json")
+    result = workbench("score", "rows.jsonl", "--metrics", "trajectory_exact_match=0,exact_match=0", "--format", "json")
 
-    cases = json.loads(done.out)["cases"]
-    found = [{metric["name"]: metric["score"] for metric in case["metrics"]} for case in cases]
-    assert [each["trajectory_exact_match"] for each in found] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
-    assert [each["exact_match"] for each in found] == [1.0, 0.0, 1.0, 1.0, 1.0, 0.0]
+    cases = json.loads(result.out)["cases"]
+    scores = [{metric["name"]: metric["score"] for metric in case["metrics"]} for case in cases]
+    assert [row_scores["trajectory_exact_match"] for row_scores in scores] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert [row_scores["exact_match"] for row_scores in scores] == [1.0, 0.0, 1.0, 1.0, 1.0, 0.0]

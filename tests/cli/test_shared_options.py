@@ -10,7 +10,7 @@ FILES = {"a.json", "odd:name.json", "dir", "C:/sets/a.json"}
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "parsed"),
     [
         ("a.json", NamedArgument("a.json")),
         ("a.json:one", NamedArgument("a.json", ("one",))),
@@ -25,5 +25,5 @@ FILES = {"a.json", "odd:name.json", "dir", "C:/sets/a.json"}
         (":one", None),
     ],
 )
-def test_a_name_splits_at_its_last_colon_where_the_left_side_exists(text: str, named: NamedArgument | None) -> None:
-    assert split_argument(text, exists=FILES.__contains__) == named
+def test_an_argument_splits_at_the_last_colon_after_an_existing_path(text: str, parsed: NamedArgument | None) -> None:
+    assert split_argument(text, exists=FILES.__contains__) == parsed

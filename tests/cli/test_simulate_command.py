@@ -20,7 +20,7 @@ scripted_models = "script.json"
 
 
 @pytest.fixture
-def played(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def project(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     for name in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     workbench.write("workbench.toml", SETTINGS)
@@ -28,20 +28,20 @@ def played(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
     workbench.write("agent.py", AGENT)
     workbench.write("script.json", SCRIPT)
     workbench.write("test_config.json", {"criteria": CRITERIA})
-    write(workbench, s=scenario("NOVICE"))
+    write_cases(workbench, s=scenario("NOVICE"))
     return workbench
 
 
-def write(workbench: CommandLine, **cases: Any) -> None:
-    written = [{"eval_id": name, **case} for name, case in cases.items()]
-    workbench.write("set.evalset.json", {"eval_set_id": "set", "eval_cases": written})
+def write_cases(workbench: CommandLine, **cases: Any) -> None:
+    entries = [{"eval_id": name, **case} for name, case in cases.items()]
+    workbench.write("set.evalset.json", {"eval_set_id": "set", "eval_cases": entries})
 
 
-def test_one_conversation_is_shown_as_it_happens_with_how_it_ended(played: CommandLine) -> None:
-    done = played("simulate", "set.evalset.json")
+def test_a_conversation_is_printed_with_the_reason_for_its_end(project: CommandLine) -> None:
+    result = project("simulate", "set.evalset.json")
 
-    assert done.status == 0
-    assert done.out.splitlines()[:-1] == [
+    assert result.status == 0
+    assert result.out.splitlines()[:-1] == [
         "── set.evalset.json:s",
         "user   hello",
         "agent  answer 1 to hello",
@@ -49,130 +49,130 @@ def test_one_conversation_is_shown_as_it_happens_with_how_it_ended(played: Comma
         '       ƒ roll {"sides": 20}',
         "agent  answer 2 to roll for hello 1",
     ]
-    assert "the user has finished · 2 turns · 2 answers of a script" in done.out.splitlines()[-1]
-    assert "no API key for gemini-2.5-flash" in done.error
+    assert "the user has finished · 2 turns · 2 answers of a script" in result.out.splitlines()[-1]
+    assert "no API key for gemini-2.5-flash" in result.error
 
 
-def test_what_is_only_played_is_no_run_to_compare_with(played: CommandLine) -> None:
-    played("run")
-    played("simulate", "set.evalset.json")
-    played("run")
-    played("simulate", "set.evalset.json")
-    _, after, _, before = (run["run_id"] for run in played("history", "--format", "json").data["runs"])
+def test_compare_ignores_simulations(project: CommandLine) -> None:
+    project("run")
+    project("simulate", "set.evalset.json")
+    project("run")
+    project("simulate", "set.evalset.json")
+    _, after, _, before = (run["run_id"] for run in project("history", "--format", "json").data["runs"])
 
-    done = played("compare", "--format", "json")
+    result = project("compare", "--format", "json")
 
-    assert (done.data["before"]["run_id"], done.data["after"]["run_id"]) == (before, after)
-    assert done.data["counts"] == {**done.data["counts"], "regression": 0, "fix": 0}
-
-
-def test_what_is_only_played_is_not_what_failed_last_time(played: CommandLine) -> None:
-    assert played("run").status == 0
-    played("simulate", "set.evalset.json")
-
-    assert "nothing to run: no case failed last time" in played("run", "--failed").error
+    assert (result.data["before"]["run_id"], result.data["after"]["run_id"]) == (before, after)
+    assert result.data["counts"] == {**result.data["counts"], "regression": 0, "fix": 0}
 
 
-def test_an_error_while_playing_is_no_verdict(played: CommandLine) -> None:
-    assert played("run").status == 0
-    played.write("agent.py", "def answer(prompt, session):\n    raise ValueError('broken')\n")
-    assert played("simulate", "set.evalset.json").status == 3
+def test_failed_ignores_simulations(project: CommandLine) -> None:
+    assert project("run").status == 0
+    project("simulate", "set.evalset.json")
 
-    assert "nothing to run: no case failed last time" in played("run", "--failed").error
-
-    played("run")
-    assert "nothing to run" not in played("run", "--failed").error  # an error of a real run is one that it ended in
+    assert "nothing to run: no case failed last time" in project("run", "--failed").error
 
 
-def test_several_are_shown_whole_and_what_they_hold_is_no_escape(played: CommandLine) -> None:
-    write(played, s=scenario("NOVICE"), t=scenario(starting_prompt="hello \x1b[31m"), fixed={"conversation": []})
+def test_an_error_in_a_simulation_is_not_a_verdict(project: CommandLine) -> None:
+    assert project("run").status == 0
+    project.write("agent.py", "def answer(prompt, session):\n    raise ValueError('broken')\n")
+    assert project("simulate", "set.evalset.json").status == 3
 
-    done = played("simulate", "set.evalset.json")
+    assert "nothing to run: no case failed last time" in project("run", "--failed").error
 
-    assert done.status == 0
-    assert done.out.count("── set.evalset.json:") == 2
-    assert "NOVICE, played by a script instead of gemini-2.5-flash" in done.out
-    assert "\x1b" not in done.out
+    project("run")
+    assert "nothing to run" not in project("run", "--failed").error  # the error of a real run counts
 
 
-def test_conversations_are_judged_afterwards_as_they_were_and_can_be_kept_as_fixed_cases(played: CommandLine) -> None:
-    kept = played.root / "kept.evalset.json"
+def test_several_conversations_are_printed_without_control_characters(project: CommandLine) -> None:
+    write_cases(project, s=scenario("NOVICE"), t=scenario(starting_prompt="hello \x1b[31m"), fixed={"conversation": []})
+
+    result = project("simulate", "set.evalset.json")
+
+    assert result.status == 0
+    assert result.out.count("── set.evalset.json:") == 2
+    assert "NOVICE, played by a script instead of gemini-2.5-flash" in result.out
+    assert "\x1b" not in result.out
+
+
+def test_a_later_run_judges_the_conversations_or_their_fixed_cases(project: CommandLine) -> None:
+    fixed_file = project.root / "kept.evalset.json"
 
     for _ in range(2):
-        assert played("simulate", "set.evalset.json", "--keep-in", str(kept)).status == 0
-    judged = played("run", "set.evalset.json", "--format", "json")
-    anew = played("run", "set.evalset.json", "--format", "json")
-    fixed = played("run", "kept.evalset.json", "--format", "json")
+        assert project("simulate", "set.evalset.json", "--keep-in", str(fixed_file)).status == 0
+    first_run = project("run", "set.evalset.json", "--format", "json")
+    second_run = project("run", "set.evalset.json", "--format", "json")
+    fixed_run = project("run", "kept.evalset.json", "--format", "json")
 
-    assert "1 case is only judged" in judged.error
-    assert "only judged" not in anew.error
-    assert [case["status"] for case in judged.data["cases"]] == ["PASSED"]
-    cases = json.loads(kept.read_text())["eval_cases"]
+    assert "1 case is only judged" in first_run.error
+    assert "only judged" not in second_run.error
+    assert [case["status"] for case in first_run.data["cases"]] == ["PASSED"]
+    cases = json.loads(fixed_file.read_text())["eval_cases"]
     assert [case["eval_id"] for case in cases] == ["s_played", "s_played_2"]
-    said = [turn["user_content"]["parts"][0]["text"] for turn in cases[0]["conversation"]]
-    assert said == ["hello", "roll for hello 1"]
+    prompts = [turn["user_content"]["parts"][0]["text"] for turn in cases[0]["conversation"]]
+    assert prompts == ["hello", "roll for hello 1"]
     assert cases[0]["conversation"][1]["intermediate_data"]["tool_uses"] == [{"name": "roll", "args": {"sides": 20}}]
-    assert [case["status"] for case in fixed.data["cases"]] == ["PASSED", "PASSED"]
+    assert [case["status"] for case in fixed_run.data["cases"]] == ["PASSED", "PASSED"]
 
 
-def test_as_json_each_conversation_is_a_line(played: CommandLine) -> None:
-    done = played("simulate", "set.evalset.json", "--format", "jsonl")
+def test_the_jsonl_output_has_one_line_per_conversation(project: CommandLine) -> None:
+    result = project("simulate", "set.evalset.json", "--format", "jsonl")
 
-    conversation = json.loads(done.out)
+    conversation = json.loads(result.out)
     assert (conversation["ended"], conversation["error"]) == ("stop_signal", None)
     assert conversation["user"]["scripted"] is True
     assert [turn["user"] for turn in conversation["turns"]] == ["hello", "roll for hello 1"]
 
 
-def test_without_a_key_and_a_script_it_ends_in_error_and_says_what_is_needed(played: CommandLine) -> None:
-    played.write("workbench.toml", SETTINGS.replace("scripted_models", "# scripted_models"))
+def test_without_a_key_or_a_script_the_error_says_what_is_needed(project: CommandLine) -> None:
+    project.write("workbench.toml", SETTINGS.replace("scripted_models", "# scripted_models"))
 
-    done = played("simulate", "set.evalset.json")
+    result = project("simulate", "set.evalset.json")
 
-    assert done.status == 3
-    assert "ERROR: the simulated user: gemini-2.5-flash was not asked: no key" in done.out
-    assert "there is no key for the Gemini API: set GOOGLE_API_KEY" in done.error
-
-
-def test_sets_without_a_scenario_have_nothing_to_simulate(played: CommandLine) -> None:
-    write(played, fixed={"conversation": []})
-
-    done = played("simulate", "set.evalset.json")
-
-    assert (done.status, done.out) == (2, "")
-    assert "none of these eval cases is a conversation scenario" in done.error
+    assert result.status == 3
+    assert "ERROR: the simulated user: gemini-2.5-flash was not asked: no key" in result.out
+    assert "there is no key for the Gemini API: set GOOGLE_API_KEY" in result.error
 
 
-def test_a_set_that_cannot_be_written_is_named(played: CommandLine) -> None:
-    done = played("simulate", "set.evalset.json", "--keep-in", "cases.json")
+def test_sets_without_a_scenario_have_nothing_to_simulate(project: CommandLine) -> None:
+    write_cases(project, fixed={"conversation": []})
 
-    assert done.status == 2
-    assert "cases.json" in done.error
-    assert "*.evalset.json" in done.error
+    result = project("simulate", "set.evalset.json")
+
+    assert (result.status, result.out) == (2, "")
+    assert "none of these eval cases is a conversation scenario" in result.error
+
+
+def test_an_invalid_file_for_fixed_cases_is_reported(project: CommandLine) -> None:
+    result = project("simulate", "set.evalset.json", "--keep-in", "cases.json")
+
+    assert result.status == 2
+    assert "cases.json" in result.error
+    assert "*.evalset.json" in result.error
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [('{"rules": [{"whn": []}]}', "script.json: rules[0]"), (None, "script.json: cannot read it: there is no such")],
 )
-def test_a_script_that_cannot_be_read_is_said_and_nothing_is_played(
-    played: CommandLine, script: str | None, said: str
+def test_an_unreadable_script_is_reported_and_nothing_is_played(
+    project: CommandLine, script: str | None, message: str
 ) -> None:
-    (played.root / "script.json").unlink()
+    (project.root / "script.json").unlink()
     if script is not None:
-        played.write("script.json", script)
+        project.write("script.json", script)
 
-    done = played("simulate", "set.evalset.json")
+    result = project("simulate", "set.evalset.json")
 
-    assert done.status == 2
-    assert said in done.error.splitlines()[0]
-    assert done.out == ""
+    assert result.status == 2
+    assert message in result.error.splitlines()[0]
+    assert result.out == ""
 
 
-def test_a_case_that_cannot_be_read_ends_with_2_after_the_others_were_played(played: CommandLine) -> None:
-    write(played, s=scenario("NOVICE"), broken={**scenario("NOVICE"), "session_input": 3})
+def test_an_unreadable_case_gives_exit_status_2_after_the_others_ran(project: CommandLine) -> None:
+    write_cases(project, s=scenario("NOVICE"), broken={**scenario("NOVICE"), "session_input": 3})
 
-    done = played("simulate", "set.evalset.json")
+    result = project("simulate", "set.evalset.json")
 
-    assert done.status == 2
-    assert "the user has finished" in done.out
+    assert result.status == 2
+    assert "the user has finished" in result.out

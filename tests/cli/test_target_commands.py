@@ -23,9 +23,9 @@ def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: Comman
     before = b"# mine\r\n[run]\r\nruns   = 2 # two\r\n[targets.a]\r\nkind='recorded'"
     workbench.write("workbench.toml", before)
 
-    done = workbench("target", "add", "my web", "--kind", "http", "--target", URL)
+    result = workbench("target", "add", "my web", "--kind", "http", "--target", URL)
 
-    assert (done.status, done.out) == (0, "target my web is in workbench.toml\n")
+    assert (result.status, result.out) == (0, "target my web is in workbench.toml\n")
     after = (workbench.root / "workbench.toml").read_bytes()
     assert after.startswith(before)
     assert after.removeprefix(before) == (
@@ -35,7 +35,7 @@ def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: Comman
 
 
 @pytest.mark.parametrize(
-    ("kind", "location", "missing"),
+    ("kind", "location", "message"),
     [
         ("function", "nowhere.agent:answer", "home2: there is no module nowhere.agent in "),
         ("adk", "no/such", "workbench.toml: targets.home2.target: no/such: there is no such agent: expected a folder"),
@@ -43,31 +43,31 @@ def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: Comman
         ("command", "no-such-program", "home2: the program 'no-such-program' does not exist"),
     ],
 )
-def test_what_is_not_there_is_added_and_said(workbench: CommandLine, kind: str, location: str, missing: str) -> None:
-    done = workbench("target", "add", "home2", "--kind", kind, "--target", location)
+def test_a_target_with_a_missing_agent_is_added_with_a_message(
+    workbench: CommandLine, kind: str, location: str, message: str
+) -> None:
+    result = workbench("target", "add", "home2", "--kind", kind, "--target", location)
 
-    assert (done.status, done.out) == (0, "target home2 is in workbench.toml\n")
-    assert f"workbench: {missing}" in done.error
+    assert (result.status, result.out) == (0, "target home2 is in workbench.toml\n")
+    assert f"workbench: {message}" in result.error
     assert f'target = "{location}"' in (workbench.root / "workbench.toml").read_text()
 
 
-def test_of_an_agent_that_is_there_nothing_is_said_to_be_missing(workbench: CommandLine) -> None:
-    done = workbench("target", "add", "home2", "--kind", "function", "--target", "home.agent:answer")
+def test_a_target_with_an_existing_agent_is_added_without_a_warning(workbench: CommandLine) -> None:
+    result = workbench("target", "add", "home2", "--kind", "function", "--target", "home.agent:answer")
 
-    assert done.error == "workbench: `workbench doctor --check` checks whether the agent can be reached\n"
+    assert result.error == "workbench: `workbench doctor --check` checks whether the agent can be reached\n"
 
 
 @pytest.mark.parametrize("kind", ["agent_engine", "agent-engine"])
-def test_kinds_are_shown_as_the_settings_spell_them_and_taken_with_dashes_too(
-    workbench: CommandLine, kind: str
-) -> None:
+def test_kinds_are_shown_with_underscores_and_accepted_with_dashes(workbench: CommandLine, kind: str) -> None:
     assert "|agent_engine|" in workbench("target", "add", "--help").out
 
     assert workbench("target", "add", "deployed", "--kind", kind, "--target", "home.agent:answer").status == 0
     assert 'kind = "agent_engine"' in (workbench.root / "workbench.toml").read_text()
 
 
-def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
+def test_a_project_without_settings_gets_a_settings_file(tmp_path: Path) -> None:
     file = add_target(NewTarget(name="home", kind="function", location="home.agent:answer"), tmp_path)
 
     assert file.read_text() == '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n'
@@ -97,26 +97,26 @@ def test_a_project_without_settings_gets_some(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_added_is_refused_and_nothing_written(
+def test_an_invalid_target_is_refused_and_nothing_is_written(
     workbench: CommandLine, before: str, arguments: tuple[str, ...], message: str
 ) -> None:
     workbench.write("workbench.toml", before)
 
-    done = workbench("target", "add", *arguments)
+    result = workbench("target", "add", *arguments)
 
-    assert done.status == 2
-    assert message in done.error
+    assert result.status == 2
+    assert message in result.error
     assert (workbench.root / "workbench.toml").read_text() == before
 
 
-def test_in_a_terminal_it_asks_until_the_answer_fits(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+def test_in_a_terminal_the_command_asks_until_the_answer_is_valid(tmp_path: Path) -> None:
+    controller, terminal = pty.openpty()
     command = [str(Path(sys.executable).parent / "workbench"), "target", "add"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    os.close(theirs)
-    os.write(ours, b"http\nweb\nnowhere\n" + URL.encode() + b"\n\n")
+    process = subprocess.Popen(command, cwd=tmp_path, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    os.close(terminal)
+    os.write(controller, b"http\nweb\nnowhere\n" + URL.encode() + b"\n\n")
     out = process.communicate(timeout=60)[0].decode()
-    os.close(ours)
+    os.close(controller)
 
     assert process.returncode == 0, out
     assert "found 'nowhere', expected an http:// or https:// URL" in out
@@ -130,7 +130,7 @@ TEXTS = st.sampled_from(
 
 
 @given(st.lists(TEXTS, unique=True), st.text(st.characters(codec="utf-8"), max_size=8), st.text(max_size=20))
-def test_whatever_is_added_is_read_back_as_it_was_said(
+def test_an_added_target_is_read_back_unchanged(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], name: str, location: str
 ) -> None:
     root = tmp_path_factory.mktemp("project")
@@ -145,5 +145,5 @@ def test_whatever_is_added_is_read_back_as_it_was_said(
         return
 
     assert (root / "workbench.toml").read_text().startswith(before)
-    added = load_settings(root, user_file=root / "none").settings.targets[name]
-    assert (added.kind, added.target, added.eval_sets) == ("adk", location, ("a/*.json",))
+    new_target = load_settings(root, user_file=root / "none").settings.targets[name]
+    assert (new_target.kind, new_target.target, new_target.eval_sets) == ("adk", location, ("a/*.json",))

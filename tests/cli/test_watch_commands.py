@@ -35,11 +35,11 @@ def down(text):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
-    made.write("tools.py", TOOLS)
-    made.write("agent.py", "import tools\n\ndef answer(prompt):\n    return getattr(tools, prompt)(prompt)\n")
-    made.cases(first="up", second="down")
-    return made
+    project = Folder(tmp_path)
+    project.write("tools.py", TOOLS)
+    project.write("agent.py", "import tools\n\ndef answer(prompt):\n    return getattr(tools, prompt)(prompt)\n")
+    project.cases(first="up", second="down")
+    return project
 
 
 class Watch:
@@ -72,14 +72,14 @@ class Watch:
 
 @pytest.fixture
 def watches() -> Iterator[list[Watch]]:
-    made: list[Watch] = []
-    yield made
-    for watch in made:
+    started_watches: list[Watch] = []
+    yield started_watches
+    for watch in started_watches:
         watch.process.kill()
         watch.process.communicate()
 
 
-def _until(condition: Callable[[], bool]) -> None:
+def _wait_until_true(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -93,7 +93,7 @@ def run(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
 
 
 @pytest.mark.parametrize("report_format", ["text", "jsonl"])
-def test_a_watch_without_reader_ends_and_stops_its_agents(folder: Folder, report_format: str) -> None:
+def test_a_watch_whose_reader_is_gone_ends_and_stops_its_agents(folder: Folder, report_format: str) -> None:
     folder.write(
         "agent.py",
         "import os, pathlib, time\n\n"
@@ -104,7 +104,7 @@ def test_a_watch_without_reader_ends_and_stops_its_agents(folder: Folder, report
     command = [WORKBENCH, "watch", "--format", report_format]
     process = subprocess.Popen(command, cwd=folder.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
-    _until(lambda: any(path.read_text() for path in folder.root.glob("*.pid")))
+    _wait_until_true(lambda: any(path.read_text() for path in folder.root.glob("*.pid")))
     agents = [int(text) for path in folder.root.glob("*.pid") if (text := path.read_text())]
 
     process.stdout.read(1)
@@ -116,7 +116,7 @@ def test_a_watch_without_reader_ends_and_stops_its_agents(folder: Folder, report
     assert not [agent for agent in agents if Path(f"/proc/{agent}").exists()]
 
 
-def test_lines_for_people(folder: Folder, watches: list[Watch]) -> None:
+def test_the_text_output_has_lines_for_people(folder: Folder, watches: list[Watch]) -> None:
     watch = Watch(folder, "--plain")
     watches.append(watch)
     start = "".join(watch.until("2 cases: 2 passed"))
@@ -134,54 +134,54 @@ def test_lines_for_people(folder: Folder, watches: list[Watch]) -> None:
     assert watch.stop() == 130
 
 
-def test_lines_of_json(folder: Folder, watches: list[Watch]) -> None:
+def test_the_jsonl_output_has_one_object_per_line(folder: Folder, watches: list[Watch]) -> None:
     watch = Watch(folder, "--format", "jsonl")
     watches.append(watch)
     watch.until("all_known")
 
     folder.write("tools.py", TOOLS + "\ndef half(:\n")
 
-    told = [json.loads(line) for line in watch.until("all_known")]
-    kinds = [line["kind"] for line in told]
+    lines = [json.loads(line) for line in watch.until("all_known")]
+    kinds = [line["kind"] for line in lines]
     assert kinds == ["change_seen", "source_broken", "all_known"]
-    assert (told[0]["paths"], told[0]["waiting"]) == (["tools.py"], 2)
-    assert (told[1]["path"], told[1]["line"]) == ("tools.py", 8)
-    assert told[2]["stale"] == 2
+    assert (lines[0]["paths"], lines[0]["waiting"]) == (["tools.py"], 2)
+    assert (lines[1]["path"], lines[1]["line"]) == ("tools.py", 8)
+    assert lines[2]["stale"] == 2
     assert watch.stop(signal.SIGTERM) == 130
 
 
 @pytest.fixture
-def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+def judged_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     """Create two cases; each takes two judge calls of ten and two tokens."""
     with serve_judge(monkeypatch):
         yield make_judged_folder(tmp_path, good="good", poor="poor")
 
 
-def test_what_judges_took_stands_below_the_summary(judged: Folder, watches: list[Watch]) -> None:
-    watch = Watch(judged, "--plain")
+def test_the_cost_of_judges_is_below_the_summary(judged_project: Folder, watches: list[Watch]) -> None:
+    watch = Watch(judged_project, "--plain")
     watches.append(watch)
 
-    (asked,) = watch.until("model gemini-2.5-flash: ")[-1:]
-    assert re.search(r"^ +model gemini-2.5-flash: 4 calls, \d+ tokens, \$0\.0", asked)
+    (costs,) = watch.until("model gemini-2.5-flash: ")[-1:]
+    assert re.search(r"^ +model gemini-2.5-flash: 4 calls, \d+ tokens, \$0\.0", costs)
 
-    judged.write("agent.py", AGENT.replace("upper()", "lower()"))
-    (again,) = watch.until("model gemini-2.5-flash: ")[-1:]
-    assert "4 calls" in again  # calls of this change only, not of earlier changes
+    judged_project.write("agent.py", AGENT.replace("upper()", "lower()"))
+    (later_costs,) = watch.until("model gemini-2.5-flash: ")[-1:]
+    assert "4 calls" in later_costs  # calls of this change only, not of earlier changes
     assert watch.stop() == 130
 
 
-def test_what_judges_took_is_told_in_json(judged: Folder, watches: list[Watch]) -> None:
-    watch = Watch(judged, "--format", "jsonl")
+def test_the_cost_of_judges_is_in_the_jsonl_output(judged_project: Folder, watches: list[Watch]) -> None:
+    watch = Watch(judged_project, "--format", "jsonl")
     watches.append(watch)
 
-    known = json.loads(watch.until("all_known")[-1])
+    message = json.loads(watch.until("all_known")[-1])
 
-    (model,) = known["summary"]["models"]
+    (model,) = message["summary"]["models"]
     assert model.items() >= {"model": "gemini-2.5-flash", "calls": 4, "cached": 0, "failed": 0}.items()
     assert 0 < model["cost"] < 0.01
 
 
-def test_stored_verdicts_are_shown_as_such(folder: Folder, run: CommandLine, watches: list[Watch]) -> None:
+def test_stored_verdicts_are_marked_as_stored(folder: Folder, run: CommandLine, watches: list[Watch]) -> None:
     assert run("run").status == 0
 
     watch = Watch(folder, "--format", "jsonl")
@@ -191,21 +191,23 @@ def test_stored_verdicts_are_shown_as_such(folder: Folder, run: CommandLine, wat
     assert [verdict["source"] for verdict in verdicts] == ["stored", "stored"]
 
 
-def test_what_is_wrong_is_said_before_anything_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = CommandLine(tmp_path, monkeypatch)("watch", "nowhere")
+def test_a_wrong_argument_is_reported_before_the_watch_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CommandLine(tmp_path, monkeypatch)("watch", "nowhere")
 
-    assert done.status == 2
-    assert "nowhere" in done.error
+    assert result.status == 2
+    assert "nowhere" in result.error
 
 
-@pytest.mark.parametrize("into", ["> {file}", "| tee {file}", "--format jsonl > {file}"])
-def test_lines_that_go_into_the_project_are_no_change_even_where_any_change_counts(folder: Folder, into: str) -> None:
+@pytest.mark.parametrize("redirection", ["> {file}", "| tee {file}", "--format jsonl > {file}"])
+def test_the_output_file_of_the_watch_is_not_a_change_of_the_project(folder: Folder, redirection: str) -> None:
     folder.write("agent.py", "import os\n\ndef answer(prompt):\n    os.system('true')\n    return prompt\n")
     file = folder.root / "lines.txt"
-    command = f"{WORKBENCH} watch {into.format(file=file)}"
+    command = f"{WORKBENCH} watch {redirection.format(file=file)}"
     process = subprocess.Popen(command, shell=True, cwd=folder.root, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        _until(lambda: file.exists() and any(end in file.read_text() for end in ("2 cases: 2 passed", "all_known")))
+        _wait_until_true(
+            lambda: file.exists() and any(end in file.read_text() for end in ("2 cases: 2 passed", "all_known"))
+        )
         before = file.read_text()
         time.sleep(1.0)
         after = file.read_text()
@@ -217,7 +219,7 @@ def test_lines_that_go_into_the_project_are_no_change_even_where_any_change_coun
     assert len(after.splitlines()) == 4  # the start of the watch, two verdicts, the summary
 
 
-def test_a_log_in_the_project_prints_nothing(folder: Folder, watches: list[Watch]) -> None:
+def test_a_log_file_in_the_project_is_ignored(folder: Folder, watches: list[Watch]) -> None:
     watch = Watch(folder, "--plain")
     watches.append(watch)
     watch.until("2 cases: 2 passed")
@@ -231,7 +233,7 @@ def test_a_log_in_the_project_prints_nothing(folder: Folder, watches: list[Watch
     assert "unused.py saved - affects none of 2 cases" in line
 
 
-def test_a_project_without_cases_is_watched_and_reports_what_it_lacks(tmp_path: Path, watches: list[Watch]) -> None:
+def test_a_project_without_cases_is_watched_with_a_message(tmp_path: Path, watches: list[Watch]) -> None:
     folder = Folder(tmp_path)
     watch = Watch(folder, "--plain")
     watches.append(watch)
@@ -243,18 +245,18 @@ def test_a_project_without_cases_is_watched_and_reports_what_it_lacks(tmp_path: 
     assert "✓ PASSED  set.evalset.json:first" in "".join(watch.until("1 case: 1 passed"))
     assert watch.stop() == 130
     assert watch.process.stderr is not None
-    (said,) = [line for line in watch.process.stderr if "the first case that is saved will run" in line]
-    assert "no eval set was found" in said
+    (warning,) = [line for line in watch.process.stderr if "the first case that is saved will run" in line]
+    assert "no eval set was found" in warning
 
 
-def test_a_folder_that_is_no_project_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = CommandLine(tmp_path, monkeypatch)("watch")
+def test_a_folder_without_a_project_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CommandLine(tmp_path, monkeypatch)("watch")
 
-    assert (done.status, done.out) == (2, "")
-    assert "no eval set was found" in done.error
+    assert (result.status, result.out) == (2, "")
+    assert "no eval set was found" in result.error
 
 
-def test_what_is_odd_about_the_project_is_said_once(folder: Folder, watches: list[Watch]) -> None:
+def test_a_warning_about_the_project_is_printed_once(folder: Folder, watches: list[Watch]) -> None:
     settings = folder.root / "workbench.toml"
     settings.write_text(settings.read_text() + "colour = 1\n")
 
@@ -266,7 +268,7 @@ def test_what_is_odd_about_the_project_is_said_once(folder: Folder, watches: lis
     assert watch.process.communicate(timeout=30)[1].count("targets.sample.colour: unknown key") == 1
 
 
-def test_what_is_odd_is_said_once_where_cases_are_named_too(folder: Folder, watches: list[Watch]) -> None:
+def test_a_warning_is_printed_once_if_cases_are_selected(folder: Folder, watches: list[Watch]) -> None:
     folder.write("other/agent.py", "root_agent = (")
 
     watch = Watch(folder, "--plain", "set.evalset.json")
@@ -277,70 +279,70 @@ def test_what_is_odd_is_said_once_where_cases_are_named_too(folder: Folder, watc
     assert watch.process.communicate(timeout=30)[1].count("other/agent.py") == 1
 
 
-def test_a_set_without_cases_that_is_named_is_a_mistake(folder: Folder, run: CommandLine) -> None:
+def test_a_selected_set_without_cases_is_an_error(folder: Folder, run: CommandLine) -> None:
     folder.cases(name="empty")
 
-    done = run("watch", "empty.evalset.json")
+    result = run("watch", "empty.evalset.json")
 
-    assert (done.status, done.out) == (2, "")
-    assert "there is no eval case in empty.evalset.json" in done.error
+    assert (result.status, result.out) == (2, "")
+    assert "there is no eval case in empty.evalset.json" in result.error
 
 
-def test_criteria_that_cannot_be_read_end_the_watch_at_once(folder: Folder, run: CommandLine) -> None:
+def test_unreadable_criteria_end_the_watch_immediately(folder: Folder, run: CommandLine) -> None:
     folder.write("test_config.json", "{")
 
-    done = run("watch")
+    result = run("watch")
 
-    assert done.status == 2
-    assert "test_config.json" in done.error
-    assert "Traceback" not in done.error
+    assert result.status == 2
+    assert "test_config.json" in result.error
+    assert "Traceback" not in result.error
 
 
-def test_only_what_is_affected_runs(folder: Folder, run: CommandLine) -> None:
+def test_only_affected_cases_run(folder: Folder, run: CommandLine) -> None:
     assert run("run", "--affected").status == 0
     folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))
 
-    done = run("run", "--affected", "--format", "json")
+    result = run("run", "--affected", "--format", "json")
 
-    report: dict[str, Any] = json.loads(done.out)
+    report: dict[str, Any] = json.loads(result.out)
     assert report["summary"]["passed"] == 2
-    assert "affected: 1 of 2; the other verdicts still hold" in done.error
-    stored = json.loads(run("report", "--format", "json").out)
-    assert [case["eval_id"] for case in stored["cases"]] == ["first", "second"]
-    assert stored["summary"]["passed"] == 2
-    for _ in range(6):  # what only counts again takes no place of what else is kept
-        again = run("run", "--affected")
+    assert "affected: 1 of 2; the other verdicts still hold" in result.error
+    stored_report = json.loads(run("report", "--format", "json").out)
+    assert [case["eval_id"] for case in stored_report["cases"]] == ["first", "second"]
+    assert stored_report["summary"]["passed"] == 2
+    for _ in range(6):  # reused verdicts do not displace stored results
+        second_result = run("run", "--affected")
     folder.write("tools.py", TOOLS)
     assert "affected: 0 of 2" in run("run", "--affected").error
-    assert "affected: 0 of 2" in again.error
-    assert again.status == 0
+    assert "affected: 0 of 2" in second_result.error
+    assert second_result.status == 0
 
 
-def test_a_case_is_explained(folder: Folder, run: CommandLine) -> None:
+def test_explain_says_why_a_case_would_run(folder: Folder, run: CommandLine) -> None:
     assert "would run\n  because never ran" in run("explain", "--case", "first").out
     run("run")
     folder.write("tools.py", TOOLS.replace("return text", "return str(text)", 1))
 
-    done = run("explain", "--verbose")
+    result = run("explain", "--verbose")
 
-    assert done.status == 0
-    assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in done.out
-    assert "set.evalset.json:second: would not run: its verdict is current" in done.out
-    assert re.search(r"^    function +tools.py::down$", done.out, re.MULTILINE)
-    depends = re.search(r"it depends on: (.*)", done.out)
+    assert result.status == 0
+    assert "set.evalset.json:first: would run\n  because tools.py: up() changed" in result.out
+    assert "set.evalset.json:second: would not run: its verdict is current" in result.out
+    assert re.search(r"^    function +tools.py::down$", result.out, re.MULTILINE)
+    depends = re.search(r"it depends on: (.*)", result.out)
     assert depends is not None
     assert "3 functions" in depends[1] or "2 functions" in depends[1]
     assert "_" not in depends[1]
 
 
-def test_every_kind_of_dependency_has_a_name_that_users_know() -> None:
+def test_every_kind_of_dependency_has_a_readable_name() -> None:
     names = {kind: (name_kind(kind), name_kind(kind, count=2)) for kind in DependencyKind}
 
-    assert not [names for both in names.values() for name in both if "_" in name or "unknown" in name]
+    assert not [names for spellings in names.values() for name in spellings if "_" in name or "unknown" in name]
     assert name_kind("of_another_version", count=47) == "unknown dependencies"
 
 
-def test_a_dataset_that_is_named_is_judged_where_it_has_changed(
+def test_only_changed_rows_of_a_selected_dataset_are_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watches: list[Watch]
 ) -> None:
     folder = Folder(tmp_path)
@@ -354,9 +356,9 @@ def test_a_dataset_that_is_named_is_judged_where_it_has_changed(
     folder.write("rows.jsonl", rows.replace('"response": "b"', '"response": "c"'))
 
     assert "affected: 1 of 2, 1 only judged" in run("run", "rows.jsonl", "--affected").error
-    explained = run("explain", "rows.jsonl:a").out
-    assert "would not run: its verdict is current" in explained
-    assert "it depends on: nothing except the recording and its criteria" in explained
+    explanation = run("explain", "rows.jsonl:a").out
+    assert "would not run: its verdict is current" in explanation
+    assert "it depends on: nothing except the recording and its criteria" in explanation
 
     watch = Watch(folder, "rows.jsonl", "--plain")
     watches.append(watch)
@@ -365,7 +367,9 @@ def test_a_dataset_that_is_named_is_judged_where_it_has_changed(
     assert "1 of 2 only judged: the case changed" in "".join(watch.until("2 cases: 1 passed, 1 failed"))
 
 
-def test_named_files_are_watched_wherever_they_are_and_may_be_replaced(tmp_path: Path, watches: list[Watch]) -> None:
+def test_selected_files_outside_the_project_are_watched_and_can_be_replaced(
+    tmp_path: Path, watches: list[Watch]
+) -> None:
     folder = Folder(tmp_path / "project")
     folder.write("rows.jsonl", json.dumps({"eval_id": "a", "response": "a", "reference": "b"}))
     folder.write("../criteria.json", '{"criteria": {"exact_match": 1.0}}')

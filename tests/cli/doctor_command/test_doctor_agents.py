@@ -18,7 +18,7 @@ def configure(workbench: CommandLine, *targets: str) -> None:
     workbench.write("workbench.toml", "\n".join(targets))
 
 
-def test_a_program_is_looked_for(workbench: CommandLine) -> None:
+def test_doctor_looks_for_the_program_of_a_command_agent(workbench: CommandLine) -> None:
     configure(
         workbench,
         f"[targets.there]\nkind = 'command'\ntarget = ['{sys.executable}', 'x.py']",
@@ -27,15 +27,15 @@ def test_a_program_is_looked_for(workbench: CommandLine) -> None:
     )
     workbench.write("agent.sh", "#!/bin/sh\n").chmod(0o755)
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert f"    runs {sys.executable}\n" in done.out
-    assert f"    runs {workbench.root / 'agent.sh'}\n" in done.out
-    assert "  gone: the program 'no-such-program' does not exist or is not executable\n" in done.out
+    assert result.status == 2
+    assert f"    runs {sys.executable}\n" in result.out
+    assert f"    runs {workbench.root / 'agent.sh'}\n" in result.out
+    assert "  gone: the program 'no-such-program' does not exist or is not executable\n" in result.out
 
 
-def test_programs_are_started_and_asked_nothing_only_when_told_to(workbench: CommandLine) -> None:
+def test_programs_start_only_with_check_and_get_no_prompt(workbench: CommandLine) -> None:
     configure(
         workbench,
         f"[targets.good]\nkind = 'command'\ntarget = ['{sys.executable}', 'good.py']",
@@ -47,17 +47,17 @@ def test_programs_are_started_and_asked_nothing_only_when_told_to(workbench: Com
 
     quiet = workbench("doctor")
     assert not (workbench.root / "started").exists()
-    asked = workbench("doctor", "--check")
+    checked = workbench("doctor", "--check")
 
     assert quiet.out.count("    --check tests whether it starts\n") == 4
-    assert asked.out.count("    starts\n") == 1
+    assert checked.out.count("    starts\n") == 1
     assert (workbench.root / "started").exists() and not (workbench.root / "asked").exists()
-    assert "ended with exit status 1 before it had answered: ModuleNotFoundError: No module named" in asked.out
-    assert " wrote the line '1' after its last turn" in asked.out
-    assert asked.out.count("no-such-program") == 2  # its line, and its problem
+    assert "ended with exit status 1 before it had answered: ModuleNotFoundError: No module named" in checked.out
+    assert " wrote the line '1' after its last turn" in checked.out
+    assert checked.out.count("no-such-program") == 2  # its line, and its problem
 
 
-def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
+def test_doctor_counts_recorded_cases_and_lists_broken_files(workbench: CommandLine) -> None:
     case = '{"eval_id": "one", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}'
     workbench.write("there.evalset.json", f'{{"eval_set_id": "t", "eval_cases": [{case}]}}')
     workbench.write("broken.evalset.json", "{")
@@ -74,55 +74,61 @@ def test_what_a_recorded_target_holds_is_read(workbench: CommandLine) -> None:
         "[targets.rows]\nkind = 'recorded'\neval_sets = ['rows.jsonl', 'good.jsonl']",
     )
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert "    holds 1 recorded case\n" in done.out
-    assert "  gone: gone.evalset.json: cannot read it: there is no such file or folder\n" in done.out
-    assert "  broken: broken.evalset.json:" in done.out
-    assert "  rows.jsonl:2:" in done.out
-    assert "  rows.jsonl: 2 more rows (`workbench dataset lint` lists all)\n" in done.out
-    assert "there.evalset.json:" not in done.out.partition("problems:")[2]
-    assert "good.jsonl:" not in done.out.partition("problems:")[2]
+    assert result.status == 2
+    assert "    holds 1 recorded case\n" in result.out
+    assert "  gone: gone.evalset.json: cannot read it: there is no such file or folder\n" in result.out
+    assert "  broken: broken.evalset.json:" in result.out
+    assert "  rows.jsonl:2:" in result.out
+    assert "  rows.jsonl: 2 more rows (`workbench dataset lint` lists all)\n" in result.out
+    assert "there.evalset.json:" not in result.out.partition("problems:")[2]
+    assert "good.jsonl:" not in result.out.partition("problems:")[2]
 
 
 @pytest.mark.needs_fsspec
-def test_datasets_elsewhere_are_opened_when_told_to_and_a_silent_one_holds_up_nothing(
+def test_remote_datasets_are_opened_only_with_check_and_a_silent_one_times_out(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dataset_commands, "_PATIENCE", 1.5)
-    asked: list[str] = []
+    requested_paths: list[str] = []
 
     class Files(QuietHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requested_paths.append(self.path)
             self.send_response(200 if self.path.startswith("/rows.jsonl?") else 404)
             self.send_header("Content-Length", "100000000")  # the body never arrives, and no client reads it
             self.end_headers()
 
     with run_http_server(Files) as site, socket.create_server(("127.0.0.1", 0)) as mute:
         silent = f"http://127.0.0.1:{mute.getsockname()[1]}/rows.csv"
-        named = [f"{site}/rows.jsonl?signature=hush", f"{site}/gone.csv", silent, "s3://bucket/rows.txt", "bq://table"]
-        configure(workbench, f"[targets.far]\nkind = 'recorded'\neval_sets = {named}")
+        addresses = [
+            f"{site}/rows.jsonl?signature=hush",
+            f"{site}/gone.csv",
+            silent,
+            "s3://bucket/rows.txt",
+            "bq://table",
+        ]
+        configure(workbench, f"[targets.far]\nkind = 'recorded'\neval_sets = {addresses}")
 
         quiet = workbench("doctor")
-        assert asked == []
-        done = workbench("doctor", "--check")
+        assert requested_paths == []
+        result = workbench("doctor", "--check")
 
     assert quiet.out.count("    --check tests whether it can be reached\n") == 5
-    assert done.status == 2
-    assert f"  {site}/rows.jsonl: far\n    reached\n" in done.out
-    assert done.out.count("    not reached\n") == 4
-    assert f"  {site}/gone.csv: cannot read it: there is no such file\n" in done.out
-    assert f"  {silent}: cannot read it: no answer within 1.5 s\n" in done.out
-    assert "  s3://bucket/rows.txt: is no dataset: expected a name that ends in" in done.out
-    assert "  bq://table: found 'bq://table', expected bq://PROJECT.DATASET.TABLE\n" in done.out
-    assert sorted(asked) == ["/gone.csv", "/rows.jsonl?signature=hush"]
-    assert "hush" not in done.out
+    assert result.status == 2
+    assert f"  {site}/rows.jsonl: far\n    reached\n" in result.out
+    assert result.out.count("    not reached\n") == 4
+    assert f"  {site}/gone.csv: cannot read it: there is no such file\n" in result.out
+    assert f"  {silent}: cannot read it: no answer within 1.5 s\n" in result.out
+    assert "  s3://bucket/rows.txt: is no dataset: expected a name that ends in" in result.out
+    assert "  bq://table: found 'bq://table', expected bq://PROJECT.DATASET.TABLE\n" in result.out
+    assert sorted(requested_paths) == ["/gone.csv", "/rows.jsonl?signature=hush"]
+    assert "hush" not in result.out
 
 
 @pytest.mark.needs_a2a
-def test_the_card_of_an_agent_is_read_when_told_to(workbench: CommandLine) -> None:
+def test_check_reads_the_agent_card(workbench: CommandLine) -> None:
     from tests.agents.worker.adapters.a2a.servers import serving as serving_a2a
 
     with serving_a2a() as agent, serving_a2a() as other:
@@ -133,14 +139,14 @@ def test_the_card_of_an_agent_is_read_when_told_to(workbench: CommandLine) -> No
             f"[targets.none]\nkind = 'a2a'\ntarget = '{other.url}'",
         )
 
-        done = workbench("doctor", "--check")
+        result = workbench("doctor", "--check")
 
-    assert "    reached: agent card of lamps\n" in done.out
-    assert "  none: " in done.out and "is no agent card: expected an object with a name" in done.out
+    assert "    reached: agent card of lamps\n" in result.out
+    assert "  none: " in result.out and "is no agent card: expected an object with a name" in result.out
     assert agent.executor.contexts == []
 
 
-def test_a_module_is_looked_for_and_not_imported(workbench: CommandLine) -> None:
+def test_doctor_looks_for_a_module_without_importing_it(workbench: CommandLine) -> None:
     configure(
         workbench,
         "[targets.gone]\nkind = 'function'\ntarget = 'nowhere.agent:answer'",
@@ -150,12 +156,12 @@ def test_a_module_is_looked_for_and_not_imported(workbench: CommandLine) -> None
     )
     workbench.write("desk/other.py", "raise SystemExit('imported')")
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert f"  gone: there is no module nowhere.agent in {workbench.root}\n" in done.out
-    assert f"  half: there is no module desk.agent in {workbench.root}\n" in done.out
-    assert done.out.count("there is no module") == 2
+    assert result.status == 2
+    assert f"  gone: there is no module nowhere.agent in {workbench.root}\n" in result.out
+    assert f"  half: there is no module desk.agent in {workbench.root}\n" in result.out
+    assert result.out.count("there is no module") == 2
 
 
 @pytest.mark.parametrize(
@@ -166,22 +172,24 @@ def test_a_module_is_looked_for_and_not_imported(workbench: CommandLine) -> None
         ("response = '$..[['", "targets.web.http.response: found '$..[[', expected a JSONPath"),
     ],
 )
-def test_templates_and_paths_that_cannot_be_read_are_wrong_settings(
+def test_unreadable_templates_and_paths_are_errors_in_the_settings(
     workbench: CommandLine, table: str, problem: str
 ) -> None:
     target = "[targets.web]\nkind = 'http'\ntarget = 'http://127.0.0.1:9/'\neval_sets = ['home/*.evalset.json']\n"
     configure(workbench, f"{target}[targets.web.http]\n{table}\n")
 
-    checked = workbench("doctor")
-    ran = workbench("run", "web")
+    doctor = workbench("doctor")
+    run = workbench("run", "web")
 
-    assert checked.status == ran.status == 2
-    assert problem in checked.out
-    assert problem in ran.error
-    assert "workbench.toml:5: " in ran.error
+    assert doctor.status == run.status == 2
+    assert problem in doctor.out
+    assert problem in run.error
+    assert "workbench.toml:5: " in run.error
 
 
-def test_variables_are_named_and_never_shown(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_environment_variables_but_never_shows_values(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WEB_TOKEN", "the-value-itself")
     monkeypatch.delenv("WEB_KEY", raising=False)
     configure(
@@ -190,54 +198,52 @@ def test_variables_are_named_and_never_shown(workbench: CommandLine, monkeypatch
         "http.headers = { Authorization = 'Bearer ${WEB_TOKEN}' }",
     )
 
-    done = workbench("doctor", "--check")
+    result = workbench("doctor", "--check")
 
-    assert done.status == 2
-    assert "    takes WEB_KEY, WEB_TOKEN from the environment\n" in done.out
-    assert "  web: the environment variable WEB_KEY is not set\n" in done.out
-    assert "the-value-itself" not in done.out
+    assert result.status == 2
+    assert "    takes WEB_KEY, WEB_TOKEN from the environment\n" in result.out
+    assert "  web: the environment variable WEB_KEY is not set\n" in result.out
+    assert "the-value-itself" not in result.out
 
 
-def test_the_value_in_a_url_that_cannot_be_reached_is_not_shown_in_another_spelling(
+def test_the_error_for_an_unreachable_url_shows_no_encoded_secret(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEB_KEY", "sk very|secret^")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    with socket.socket() as unused_socket:
+        unused_socket.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused_socket.getsockname()[1]}/"
         configure(workbench, f"[targets.web]\nkind = 'http'\ntarget = '{url}?key=${{WEB_KEY}}'")
         monkeypatch.setenv("http_proxy", "http://user:pass-word@127.0.0.1:9")
         monkeypatch.delenv("no_proxy", raising=False)
 
-        done = workbench("doctor", "--check")
+        result = workbench("doctor", "--check")
 
-    assert "${WEB_KEY} cannot be reached: the proxy cannot be connected to: " in done.out
-    assert "secret" not in done.out
-    assert "pass-word" not in done.out
+    assert "${WEB_KEY} cannot be reached: the proxy cannot be connected to: " in result.out
+    assert "secret" not in result.out
+    assert "pass-word" not in result.out
 
 
-def test_a_url_is_asked_only_when_told_to(workbench: CommandLine) -> None:
-    with socket.socket() as taken, run_server(lambda call: pytest.fail("no prompt is sent")) as server:
-        taken.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+def test_a_url_is_requested_only_with_check(workbench: CommandLine) -> None:
+    with socket.socket() as unused_socket, run_server(lambda call: pytest.fail("no prompt is sent")) as server:
+        unused_socket.bind(("127.0.0.1", 0))
+        unused_url = f"http://127.0.0.1:{unused_socket.getsockname()[1]}/"
         configure(
             workbench,
             f"[targets.web]\nkind = 'http'\ntarget = '{server.url}/chat'",
-            f"[targets.gone]\nkind = 'http'\ntarget = '{nobody}'",
+            f"[targets.gone]\nkind = 'http'\ntarget = '{unused_url}'",
         )
 
-        quiet, asked = workbench("doctor"), workbench("doctor", "--check")
+        quiet, checked = workbench("doctor"), workbench("doctor", "--check")
 
     assert "cannot be reached" not in quiet.out
     assert quiet.out.count("    --check tests whether it can be reached\n") == 2
-    assert asked.status == 2
-    assert "    reached: the server answers (status 501)\n" in asked.out
-    assert f"  gone: {nobody} cannot be reached: " in asked.out
+    assert checked.status == 2
+    assert "    reached: the server answers (status 501)\n" in checked.out
+    assert f"  gone: {unused_url} cannot be reached: " in checked.out
 
 
-def test_a_deployed_agent_needs_no_framework_of_its_own(
-    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deployed_agent_needs_no_local_framework(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vertexai", None)  # as if it were not installed
     configure(
         workbench,
@@ -247,7 +253,7 @@ def test_a_deployed_agent_needs_no_framework_of_its_own(
     assert "is not installed" not in workbench("doctor").out
 
 
-def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_a_missing_extra(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain_core", None)  # as if it were not installed
     configure(
         workbench,
@@ -255,23 +261,25 @@ def test_an_extra_that_is_missing_is_named(workbench: CommandLine, monkeypatch: 
         f"[targets.other]\nkind = 'langchain'\ntarget = 'agent:chain'\npython = '{sys.executable}'",
     )
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert '  chain: the extra langchain is not installed: pip install "agent-eval-workbench[langchain]"\n' in done.out
-    assert "    needs langchain_core in its own interpreter, which is not checked\n" in done.out
+    assert result.status == 2
+    assert (
+        '  chain: the extra langchain is not installed: pip install "agent-eval-workbench[langchain]"\n' in result.out
+    )
+    assert "    needs langchain_core in its own interpreter, which is not checked\n" in result.out
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "message"),
     [
         ("1.17.0", "  old: google-adk 1.17.0 is too old, expected 1.18 or newer: pip install -U google-adk (in "),
         (None, "  old: google-adk is not installed for its interpreter "),
         ("1.18.0", "no problems found"),
     ],
 )
-def test_a_google_adk_that_cannot_be_used_is_a_problem(
-    workbench: CommandLine, tmp_path: Path, version: str | None, told: str
+def test_an_old_or_missing_google_adk_is_a_problem(
+    workbench: CommandLine, tmp_path: Path, version: str | None, message: str
 ) -> None:
     environment = tmp_path / "venv"
     packages = environment / "lib/python3.11/site-packages"
@@ -285,7 +293,7 @@ def test_a_google_adk_that_cannot_be_used_is_a_problem(
     workbench.write("home/agent.py", "from google.adk.agents import Agent\nroot_agent = Agent(name='home')")
     configure(workbench, f"[targets.old]\nkind = 'adk'\ntarget = 'home'\npython = '{environment}/bin/python'")
 
-    assert told in workbench("doctor").out
+    assert message in workbench("doctor").out
 
 
 def test_an_error_in_a_file_of_sessions_is_a_problem(workbench: CommandLine) -> None:
@@ -293,7 +301,7 @@ def test_an_error_in_a_file_of_sessions_is_a_problem(workbench: CommandLine) -> 
     workbench.write("then.json", f'{{"eval_set_id": "a/b", "eval_cases": [{case}]}}')
     configure(workbench, "[targets.then]\nkind = 'recorded'\ntarget = 'then.json'")
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert "  then: then.json:1:17: error: eval_set_id: ADK cannot save" in done.out
+    assert result.status == 2
+    assert "  then: then.json:1:17: error: eval_set_id: ADK cannot save" in result.out

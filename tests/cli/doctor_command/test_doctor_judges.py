@@ -15,33 +15,33 @@ from tests.watch.watched import Folder
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serve_judge(monkeypatch) as started:
-        yield started
+    with serve_judge(monkeypatch) as judge_server:
+        yield judge_server
 
 
 @pytest.fixture
 def folder(workbench: CommandLine) -> Folder:
-    for each in workbench.root.rglob("*.json"):
-        each.unlink()
+    for path in workbench.root.rglob("*.json"):
+        path.unlink()
     return make_judged_folder(workbench.root, good="good")
 
 
-def test_judges_are_shown_with_the_way_to_them_and_never_a_value(
+def test_doctor_shows_judges_and_their_connection_without_secrets(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "secret-value")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "https://me:pass@proxy.example:8443/v1?token=t")
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert "  gemini-2.5-flash for sample: 1 eval set; google-genai, Gemini API\n" in done.out
-    assert "    with GOOGLE_API_KEY, at https://proxy.example:8443/v1\n" in done.out
-    assert "    $0.30 and $2.50 for a million tokens in and out\n" in done.out
-    assert not any(secret in done.out for secret in ("secret-value", "pass", "token=t"))
+    assert "  gemini-2.5-flash for sample: 1 eval set; google-genai, Gemini API\n" in result.out
+    assert "    with GOOGLE_API_KEY, at https://proxy.example:8443/v1\n" in result.out
+    assert "    $0.30 and $2.50 for a million tokens in and out\n" in result.out
+    assert not any(secret in result.out for secret in ("secret-value", "pass", "token=t"))
     assert server.calls == []
 
 
-def test_what_is_missing_is_said(
+def test_doctor_reports_missing_keys_and_unknown_prices(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_API_KEY")
@@ -49,34 +49,34 @@ def test_what_is_missing_is_said(
     folder.write("test_config.json", json.dumps({"criteria": {METRIC: options, "safety_v1": 0.5}}))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
+    assert result.status == 2
     place = "in the environment or in the agent's .env"
-    assert f"    there is no key: set GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in done.out
-    assert "2 problems:\n" in done.out
+    assert f"    there is no key: set GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in result.out
+    assert "2 problems:\n" in result.out
     judges = "which judges 1 eval set of sample: there is no key: set"
-    assert f"  gemini-2.5-flash, {judges} GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in done.out
-    assert f"  openai/mine, {judges} OPENAI_API_KEY {place}\n" in done.out
-    assert "openai/mine for sample: 1 eval set; LiteLLM, openai" in done.out
-    assert "the price of openai/mine is not known" in done.out
+    assert f"  gemini-2.5-flash, {judges} GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in result.out
+    assert f"  openai/mine, {judges} OPENAI_API_KEY {place}\n" in result.out
+    assert "openai/mine for sample: 1 eval set; LiteLLM, openai" in result.out
+    assert "the price of openai/mine is not known" in result.out
 
 
-def test_without_judges_there_are_none(workbench: CommandLine) -> None:
+def test_doctor_says_that_no_criterion_uses_a_judge(workbench: CommandLine) -> None:
     assert "judges       none: no criterion asks a model" in workbench("doctor").out
 
 
-def test_a_judge_that_is_checked_answers(workbench: CommandLine, folder: Folder, server: Server) -> None:
-    done = workbench("doctor", "--check")
+def test_check_asks_each_judge_once(workbench: CommandLine, folder: Folder, server: Server) -> None:
+    result = workbench("doctor", "--check")
 
-    assert done.status == 0
+    assert result.status == 0
     assert len(server.calls) == 1
-    assert "asked: it answered in 0." in done.out
-    assert ", by gemini-test-001" in done.out
+    assert "asked: it answered in 0." in result.out
+    assert ", by gemini-test-001" in result.out
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (gemini_error(400, "API key not valid"), "the key was not accepted"),
         (
@@ -90,19 +90,19 @@ def test_a_judge_that_is_checked_answers(workbench: CommandLine, folder: Folder,
         (HttpResponse("<html>"), "the service cannot be reached or has failed"),
     ],
 )
-def test_a_judge_that_does_not_answer_is_a_problem_with_its_reason(
-    workbench: CommandLine, folder: Folder, server: Server, answer: HttpResponse, said: str
+def test_a_judge_without_an_answer_is_a_problem_with_its_reason(
+    workbench: CommandLine, folder: Folder, server: Server, answer: HttpResponse, message: str
 ) -> None:
     server.answer = lambda _: answer
 
-    done = workbench("doctor", "--check")
+    result = workbench("doctor", "--check")
 
-    assert done.status == 2
-    assert f"judge of sample: gemini-2.5-flash: {said}" in done.out
+    assert result.status == 2
+    assert f"judge of sample: gemini-2.5-flash: {message}" in result.out
     assert len(server.calls) == 1
 
 
-def test_a_missing_key_is_no_problem_where_a_script_stands_in(
+def test_a_missing_key_is_not_a_problem_if_a_script_replies(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_API_KEY")
@@ -112,11 +112,11 @@ def test_a_missing_key_is_no_problem_where_a_script_stands_in(
         settings.read_text().replace("[targets.sample]", '[targets.sample]\nscripted_models = "script.json"')
     )
 
-    done = workbench("doctor", "--check")
+    result = workbench("doctor", "--check")
 
-    assert (done.status, server.calls) == (0, [])
-    assert "    without a key, scripted replies come from script.json" in done.out
-    assert "    not asked: there is no key, and scripted replies are used" in done.out
+    assert (result.status, server.calls) == (0, [])
+    assert "    without a key, scripted replies come from script.json" in result.out
+    assert "    not asked: there is no key, and scripted replies are used" in result.out
 
 
 @pytest.mark.parametrize("options", [(), ("--check",)])
@@ -125,13 +125,13 @@ def test_a_missing_key_is_one_problem(
 ) -> None:
     monkeypatch.delenv("GOOGLE_API_KEY")
 
-    done = workbench("doctor", *options)
+    result = workbench("doctor", *options)
 
-    assert done.status == 2
-    assert "1 problem:\n  gemini-2.5-flash, which judges 1 eval set of sample: there is no key" in done.out
+    assert result.status == 2
+    assert "1 problem:\n  gemini-2.5-flash, which judges 1 eval set of sample: there is no key" in result.out
 
 
-def test_a_missing_key_is_a_problem_where_a_persona_needs_it(
+def test_a_missing_key_is_a_problem_if_a_simulated_user_needs_it(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_API_KEY")
@@ -140,13 +140,13 @@ def test_a_missing_key_is_a_problem_where_a_persona_needs_it(
     folder.write("set.evalset.json", json.dumps({"eval_set_id": "set", "eval_cases": cases}))
     folder.write("test_config.json", json.dumps({"criteria": {"tool_call_count_v1": 3}}))
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert "  gemini-2.5-flash, which plays the users of 1 eval set of sample: there is no key: set" in done.out
+    assert result.status == 2
+    assert "  gemini-2.5-flash, which plays the users of 1 eval set of sample: there is no key: set" in result.out
 
 
-def test_a_key_that_nothing_needs_is_no_problem(
+def test_a_missing_key_that_no_criterion_needs_is_not_a_problem(
     workbench: CommandLine, folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_API_KEY")

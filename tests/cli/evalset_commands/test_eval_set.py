@@ -27,11 +27,11 @@ def test_create_and_add_make_a_set_of_scenarios(workbench: CommandLine) -> None:
     )
 
     created = workbench("eval-set", "create", "home", "new")
-    added, again = workbench(*add), workbench(*add)
+    first_add, second_add = workbench(*add), workbench(*add)
 
     assert created.out == "Eval set 'new' created for app 'home'.\n"
-    assert added.out.count("added to eval set 'new'.") == 2
-    assert again.out.count("already exists in eval set 'new', skipped adding.") == 2
+    assert first_add.out.count("added to eval set 'new'.") == 2
+    assert second_add.out.count("already exists in eval set 'new', skipped adding.") == 2
     cases = json.loads((workbench.root / "home/new.evalset.json").read_text())["eval_cases"]
     assert [case["conversation_scenario"]["starting_prompt"] for case in cases] == ["Hello 0", "Hello 1"]
     assert cases[0]["session_input"]["user_id"] == "u"
@@ -41,7 +41,9 @@ ADD = ("eval-set", "add-eval-case", "home", "new", "--scenarios_file=s.json", "-
 
 
 def write_scenarios(workbench: CommandLine, *personas: Any) -> list[dict[str, Any]]:
-    scenarios = [{"starting_prompt": "Hello", "conversation_plan": "Talk.", "user_persona": each} for each in personas]
+    scenarios = [
+        {"starting_prompt": "Hello", "conversation_plan": "Talk.", "user_persona": persona} for persona in personas
+    ]
     workbench.write("s.json", {"scenarios": scenarios})
     workbench.write("session.json", {"app_name": "home", "user_id": "u"})
     workbench("eval-set", "create", "home", "new")
@@ -49,34 +51,34 @@ def write_scenarios(workbench: CommandLine, *personas: Any) -> list[dict[str, An
 
 
 @pytest.mark.needs_adk
-def test_a_case_with_a_persona_gets_the_id_that_adk_gives_it(workbench: CommandLine) -> None:
+def test_a_case_with_a_persona_gets_the_same_id_as_in_adk(workbench: CommandLine) -> None:
     from google.adk.evaluation.conversation_scenarios import ConversationScenario
 
     scenarios = write_scenarios(workbench, "EXPERT", "NOVICE", "EVALUATOR")
 
-    added, again = workbench(*ADD), workbench(*ADD)
+    first_add, second_add = workbench(*ADD), workbench(*ADD)
 
-    dumped = [json.dumps(ConversationScenario.model_validate(each).model_dump(), sort_keys=True) for each in scenarios]
-    ids = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in dumped]
-    assert added.out.splitlines() == [f"Eval case '{each}' added to eval set 'new'." for each in ids]
-    assert added.error == ""
-    assert again.out.count("already exists") == 3
+    texts = [json.dumps(ConversationScenario.model_validate(each).model_dump(), sort_keys=True) for each in scenarios]
+    ids = [hashlib.sha256(text.encode()).hexdigest()[:8] for text in texts]
+    assert first_add.out.splitlines() == [f"Eval case '{each}' added to eval set 'new'." for each in ids]
+    assert first_add.error == ""
+    assert second_add.out.count("already exists") == 3
     cases = json.loads((workbench.root / "home/new.evalset.json").read_text())["eval_cases"]
     assert [case["conversation_scenario"] for case in cases] == scenarios  # the name stays a name
 
 
-def test_without_google_adk_it_is_said_that_an_id_is_not_that_of_adk(workbench: CommandLine) -> None:
+def test_without_google_adk_a_message_says_that_ids_differ_from_adk(workbench: CommandLine) -> None:
     write_scenarios(workbench, "NOVICE", None)
     workbench.write("workbench.toml", '[targets.home]\nkind = "adk"\ntarget = "home"\npython = "false"\n')
 
-    added = workbench(*ADD)
+    result = workbench(*ADD)
 
-    assert (added.status, added.out.count("added to")) == (0, 2)
-    assert "1 id not as ADK computes them: the agent's interpreter has no google-adk" in added.error
+    assert (result.status, result.out.count("added to")) == (0, 2)
+    assert "1 id not as ADK computes them: the agent's interpreter has no google-adk" in result.error
 
 
 @pytest.mark.parametrize(
-    ("persona", "place", "said"),
+    ("persona", "place", "message"),
     [
         ("expert", "scenarios[0].user_persona", "ADK knows no persona 'expert', only EVALUATOR, EXPERT, NOVICE"),
         ({"id": "P", "description": "p"}, "scenarios[0].user_persona", "expected"),
@@ -91,20 +93,22 @@ def test_without_google_adk_it_is_said_that_an_id_is_not_that_of_adk(workbench: 
         ),
     ],
 )
-def test_a_persona_that_adk_refuses_is_not_added(workbench: CommandLine, persona: Any, place: str, said: str) -> None:
+def test_a_persona_that_adk_refuses_is_not_added(
+    workbench: CommandLine, persona: Any, place: str, message: str
+) -> None:
     write_scenarios(workbench, None, "NOVICE", persona)
     before = (workbench.root / "home/new.evalset.json").read_bytes()
 
-    done = workbench(*ADD)
+    result = workbench(*ADD)
 
-    assert done.status == 2
-    assert place.replace("[0]", "[2]", 1) in done.error
-    assert said in done.error
+    assert result.status == 2
+    assert place.replace("[0]", "[2]", 1) in result.error
+    assert message in result.error
     assert (workbench.root / "home/new.evalset.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["create", "home", "../evil"], "letters, digits and underscores"),
         (["create", "home", "light"], "exists"),
@@ -122,14 +126,14 @@ def test_a_persona_that_adk_refuses_is_not_added(workbench: CommandLine, persona
         (["generate-eval-cases", "home", "a-b"], "letters, digits and underscores"),
     ],
 )
-def test_what_cannot_be_done_is_one_message(workbench: CommandLine, arguments: list[str], said: str) -> None:
+def test_an_impossible_command_gets_one_message(workbench: CommandLine, arguments: list[str], message: str) -> None:
     workbench.write("s.json", {"scenarios": []})
 
-    done = workbench("eval-set", *arguments)
+    result = workbench("eval-set", *arguments)
 
-    assert done.status == 2
-    assert said in done.error
-    assert "Traceback" not in done.error
+    assert result.status == 2
+    assert message in result.error
+    assert "Traceback" not in result.error
 
 
 def test_migrate_writes_the_current_format(workbench: CommandLine) -> None:
@@ -143,15 +147,17 @@ def test_migrate_writes_the_current_format(workbench: CommandLine) -> None:
     workbench.write("old.test.json", turns)
     workbench.write("session.json", {"app_name": "home", "user_id": "u", "state": {"a": 1}})
 
-    done = workbench("eval-set", "migrate", "old.test.json", "home/new.test.json", "--initial-session", "session.json")
+    result = workbench(
+        "eval-set", "migrate", "old.test.json", "home/new.test.json", "--initial-session", "session.json"
+    )
 
-    assert done.status == 0
+    assert result.status == 0
     (case,) = json.loads((workbench.root / "home/new.test.json").read_text())["eval_cases"]
     assert case["session_input"]["state"] == {"a": 1}
     assert workbench("run", "home/new.test.json").status == 0
 
 
-def test_validate_names_problems_with_their_place(
+def test_validate_reports_problems_with_their_place(
     workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
 ) -> None:
     case = {"eval_id": "twin", "conversation": [make_turn("x")]}
@@ -166,7 +172,7 @@ def test_validate_names_problems_with_their_place(
     assert (good.status, good.out) == (0, "")
 
 
-def test_validate_names_comments_and_fix_removes_them(workbench: CommandLine) -> None:
+def test_validate_reports_comments_and_fix_removes_them(workbench: CommandLine) -> None:
     path = workbench.root / "home/light.evalset.json"
     strict = path.read_bytes()
     path.write_bytes(strict.replace(b'"eval_cases"', b'/* all of them */ "eval_cases"'))
@@ -178,7 +184,7 @@ def test_validate_names_comments_and_fix_removes_them(workbench: CommandLine) ->
     assert json.loads(path.read_bytes()) == json.loads(strict)
 
 
-def test_validate_names_what_a_run_refuses_of_a_configuration(workbench: CommandLine) -> None:
+def test_validate_reports_the_config_errors_that_a_run_refuses(workbench: CommandLine) -> None:
     criteria = {"tool_trajectory_avg_scor": 1.0, "response_match_score": {"threshold": 0.5, "treshold": 1}}
     path = workbench.write("home/test_config.json", {"criteria": criteria})
 
@@ -188,13 +194,13 @@ def test_validate_names_what_a_run_refuses_of_a_configuration(workbench: Command
     doctor = workbench("doctor")
 
     assert run.status == named.status == folder.status == doctor.status == 2
-    for done in (named, folder, doctor):
-        assert "criteria.tool_trajectory_avg_scor: found" in done.out
-        assert "criteria.response_match_score.treshold" in done.out
+    for result in (named, folder, doctor):
+        assert "criteria.tool_trajectory_avg_scor: found" in result.out
+        assert "criteria.response_match_score.treshold" in result.out
     assert "home/test_config.json:" in named.out
 
 
-def test_a_folder_has_the_configuration_that_the_settings_name(workbench: CommandLine) -> None:
+def test_validating_a_folder_checks_the_config_from_the_settings(workbench: CommandLine) -> None:
     settings = workbench.root / "workbench.toml"
     settings.write_text(settings.read_text().replace("[targets.home]", "[targets.home]\nconfig = 'rules/own.json'"))
     workbench.write("rules/own.json", {"criteria": {"tool_trajectory_avg_scor": 1.0}})
@@ -209,20 +215,20 @@ def test_a_folder_has_the_configuration_that_the_settings_name(workbench: Comman
     assert "rules/own.json: error: cannot read it" in missing.out
 
 
-def test_a_variable_that_no_case_has_is_an_error_beside_an_eval_set(workbench: CommandLine) -> None:
+def test_an_unknown_template_variable_is_an_error_next_to_an_eval_set(workbench: CommandLine) -> None:
     metric = {"metric_prompt_template": "Good? {respons}"}
     config = {"criteria": {"tone": 1, "response_match_score": -1}, "judge_metrics": {"tone": metric}}
     workbench.write("home/test_config.json", {**config, "criteria": {"tone": 1}})
     workbench.write("rows/config.json", config)
 
-    beside = workbench("eval-set", "validate", "home/test_config.json")
-    of_rows = workbench("eval-set", "validate", "rows/config.json")
+    set_result = workbench("eval-set", "validate", "home/test_config.json")
+    rows_result = workbench("eval-set", "validate", "rows/config.json")
 
-    assert [workbench("run", "home").status, workbench("doctor").status, beside.status] == [2, 2, 2]
-    said = "judge_metrics.tone.metric_prompt_template: found the unknown variable 'respons', expected 'response'"
-    assert f"error: {said}" in beside.out
-    assert f"warning: {said}" in of_rows.out  # a dataset may have this column
-    assert of_rows.out.count("criteria.response_match_score.threshold") == 1
+    assert [workbench("run", "home").status, workbench("doctor").status, set_result.status] == [2, 2, 2]
+    message = "judge_metrics.tone.metric_prompt_template: found the unknown variable 'respons', expected 'response'"
+    assert f"error: {message}" in set_result.out
+    assert f"warning: {message}" in rows_result.out  # a dataset may have this column
+    assert rows_result.out.count("criteria.response_match_score.threshold") == 1
 
 
 def test_sets_of_different_agents_may_have_the_same_id(workbench: CommandLine) -> None:
@@ -232,10 +238,10 @@ def test_sets_of_different_agents_may_have_the_same_id(workbench: CommandLine) -
         workbench.write(f"{name}/s.evalset.json", {"eval_set_id": "s", "eval_cases": []})
     workbench.write("two/more.evalset.json", {"eval_set_id": "s", "eval_cases": []})
 
-    done = workbench("eval-set", "validate", ".")
+    result = workbench("eval-set", "validate", ".")
 
-    assert done.status == 0
-    (line,) = [line for line in done.out.splitlines() if "set id" in line]
+    assert result.status == 0
+    (line,) = [line for line in result.out.splitlines() if "set id" in line]
     assert line.startswith("two/s.evalset.json:2:")
     assert "two/more.evalset.json" in line
 
@@ -244,25 +250,25 @@ def test_comments_are_a_warning_without_strict(workbench: CommandLine) -> None:
     path = workbench.root / "home/light.evalset.json"
     path.write_text(path.read_text().replace('"eval_cases"', '/* all */ /* of them */ "eval_cases"'))
 
-    done = workbench("eval-set", "validate", "home/light.evalset.json")
+    result = workbench("eval-set", "validate", "home/light.evalset.json")
 
-    assert done.status == 0
-    assert "warning: not strict JSON: a comment (and 1 more), which ADK cannot read; --fix removes it" in done.out
+    assert result.status == 0
+    assert "warning: not strict JSON: a comment (and 1 more), which ADK cannot read; --fix removes it" in result.out
 
 
 def test_a_threshold_below_every_score_is_a_warning(workbench: CommandLine) -> None:
     workbench.write("home/test_config.json", {"criteria": {"response_evaluation_score": 0.5}})
 
-    done = workbench("eval-set", "validate", "home/test_config.json")
+    result = workbench("eval-set", "validate", "home/test_config.json")
 
-    assert done.status == 0
-    assert "criteria.response_evaluation_score.threshold: 0.5 is below every score (from 1 on)" in done.out
+    assert result.status == 0
+    assert "criteria.response_evaluation_score.threshold: 0.5 is below every score (from 1 on)" in result.out
 
 
-def test_validate_names_a_link_that_leads_to_itself(workbench: CommandLine) -> None:
+def test_validate_reports_a_link_to_itself(workbench: CommandLine) -> None:
     (workbench.root / "home" / "loop.evalset.json").symlink_to("loop.evalset.json")
 
-    done = workbench("eval-set", "validate", ".")
+    result = workbench("eval-set", "validate", ".")
 
-    assert "loop.evalset.json: error: " in done.out
-    assert done.status == 2
+    assert "loop.evalset.json: error: " in result.out
+    assert result.status == 2

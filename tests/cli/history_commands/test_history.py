@@ -18,12 +18,12 @@ def test_runs_are_listed_newest_first(workbench: CommandLine) -> None:
     workbench("run", "home/light.evalset.json:on")
     workbench("run", "home")
 
-    listed = workbench("history")
+    result = workbench("history")
     runs = workbench("history", "--format", "json").data["runs"]
 
-    assert "workbench run home/light.evalset.json:on" in listed.out
+    assert "workbench run home/light.evalset.json:on" in result.out
     assert [run["summary"]["total"] for run in runs] == [2, 1]
-    assert runs[0]["run_id"] in listed.out
+    assert runs[0]["run_id"] in result.out
 
 
 def test_a_run_is_shown_as_it_was(workbench: CommandLine) -> None:
@@ -35,7 +35,7 @@ def test_a_run_is_shown_as_it_was(workbench: CommandLine) -> None:
     assert 'set_light: room: expected "bedroom", got "hall"' in stored.out
 
 
-def test_a_report_has_what_the_run_had(workbench: CommandLine) -> None:
+def test_a_report_contains_the_data_of_its_run(workbench: CommandLine) -> None:
     live = workbench("run", "home", "--format", "json").data
 
     stored = workbench("report", live["run_id"][:-1]).data
@@ -47,29 +47,29 @@ def test_a_report_has_what_the_run_had(workbench: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("name", "start"), [("r.xml", "<?xml"), ("r.md", "# workbench run"), ("r.csv", "run_id,")])
-def test_the_name_of_the_file_tells_the_format(workbench: CommandLine, name: str, start: str) -> None:
+def test_the_file_name_determines_the_format(workbench: CommandLine, name: str, start: str) -> None:
     workbench("run", "home")
 
     assert workbench("report", "--output", name).status == 0
     assert (workbench.root / name).read_text(encoding="utf-8").startswith(start)
 
 
-def test_looking_leaves_nothing_behind(workbench: CommandLine) -> None:
+def test_viewing_the_history_creates_no_files(workbench: CommandLine) -> None:
     assert workbench("history").out == "no runs yet\n"
-    done = workbench("report")
+    result = workbench("report")
 
-    assert done.status == 2
-    assert "there are no runs yet" in done.error
+    assert result.status == 2
+    assert "there are no runs yet" in result.error
     assert not (workbench.root / ".workbench").exists()
 
 
-def test_an_unknown_run_is_one_message(workbench: CommandLine) -> None:
+def test_an_unknown_run_gets_one_message(workbench: CommandLine) -> None:
     workbench("run", "home")
 
-    done = workbench("report", "nothing")
+    result = workbench("report", "nothing")
 
-    assert done.status == 2
-    assert "'nothing'" in done.error
+    assert result.status == 2
+    assert "'nothing'" in result.error
 
 
 def test_a_changed_set_does_not_break_old_reports(workbench: CommandLine) -> None:
@@ -81,39 +81,39 @@ def test_a_changed_set_does_not_break_old_reports(workbench: CommandLine) -> Non
     assert root.get("failures") == "1"
 
 
-def test_doctor_shows_names_and_never_values(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_shows_names_but_never_values(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "very-secret")
     workbench.write(".env", "export SERVICE_TOKEN=also-secret\n# comment\n")
     settings = (workbench.root / "workbench.toml").read_text()
     workbench.write("workbench.toml", f'{settings}env_file = ".env"\n')
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 0
-    for said in (
+    assert result.status == 0
+    for text in (
         "GOOGLE_API_KEY",
         "SERVICE_TOKEN",
         "home: function home.agent:answer",
         "home/light.evalset.json: home",
     ):
-        assert said in done.out
-    assert "secret" not in done.out + done.error
+        assert text in result.out
+    assert "secret" not in result.out + result.error
 
 
-def test_doctor_names_what_is_wrong(workbench: CommandLine) -> None:
+def test_doctor_reports_mistakes_in_settings_and_sets(workbench: CommandLine) -> None:
     workbench.write("elsewhere/lost.evalset.json", '{"eval_set_id": "l", "eval_cases": [}')
     workbench.write("workbench.toml", '[run]\nconcurency = 3\n[tui]\ntheme = "drak"\n[keys]\nrun_cas = "r"\n')
 
-    done = workbench("doctor")
+    result = workbench("doctor")
 
-    assert done.status == 2
-    assert "did you mean 'concurrency'?" in done.out
-    assert "there is no theme 'drak'" in done.out
-    assert "did you mean 'run_case'?" in done.out
-    assert "elsewhere/lost.evalset.json" in done.out
+    assert result.status == 2
+    assert "did you mean 'concurrency'?" in result.out
+    assert "there is no theme 'drak'" in result.out
+    assert "did you mean 'run_case'?" in result.out
+    assert "elsewhere/lost.evalset.json" in result.out
 
 
-def test_demo_runs_as_the_samples_mean_it(workbench: CommandLine, tmp_path: Path) -> None:
+def test_demo_gives_the_verdicts_that_the_samples_expect(workbench: CommandLine, tmp_path: Path) -> None:
     """Run the samples of this project, except the one that needs google-adk, which has its own tests."""
     folder = tmp_path / "samples"
     source = Path(__file__).parents[3] / "sample_agents"
@@ -122,23 +122,23 @@ def test_demo_runs_as_the_samples_mean_it(workbench: CommandLine, tmp_path: Path
     before, _, rest = settings.read_text().partition("[targets.hello_world_adk]")
     settings.write_text(before + rest[rest.index("\n[") :])
 
-    done = workbench.process("demo", "--path", str(folder))
+    result = workbench.process("demo", "--path", str(folder))
 
-    assert done.status == 0, done.out + done.error
-    assert "verdicts are as expected" in done.out
-    assert "FAILED" in done.out
+    assert result.status == 0, result.out + result.error
+    assert "verdicts are as expected" in result.out
+    assert "FAILED" in result.out
 
 
-def test_demo_tells_when_a_verdict_is_not_as_meant(workbench: CommandLine) -> None:
+def test_demo_reports_an_unexpected_verdict(workbench: CommandLine) -> None:
     workbench.write("home/expected.json", {"light.evalset.json": {"on": "PASSED", "off": "PASSED"}})
 
-    done = workbench("demo", "--path", str(workbench.root))
+    result = workbench("demo", "--path", str(workbench.root))
 
-    assert done.status == 1
-    assert "unexpected: home/light.evalset.json:off: expected PASSED, got FAILED" in done.out
+    assert result.status == 1
+    assert "unexpected: home/light.evalset.json:off: expected PASSED, got FAILED" in result.out
 
 
-def test_demo_skips_what_needs_a_missing_extra(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_skips_samples_that_need_a_missing_extra(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     from workbench.cli import score_commands
 
     monkeypatch.setattr(score_commands, "_is_installed", lambda module: False)
@@ -153,14 +153,14 @@ def test_demo_skips_what_needs_a_missing_extra(workbench: CommandLine, monkeypat
     workbench.write("home/expected.json", expected)
     workbench.write("adk_agent/expected.json", {"a.evalset.json": {"a": "PASSED"}})
 
-    done = workbench("demo", "--path", str(workbench.root))
+    result = workbench("demo", "--path", str(workbench.root))
 
-    assert done.status == 0
-    assert "skipped: adk_agent/a.evalset.json" in done.out
-    assert "agent-eval-workbench[adk]" in done.out
+    assert result.status == 0
+    assert "skipped: adk_agent/a.evalset.json" in result.out
+    assert "agent-eval-workbench[adk]" in result.out
 
 
-def test_the_demo_is_a_copy_that_is_kept(workbench: CommandLine, tmp_path: Path) -> None:
+def test_demo_keeps_its_copy_of_the_samples(workbench: CommandLine, tmp_path: Path) -> None:
     from workbench.cli.score_commands import sample_folder
 
     first = sample_folder(tmp_path / "samples")
@@ -172,7 +172,7 @@ def test_the_demo_is_a_copy_that_is_kept(workbench: CommandLine, tmp_path: Path)
     assert json.loads((first / "home_automation" / "expected.json").read_text())
 
 
-def test_a_stored_run_has_the_options_that_it_had_when_it_ran(workbench: CommandLine) -> None:
-    shown = workbench("run", "home", "--format", "json").data
+def test_a_stored_run_keeps_its_options(workbench: CommandLine) -> None:
+    run = workbench("run", "home", "--format", "json").data
 
-    assert workbench("report").data["options"] == shown["options"]
+    assert workbench("report").data["options"] == run["options"]

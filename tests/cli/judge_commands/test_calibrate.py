@@ -23,37 +23,37 @@ ROWS = [
 ]
 
 
-def verdict(call: Call) -> HttpResponse:
+def give_verdict(call: Call) -> HttpResponse:
     """Return the verdict of the judge: a, b and c are valid; friendly is 5 for a and 2 for the others."""
     text = call.body["contents"][0]["parts"][0]["text"]
     if "<agent_answer>" in text:
-        said = text.split("<agent_answer>\ndone: ")[1][0]
-        word = "valid" if said in "abc" else "invalid"
+        answer = text.split("<agent_answer>\ndone: ")[1][0]
+        word = "valid" if answer in "abc" else "invalid"
         return gemini(json.dumps({"reasoning": f"it is {word} [/b]", "verdict": word}))
-    said = text.split("<response>\ndone: ")[1][0]
-    return gemini(json.dumps({"explanation": "friendly?", "score": 5 if said == "a" else 2}))
+    answer = text.split("<response>\ndone: ")[1][0]
+    return gemini(json.dumps({"explanation": "friendly?", "score": 5 if answer == "a" else 2}))
 
 
 TONE = {"criteria": {"Tone": "t"}, "rating_rubric": {str(number): "r" for number in range(1, 6)}}
 
 
 @contextmanager
-def judging() -> Iterator[Server]:
+def serve_judge() -> Iterator[Server]:
     """Start a judge server, and set the environment variables of its clients."""
-    with run_server(verdict) as started, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+    with run_server(give_verdict) as judge_server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOOGLE_GEMINI_BASE_URL", judge_server.url)
         patch.setenv("GOOGLE_API_KEY", "key")
-        yield started
+        yield judge_server
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with judging() as started:
-        yield started
+    with serve_judge() as judge_server:
+        yield judge_server
 
 
 @pytest.fixture(scope="module")
-def project_that_ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a project whose judge calls a, b and c valid and d invalid."""
     options = {"judge_model_options": {"num_samples": 2}}
     config = {
@@ -61,93 +61,93 @@ def project_that_ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "judge_metrics": {"tone": TONE},
     }
     cases = {name: [turn(f"say {name}", response=f"done: {name}")] for name in ("a", "b", "c", "d")}
-    with judging(), pytest.MonkeyPatch.context() as patch:
-        made = make_project(tmp_path_factory.mktemp("calibrate"), patch)
-        made.write("home/test_config.json", config)
-        made.add_set("home/light.evalset.json", cases)
-        made("run", "home")
-        return made.root
+    with serve_judge(), pytest.MonkeyPatch.context() as patch:
+        project = make_project(tmp_path_factory.mktemp("calibrate"), patch)
+        project.write("home/test_config.json", config)
+        project.add_set("home/light.evalset.json", cases)
+        project("run", "home")
+        return project.root
 
 
 @pytest.fixture
-def ran(workbench: CommandLine, server: Server, project_that_ran: Path) -> CommandLine:
+def project(workbench: CommandLine, server: Server, finished_project: Path) -> CommandLine:
     """Return the same project; it runs once for all tests of this module."""
-    shutil.copytree(project_that_ran, workbench.root, dirs_exist_ok=True)
+    shutil.copytree(finished_project, workbench.root, dirs_exist_ok=True)
     return workbench
 
 
-def as_lines(rows: list[dict[str, Any]]) -> str:
+def to_jsonl(rows: list[dict[str, Any]]) -> str:
     return "\n".join(map(json.dumps, rows))
 
 
-def test_confusion_precision_recall_kappa_and_disagreements_are_told(ran: CommandLine) -> None:
-    ran.write("labels.jsonl", as_lines(ROWS))
+def test_the_report_has_confusion_precision_recall_kappa_and_disagreements(project: CommandLine) -> None:
+    project.write("labels.jsonl", to_jsonl(ROWS))
 
-    done = ran("calibrate", "labels.jsonl", "--criterion", METRIC)
+    result = project("calibrate", "labels.jsonl", "--criterion", METRIC)
 
-    assert done.status == 0
-    assert f"{METRIC}: 4 labels" in done.out
-    words = [line.split() for line in done.out.splitlines()]
+    assert result.status == 0
+    assert f"{METRIC}: 4 labels" in result.out
+    words = [line.split() for line in result.out.splitlines()]
     assert ["people", "/", "judge", "fail", "pass"] in words
     assert ["fail", "1", "1"] in words and ["pass", "0", "2"] in words
-    assert "agreement  75.0%" in done.out
-    assert "kappa      0.50 (Cohen)" in done.out
-    assert "pass       precision 0.67  recall 1.00" in done.out
-    assert "fail       precision 1.00  recall 0.50" in done.out
-    assert "    home/light.evalset.json:c turn 1: people say fail, the judge pass (1): it is valid [/b]" in done.out
+    assert "agreement  75.0%" in result.out
+    assert "kappa      0.50 (Cohen)" in result.out
+    assert "pass       precision 0.67  recall 1.00" in result.out
+    assert "fail       precision 1.00  recall 0.50" in result.out
+    assert "    home/light.evalset.json:c turn 1: people say fail, the judge pass (1): it is valid [/b]" in result.out
 
 
-def test_json_has_the_same_numbers(ran: CommandLine) -> None:
-    ran.write("labels.json", [{**row, "criterion": METRIC} for row in ROWS])
+def test_json_has_the_same_numbers(project: CommandLine) -> None:
+    project.write("labels.json", [{**row, "criterion": METRIC} for row in ROWS])
 
-    (criterion,) = ran("calibrate", "labels.json", "--format", "json").data["criteria"]
+    (criterion,) = project("calibrate", "labels.json", "--format", "json").data["criteria"]
 
     assert criterion["confusion"] == {"fail": {"fail": 1, "pass": 1}, "pass": {"fail": 0, "pass": 2}}
     assert (criterion["agreement"], criterion["kappa"], criterion["kind"]) == (0.75, 0.5, "verdict")
     assert criterion["classes"]["fail"] == {"precision": 1.0, "recall": 0.5}
-    (differing,) = criterion["disagreements"]
-    assert differing.items() >= {"eval_id": "c", "turn": 1, "human": "fail", "judge": "pass", "score": 1.0}.items()
+    (disagreement,) = criterion["disagreements"]
+    assert disagreement.items() >= {"eval_id": "c", "turn": 1, "human": "fail", "judge": "pass", "score": 1.0}.items()
 
 
-def test_ratings_are_compared_as_ratings_and_differences_weigh(ran: CommandLine) -> None:
-    ran.write("labels.csv", "eval_id,turn,criterion,label\na,1,tone,5\nb,1,tone,3\nc,1,tone,2\nd,,tone,1\n")
+def test_the_kappa_of_ratings_weighs_their_differences(project: CommandLine) -> None:
+    project.write("labels.csv", "eval_id,turn,criterion,label\na,1,tone,5\nb,1,tone,3\nc,1,tone,2\nd,,tone,1\n")
 
-    (criterion,) = ran("calibrate", "labels.csv", "--format", "json").data["criteria"]
+    (criterion,) = project("calibrate", "labels.csv", "--format", "json").data["criteria"]
 
     assert criterion["kind"] == "rating"
     assert criterion["agreement"] == 0.5
     assert criterion["off_by"] == 0.5
     assert criterion["weighted_kappa"] == pytest.approx(1 - (2 / 4) / (62 / 16))
-    assert [each["eval_id"] for each in criterion["disagreements"]] == ["b", "d"]
+    assert [disagreement["eval_id"] for disagreement in criterion["disagreements"]] == ["b", "d"]
 
 
 def test_a_judge_without_a_score_leaves_its_label_unjudged(
-    ran: CommandLine, server: Server, monkeypatch: pytest.MonkeyPatch
+    project: CommandLine, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answer = lambda _: gemini("I would rather not say.")
-    ran("run", "home", "--no-cache")
-    ran.write("labels.jsonl", as_lines(ROWS))
+    project("run", "home", "--no-cache")
+    project.write("labels.jsonl", to_jsonl(ROWS))
 
-    (criterion,) = ran("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
+    (criterion,) = project("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
 
     assert (criterion["labels"], len(criterion["unjudged"]), criterion["agreement"]) == (0, 4, None)
     assert criterion["reason"] == "the judge has no score of any label"
 
 
-def test_verdicts_that_lack_samples_are_marked(ran: CommandLine, server: Server) -> None:
-    once = iter([gemini(json.dumps({"verdict": "valid"}))])
+def test_verdicts_with_missing_samples_are_marked(project: CommandLine, server: Server) -> None:
+    one_verdict = iter([gemini(json.dumps({"verdict": "valid"}))])
     silent = gemini("I would rather not say.")
-    server.answer = lambda call: next(once, silent) if "<agent_answer>" in json.dumps(call.body) else silent
-    ran("judge", "--case", "d", "--no-cache")
-    ran.write("labels.jsonl", as_lines([{"eval_id": "d", "label": "fail"}]))
+    server.answer = lambda call: next(one_verdict, silent) if "<agent_answer>" in json.dumps(call.body) else silent
+    project("judge", "--case", "d", "--no-cache")
+    project.write("labels.jsonl", to_jsonl([{"eval_id": "d", "label": "fail"}]))
 
-    told = ran("calibrate", "labels.jsonl", "--criterion", METRIC)
-    (criterion,) = ran("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
-    judged = ran("judge", "--case", "d")
+    calibration = project("calibrate", "labels.jsonl", "--criterion", METRIC)
+    (criterion,) = project("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
+    judgement = project("judge", "--case", "d")
 
-    assert "people say fail, the judge pass (1, judged by 1 of 2 samples)" in told.out
-    for done in (told, judged):
-        assert "  samples    1 verdict judged by fewer samples than asked" in done.out
+    assert "people say fail, the judge pass (1, judged by 1 of 2 samples)" in calibration.out
+    for result in (calibration, judgement):
+        assert "  samples    1 verdict judged by fewer samples than asked" in result.out
     assert criterion["disagreements"][0]["judged_by"] == {"read": 1, "asked": 2}
 
 
@@ -182,62 +182,62 @@ def test_verdicts_that_lack_samples_are_marked(ran: CommandLine, server: Server)
         ([], "labels.jsonl: found no rows, expected rows with eval_id and label"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_labels_is_told_with_row_found_and_expected(
-    ran: CommandLine, rows: list[dict[str, Any]], message: str
+def test_wrong_labels_are_reported_with_row_found_and_expected_value(
+    project: CommandLine, rows: list[dict[str, Any]], message: str
 ) -> None:
-    ran.write("labels.jsonl", as_lines(rows))
+    project.write("labels.jsonl", to_jsonl(rows))
 
-    done = ran("calibrate", "labels.jsonl", "--criterion", METRIC)
+    result = project("calibrate", "labels.jsonl", "--criterion", METRIC)
 
-    assert done.status == 2
-    assert message in done.error
+    assert result.status == 2
+    assert message in result.error
 
 
-def test_every_row_that_is_wrong_is_told_and_of_many_how_many_more(ran: CommandLine) -> None:
+def test_wrong_rows_are_listed_and_beyond_ten_only_counted(project: CommandLine) -> None:
     rows = [{"eval_id": name, "label": "pass"} for name in ("a", "x", "b", "y")]
-    ran.write("labels.jsonl", as_lines([*rows, {"eval_id": "c", "label": "perhaps"}]))
+    project.write("labels.jsonl", to_jsonl([*rows, {"eval_id": "c", "label": "perhaps"}]))
 
-    told = ran("calibrate", "labels.jsonl", "--criterion", METRIC).error.splitlines()
+    errors = project("calibrate", "labels.jsonl", "--criterion", METRIC).error.splitlines()
 
-    assert [line.split(":")[:3] for line in told if "labels.jsonl" in line][1:] == [
+    assert [line.split(":")[:3] for line in errors if "labels.jsonl" in line][1:] == [
         ["labels.jsonl", "4", "13"], ["labels.jsonl", "5", "27"],
     ]  # fmt: skip
-    assert "workbench: labels.jsonl:2:13: eval_id: found 'x'" in told[0]
+    assert "workbench: labels.jsonl:2:13: eval_id: found 'x'" in errors[0]
 
-    ran.write("labels.csv", "id,label\n" + "a,pass\n" * 3)
-    (told_once,) = ran("calibrate", "labels.csv", "--criterion", METRIC).error.splitlines()
-    assert "found the unknown column 'id', expected 'eval_id'" in told_once
+    project.write("labels.csv", "id,label\n" + "a,pass\n" * 3)
+    (column_error,) = project("calibrate", "labels.csv", "--criterion", METRIC).error.splitlines()
+    assert "found the unknown column 'id', expected 'eval_id'" in column_error
 
-    ran.write("labels.csv", "eval_id,label\n" + "a,\n" * 12)
-    told = ran("calibrate", "labels.csv", "--criterion", METRIC).error.splitlines()
-    assert (len(told), told[-1]) == (11, "and 2 more")
-
-
-def test_a_rating_that_the_judge_cannot_give_is_refused(ran: CommandLine) -> None:
-    ran.write("labels.csv", "eval_id,label\na,5\nb,7\n")
-
-    done = ran("calibrate", "labels.csv", "--criterion", "tone")
-
-    assert done.status == 2
-    assert "labels.csv:3:1: label: found 7, expected a rating from 1 to 5, as tone gives them" in done.error
+    project.write("labels.csv", "eval_id,label\n" + "a,\n" * 12)
+    errors = project("calibrate", "labels.csv", "--criterion", METRIC).error.splitlines()
+    assert (len(errors), errors[-1]) == (11, "and 2 more")
 
 
-def test_a_criterion_that_no_model_judged_by_is_told_with_those_that_one_did(ran: CommandLine) -> None:
-    ran.write("labels.jsonl", as_lines([{"eval_id": "a", "label": "pass", "criterion": "ton"}]))
+def test_a_rating_that_the_judge_cannot_give_is_refused(project: CommandLine) -> None:
+    project.write("labels.csv", "eval_id,label\na,5\nb,7\n")
 
-    done = ran("calibrate", "labels.jsonl")
+    result = project("calibrate", "labels.csv", "--criterion", "tone")
 
-    assert "criterion: found 'ton', by which no model judged in run" in done.error
-    assert "did you mean 'tone'?" in done.error
+    assert result.status == 2
+    assert "labels.csv:3:1: label: found 7, expected a rating from 1 to 5, as tone gives them" in result.error
 
 
-def test_of_several_criteria_one_must_be_named(ran: CommandLine) -> None:
-    ran.write("labels.jsonl", as_lines(ROWS))
+def test_a_criterion_that_no_model_judged_is_refused_with_a_suggestion(project: CommandLine) -> None:
+    project.write("labels.jsonl", to_jsonl([{"eval_id": "a", "label": "pass", "criterion": "ton"}]))
 
-    done = ran("calibrate", "labels.jsonl")
+    result = project("calibrate", "labels.jsonl")
 
-    assert done.status == 2
-    assert f"criterion: found nothing, expected one of {METRIC}, tone" in done.error
+    assert "criterion: found 'ton', by which no model judged in run" in result.error
+    assert "did you mean 'tone'?" in result.error
+
+
+def test_one_of_several_criteria_must_be_selected(project: CommandLine) -> None:
+    project.write("labels.jsonl", to_jsonl(ROWS))
+
+    result = project("calibrate", "labels.jsonl")
+
+    assert result.status == 2
+    assert f"criterion: found nothing, expected one of {METRIC}, tone" in result.error
 
 
 def test_a_run_without_judges_cannot_be_calibrated(workbench: CommandLine) -> None:

@@ -25,8 +25,8 @@ class Opinions:
         if self.answer is not None:
             return self.answer(call)
         text = call.body["contents"][0]["parts"][0]["text"]
-        said = text.split("<agent_answer>\n")[1].split("\n</agent_answer>", maxsplit=1)[0]
-        verdict = "invalid" if said.removeprefix("done: ") in self.invalid else "valid"
+        answer_text = text.split("<agent_answer>\n")[1].split("\n</agent_answer>", maxsplit=1)[0]
+        verdict = "invalid" if answer_text.removeprefix("done: ") in self.invalid else "valid"
         return gemini(json.dumps({"reasoning": f"because {verdict}", "verdict": verdict}))
 
 
@@ -37,14 +37,14 @@ def opinions() -> Opinions:
 
 @pytest.fixture
 def server(opinions: Opinions, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with run_server(opinions) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+    with run_server(opinions) as judge_server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", judge_server.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
-        yield started
+        yield judge_server
 
 
 @pytest.fixture
-def ran(workbench: CommandLine, server: Server, make_turn: Any) -> CommandLine:
+def judged_project(workbench: CommandLine, server: Server, make_turn: Any) -> CommandLine:
     """Create a project with four cases, judged once as valid."""
     workbench.write(
         "workbench.toml", '[targets.home]\nkind = "function"\ntarget = "home.agent:answer"\n[judge]\ntries = 1\n'
@@ -58,70 +58,74 @@ def ran(workbench: CommandLine, server: Server, make_turn: Any) -> CommandLine:
     return workbench
 
 
-def test_a_judgement_that_differs_is_told_with_agreement_kappa_and_flips(
-    ran: CommandLine, server: Server, opinions: Opinions
+def test_a_different_verdict_is_reported_with_agreement_kappa_and_flips(
+    judged_project: CommandLine, server: Server, opinions: Opinions
 ) -> None:
-    ran.write("home/agent.py", "raise SystemExit('the agent must not run')")
-    asked = len(server.calls)
+    judged_project.write("home/agent.py", "raise SystemExit('the agent must not run')")
+    call_count = len(server.calls)
     opinions.invalid = {"b"}
 
-    done = ran("judge")
+    result = judged_project("judge")
 
-    assert done.status == 1
-    assert len(server.calls) == asked + 8
-    assert f"{METRIC}\n  agreement  75.0% of 4 verdicts\n  kappa      0.00 (Cohen)" in done.out
-    assert "flips      1 case\n    home/light.evalset.json:b: PASSED, FAILED" in done.out
+    assert result.status == 1
+    assert len(server.calls) == call_count + 8
+    assert f"{METRIC}\n  agreement  75.0% of 4 verdicts\n  kappa      0.00 (Cohen)" in result.out
+    assert "flips      1 case\n    home/light.evalset.json:b: PASSED, FAILED" in result.out
 
 
-def test_judgements_that_agree_end_with_success_and_no_kappa(ran: CommandLine) -> None:
-    done = ran("judge", "--repeat", "2", "--format", "json")
+def test_equal_judgements_give_exit_status_0_and_no_kappa(judged_project: CommandLine) -> None:
+    result = judged_project("judge", "--repeat", "2", "--format", "json")
 
-    assert done.status == 0
-    assert len(done.data["judgements"]) == 3
-    (criterion,) = done.data["criteria"]
+    assert result.status == 0
+    assert len(result.data["judgements"]) == 3
+    (criterion,) = result.data["criteria"]
     assert (criterion["agreement"], criterion["kappa"], criterion["kappa_of"]) == (1.0, None, "fleiss")
     assert criterion["reason"] == "all verdicts are equal, so kappa is undefined"
     assert criterion["flips"] == []
 
 
-def test_every_judgement_asks_anew_once_and_again_only_where_that_is_wanted(ran: CommandLine, server: Server) -> None:
-    first = ran("history", "--format", "json").data["runs"][0]["run_id"]
-    asked = len(server.calls)
-
-    ran("judge", first, "--repeat", "2")
-    assert len(server.calls) == asked + 16
-    ran("judge", first, "--repeat", "2")  # the same opinions, from the cache
-    assert len(server.calls) == asked + 16
-    ran("judge", first, "--no-cache")
-    assert len(server.calls) == asked + 24
-    ran("judge", "latest")  # which was the first judgement after the original one: this is the second
-    assert len(server.calls) == asked + 24
-    ran("judge", "latest")
-    assert len(server.calls) == asked + 32
-
-
-def test_only_the_cases_that_are_named_are_judged_by_the_criteria_that_are_named(
-    ran: CommandLine, server: Server
+def test_each_judgement_calls_the_model_once_unless_the_cache_is_off(
+    judged_project: CommandLine, server: Server
 ) -> None:
-    config = ran.write(
+    run_id = judged_project("history", "--format", "json").data["runs"][0]["run_id"]
+    call_count = len(server.calls)
+
+    judged_project("judge", run_id, "--repeat", "2")
+    assert len(server.calls) == call_count + 16
+    judged_project("judge", run_id, "--repeat", "2")  # the same opinions, from the cache
+    assert len(server.calls) == call_count + 16
+    judged_project("judge", run_id, "--no-cache")
+    assert len(server.calls) == call_count + 24
+    judged_project("judge", "latest")  # latest is the first repeat; the second one is in the cache
+    assert len(server.calls) == call_count + 24
+    judged_project("judge", "latest")
+    assert len(server.calls) == call_count + 32
+
+
+def test_only_the_selected_cases_are_judged_by_the_selected_criteria(
+    judged_project: CommandLine, server: Server
+) -> None:
+    config = judged_project.write(
         "strict.json", {"criteria": {METRIC: {"threshold": 1.0, "judge_model_options": {"num_samples": 1}}}}
     )
-    asked = len(server.calls)
+    call_count = len(server.calls)
 
-    done = ran("judge", "--case", "a", "--config", str(config), "--format", "json")
+    result = judged_project("judge", "--case", "a", "--config", str(config), "--format", "json")
 
-    assert done.status == 0
-    assert len(server.calls) == asked + 1
-    assert done.data["criteria"][0]["compared"] == 1
+    assert result.status == 0
+    assert len(server.calls) == call_count + 1
+    assert result.data["criteria"][0]["compared"] == 1
 
 
-def test_a_judge_that_is_out_leaves_verdicts_unjudged_and_ends_with_3(ran: CommandLine, opinions: Opinions) -> None:
+def test_a_judge_outage_leaves_verdicts_unjudged_with_exit_status_3(
+    judged_project: CommandLine, opinions: Opinions
+) -> None:
     opinions.answer = lambda _: gemini_error(503, "overloaded")
 
-    done = ran("judge", "--format", "json")
+    result = judged_project("judge", "--format", "json")
 
-    assert done.status == 3
-    (criterion,) = done.data["criteria"]
+    assert result.status == 3
+    (criterion,) = result.data["criteria"]
     assert (criterion["compared"], criterion["unjudged"], criterion["agreement"]) == (0, 4, None)
     assert criterion["reason"] == "no verdict was made in every judgement"
     assert criterion["flips"] == []  # an outage is no verdict
@@ -135,61 +139,63 @@ def test_a_judge_that_is_out_leaves_verdicts_unjudged_and_ends_with_3(ran: Comma
         (("latest", "--repeat", "0"), "0 is not in the range"),
     ],
 )
-def test_what_cannot_be_judged_again_is_said(ran: CommandLine, arguments: tuple[str, ...], message: str) -> None:
-    done = ran("judge", *arguments)
+def test_an_impossible_selection_gets_one_message(
+    judged_project: CommandLine, arguments: tuple[str, ...], message: str
+) -> None:
+    result = judged_project("judge", *arguments)
 
-    assert done.status == 2
-    assert message in done.error
+    assert result.status == 2
+    assert message in result.error
 
 
 def test_without_runs_or_without_a_judge_there_is_nothing_to_judge(workbench: CommandLine) -> None:
     assert "there are no runs yet" in workbench("judge").error
     workbench("run", "home")
 
-    done = workbench("judge")
+    result = workbench("judge")
 
-    assert done.status == 2
-    assert "none of the criteria asks a judge model" in done.error
+    assert result.status == 2
+    assert "none of the criteria asks a judge model" in result.error
 
 
 def test_the_rows_of_a_dataset_are_judged_again_without_the_dataset(
-    ran: CommandLine, server: Server, opinions: Opinions
+    judged_project: CommandLine, server: Server, opinions: Opinions
 ) -> None:
     rows = [{"prompt": name, "response": f"done: {name}", "reference": f"Done: {name}"} for name in ("a", "b")]
-    ran.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert ran("score", "rows.jsonl", "--config", "home/test_config.json").status == 0
-    (ran.root / "rows.jsonl").unlink()
-    asked = len(server.calls)
+    judged_project.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert judged_project("score", "rows.jsonl", "--config", "home/test_config.json").status == 0
+    (judged_project.root / "rows.jsonl").unlink()
+    call_count = len(server.calls)
     opinions.invalid = {"b"}
 
-    done = ran("judge", "--format", "json")
+    result = judged_project("judge", "--format", "json")
 
-    assert done.status == 1, done
-    assert len(server.calls) == asked + 4
-    (flip,) = done.data["criteria"][0]["flips"]
+    assert result.status == 1, result
+    assert len(server.calls) == call_count + 4
+    (flip,) = result.data["criteria"][0]["flips"]
     assert flip["eval_set"] == "rows.jsonl"
-    again = ran("judge", done.data["judgements"][0], "--config", "home/test_config.json")
-    assert again.status == 1
+    second_result = judged_project("judge", result.data["judgements"][0], "--config", "home/test_config.json")
+    assert second_result.status == 1
 
 
-def test_a_judge_that_needs_another_column_of_a_dataset_is_refused(ran: CommandLine) -> None:
+def test_a_judge_that_needs_another_column_of_a_dataset_is_refused(judged_project: CommandLine) -> None:
     own = {"criteria": {"own": 1.0}, "judge_metrics": {"own": {"metric_prompt_template": "{response} in {city}?"}}}
-    ran.write("own.json", own)
-    ran.write("rows.jsonl", '{"response": "x", "city": "Rome"}\n')
-    ran("score", "rows.jsonl", "--config", "own.json")
+    judged_project.write("own.json", own)
+    judged_project.write("rows.jsonl", '{"response": "x", "city": "Rome"}\n')
+    judged_project("score", "rows.jsonl", "--config", "own.json")
 
-    done = ran("judge")
+    result = judged_project("judge")
 
-    assert done.status == 2
-    assert "the unknown variable 'city'" in done.error
+    assert result.status == 2
+    assert "the unknown variable 'city'" in result.error
 
 
-def test_a_damaged_set_ends_with_2_though_the_judgements_agree(ran: CommandLine) -> None:
-    path = ran.root / "home/light.evalset.json"
+def test_a_damaged_set_gives_exit_status_2_even_if_judgements_agree(judged_project: CommandLine) -> None:
+    path = judged_project.root / "home/light.evalset.json"
     path.write_text(path.read_text().replace('"light",', '"light"', 1))
 
-    done = ran("judge")
+    result = judged_project("judge")
 
-    assert done.status == 2
-    assert "light.evalset.json:3:3: error" in done.error
-    assert "agreement  100.0% of 4 verdicts" in done.out
+    assert result.status == 2
+    assert "light.evalset.json:3:3: error" in result.error
+    assert "agreement  100.0% of 4 verdicts" in result.out

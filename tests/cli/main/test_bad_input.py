@@ -14,80 +14,82 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, Done
+    from tests.cli.conftest import CommandLine, CommandResult
 
 MakeTurn = Callable[..., dict[str, Any]]
 
 
-def outcome(done: Done) -> dict[str, str]:
+def collect_outcomes(result: CommandResult) -> dict[str, str]:
     """Return the status of each case, and the message of each error."""
-    assert "Traceback" not in done.error
+    assert "Traceback" not in result.error
     return {
         case["eval_id"]: case["error"]["message"] if case["status"] == "ERROR" else case["status"]
-        for case in done.data["cases"]
+        for case in result.data["cases"]
     }
 
 
-def test_broken_json_is_named_with_its_place_and_other_sets_run(workbench: CommandLine) -> None:
+def test_broken_json_is_reported_with_its_place_and_other_sets_run(workbench: CommandLine) -> None:
     workbench.write("home/broken.evalset.json", '{"eval_set_id": "b",\n "eval_cases": [')
 
-    done = workbench("run", "home", "--format", "json")
+    result = workbench("run", "home", "--format", "json")
 
-    assert done.status == 2
-    found = outcome(done)
-    assert (found["on"], found["off"]) == ("PASSED", "FAILED")
-    assert "home/broken.evalset.json:2:" in found["(case 1)"]
+    assert result.status == 2
+    outcomes = collect_outcomes(result)
+    assert (outcomes["on"], outcomes["off"]) == ("PASSED", "FAILED")
+    assert "home/broken.evalset.json:2:" in outcomes["(case 1)"]
 
 
-@pytest.mark.parametrize(("levels", "refused"), [(190, False), (200, True), (400, True), (980, True)])
+@pytest.mark.parametrize(("levels", "is_refused"), [(190, False), (200, True), (400, True), (980, True)])
 @pytest.mark.parametrize("name", ["home/test_config.json", "home/light.evalset.json"])
 def test_every_command_refuses_json_nested_too_deeply(
-    workbench: CommandLine, name: str, levels: int, refused: bool
+    workbench: CommandLine, name: str, levels: int, is_refused: bool
 ) -> None:
     path = workbench.root / name
     data = json.loads(path.read_text())
-    within = data["eval_cases"][0]["conversation"][0]["user_content"] if "eval_cases" in data else data
-    within["mine"] = "deep"
+    content = data["eval_cases"][0]["conversation"][0]["user_content"] if "eval_cases" in data else data
+    content["mine"] = "deep"
     path.write_text(json.dumps(data).replace('"deep"', "[" * levels + "]" * levels))
 
-    told = {
+    results = {
         command: workbench(*command.split(), "home") for command in ("run", "explain", "doctor", "eval-set validate")
     }
 
-    said = {command for command, done in told.items() if "nested deeper than 200 levels" in done.out + done.error}
-    assert said == (set(told) if refused else set())
-    assert not [done.error for done in told.values() if "bug in workbench" in done.error]
+    refusing_commands = {
+        command for command, result in results.items() if "nested deeper than 200 levels" in result.out + result.error
+    }
+    assert refusing_commands == (set(results) if is_refused else set())
+    assert not [result.error for result in results.values() if "bug in workbench" in result.error]
 
 
-def test_a_broken_case_does_not_hide_its_neighbours(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_a_broken_case_does_not_affect_other_cases(workbench: CommandLine, make_turn: MakeTurn) -> None:
     scenario = {"starting_prompt": "hi", "conversation_plan": "talk"}
     good = {"eval_id": "good", "conversation": [make_turn("light x", room="x")]}
     both = {"eval_id": "both", "conversation": [make_turn("x")], "conversation_scenario": scenario}
     twin = {"eval_id": "twin", "conversation": [make_turn("light x", room="x")]}
     workbench.write("home/odd.evalset.json", {"eval_set_id": "odd", "eval_cases": [both, good, twin, twin]})
 
-    done = workbench("run", "home/odd.evalset.json", "--format", "json")
+    result = workbench("run", "home/odd.evalset.json", "--format", "json")
 
-    assert done.status == 2
-    found = outcome(done)
-    assert found["good"] == "PASSED"
-    assert "conversation" in found["both"]
-    assert "home/odd.evalset.json" in found["both"]
-    assert "twin" in found["twin"]
+    assert result.status == 2
+    outcomes = collect_outcomes(result)
+    assert outcomes["good"] == "PASSED"
+    assert "conversation" in outcomes["both"]
+    assert "home/odd.evalset.json" in outcomes["both"]
+    assert "twin" in outcomes["twin"]
 
 
-def test_an_agent_that_is_not_there_is_named(workbench: CommandLine) -> None:
+def test_a_missing_agent_module_is_reported(workbench: CommandLine) -> None:
     workbench.write("workbench.toml", '[targets.home]\nkind = "function"\ntarget = "nowhere.agent:answer"\n'
                     'eval_sets = ["home/*.evalset.json"]\n')  # fmt: skip
 
-    done = workbench("run", "home/light.evalset.json", "--format", "json")
+    result = workbench("run", "home/light.evalset.json", "--format", "json")
 
-    assert done.status == 3
-    assert all("nowhere" in message for message in outcome(done).values())
+    assert result.status == 3
+    assert all("nowhere" in message for message in collect_outcomes(result).values())
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"),
+    ("agent", "message"),
     [
         ("raise RuntimeError('at import')", "at import"),
         ("def answer(prompt): return 42", "42"),
@@ -98,13 +100,13 @@ def test_an_agent_that_is_not_there_is_named(workbench: CommandLine) -> None:
         ("def answer(prompt) return 1", "agent.py"),
     ],
 )
-def test_an_agent_that_breaks_is_an_error_with_its_reason(workbench: CommandLine, agent: str, said: str) -> None:
+def test_a_failing_agent_is_an_error_with_its_reason(workbench: CommandLine, agent: str, message: str) -> None:
     workbench.write("home/agent.py", agent)
 
-    done = workbench("run", "home/light.evalset.json:on", "--format", "json")
+    result = workbench("run", "home/light.evalset.json:on", "--format", "json")
 
-    assert done.status == 3
-    assert said in outcome(done)["on"]
+    assert result.status == 3
+    assert message in collect_outcomes(result)["on"]
 
 
 def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine) -> None:
@@ -114,14 +116,14 @@ def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine
         "    return {'response': 'ok', 'predicted_trajectory': [{'name': 'set_light', 'args': {'room': 'kitchen'}}]}\n",
     )
 
-    done = workbench("run", "home/light.evalset.json:on", "--format", "json")
+    result = workbench("run", "home/light.evalset.json:on", "--format", "json")
 
-    assert outcome(done) == {"on": "PASSED"}
-    assert len(done.out) < 100_000
+    assert collect_outcomes(result) == {"on": "PASSED"}
+    assert len(result.out) < 100_000
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"criteria": {"tool_trajectory_avg_scor": 1.0}}, "tool_trajectory_avg_score"),
         ({"criteria": {"tool_trajectory_avg_score": "high"}}, "expected a number"),
@@ -146,18 +148,18 @@ def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine
         ),
     ],
 )
-def test_criteria_that_cannot_be_meant_refuse_the_run(workbench: CommandLine, config: Any, said: str) -> None:
+def test_a_run_with_invalid_criteria_is_refused(workbench: CommandLine, config: Any, message: str) -> None:
     workbench.write("home/test_config.json", config)
 
-    done = workbench("run", "home")
+    result = workbench("run", "home")
 
-    assert done.status == 2
-    assert said in done.error
-    assert "home/test_config.json" in done.error
-    assert done.out == ""
+    assert result.status == 2
+    assert message in result.error
+    assert "home/test_config.json" in result.error
+    assert result.out == ""
 
 
-def test_a_folder_or_a_broken_link_in_place_of_the_criteria_is_no_reason_for_the_default_ones(
+def test_a_folder_or_a_broken_link_as_criteria_file_is_an_error(
     workbench: CommandLine,
 ) -> None:
     config = workbench.root / "home/test_config.json"
@@ -165,32 +167,32 @@ def test_a_folder_or_a_broken_link_in_place_of_the_criteria_is_no_reason_for_the
     config.mkdir()
     folder = workbench("run", "home")
     doctor = workbench("doctor")
-    validated = workbench("eval-set", "validate", "home")
+    validation = workbench("eval-set", "validate", "home")
     config.rmdir()
     config.symlink_to("nowhere.json")
     link = workbench("run", "home")
 
     assert (folder.status, link.status) == (2, 2)
-    for said in (folder.error, doctor.out, validated.out):
-        assert "home/test_config.json: " in said and "it is a folder, expected a file" in said
+    for output in (folder.error, doctor.out, validation.out):
+        assert "home/test_config.json: " in output and "it is a folder, expected a file" in output
     assert "home/test_config.json" in link.error
     assert "default" not in folder.error + link.error
 
 
-def test_a_criterion_that_cannot_be_meant_has_the_same_place_in_every_command(workbench: CommandLine) -> None:
+def test_an_invalid_criterion_has_the_same_place_in_every_command(workbench: CommandLine) -> None:
     path = workbench.write("home/test_config.json", '{\n  "criteria": {\n    "exact_mtch": 1.0\n  }\n}')
     workbench.write("rows.jsonl", '{"prompt": "a", "response": "b", "reference": "b"}\n')
-    said = "test_config.json:3:19: {}criteria.exact_mtch: found the unknown metric 'exact_mtch'"
+    message = "test_config.json:3:19: {}criteria.exact_mtch: found the unknown metric 'exact_mtch'"
 
-    refused = [
+    refusals = [
         workbench("run", "home"),
         workbench("run", "home", "--config", str(path)),
         workbench("score", "rows.jsonl", "--config", str(path)),
     ]
-    named = workbench("eval-set", "validate", "home/test_config.json")
+    validation = workbench("eval-set", "validate", "home/test_config.json")
 
-    assert all(done.status == 2 and said.format("") in done.error for done in refused), refused
-    assert said.format("error: ") in named.out
+    assert all(result.status == 2 and message.format("") in result.error for result in refusals), refusals
+    assert message.format("error: ") in validation.out
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
@@ -198,21 +200,21 @@ def test_a_criterion_that_cannot_be_meant_has_the_same_place_in_every_command(wo
     "command",
     ["run home --config", "eval home home/light.evalset.json --config-file-path", "score rows.jsonl --config"],
 )
-def test_criteria_may_come_from_a_pipe_which_gives_them_once(workbench: CommandLine, command: str) -> None:
+def test_criteria_may_come_from_a_pipe_that_is_readable_only_once(workbench: CommandLine, command: str) -> None:
     workbench.write("rows.jsonl", '{"prompt": "a", "response": "b", "reference": "b"}\n')
     pipe = workbench.root / f"pipe of {command.split(maxsplit=1)[0]}"
     os.mkfifo(pipe)
     texts = ['{"criteria": {"response_match_score": 0.1}}', *[""] * 9]  # empty for a second read
     Thread(target=lambda: [pipe.write_text(text) for text in texts], daemon=True).start()
 
-    done = workbench(*command.split(), str(pipe))
+    result = workbench(*command.split(), str(pipe))
 
-    assert "response_match_score" in done.out
-    assert str(pipe.name) not in done.error
+    assert "response_match_score" in result.out
+    assert str(pipe.name) not in result.error
 
 
 @pytest.mark.parametrize(
-    ("table", "config", "said"),
+    ("table", "config", "message"),
     [
         (
             "judge",
@@ -229,20 +231,21 @@ def test_criteria_may_come_from_a_pipe_which_gives_them_once(workbench: CommandL
         ),
     ],
 )
-def test_a_configuration_is_held_against_the_model_that_the_settings_name(
-    workbench: CommandLine, table: str, config: Any, said: str
+def test_a_model_configuration_is_checked_for_the_model_of_the_settings(
+    workbench: CommandLine, table: str, config: Any, message: str
 ) -> None:
     workbench.write("home/test_config.json", config)
     settings = (workbench.root / "workbench.toml").read_text() if (workbench.root / "workbench.toml").exists() else ""
-    of_google = workbench("run", "home", "--dry-run")
+    google_result = workbench("run", "home", "--dry-run")
     workbench.write("workbench.toml", f"{settings}\n[{table}]\nmodel = 'openai/x'\n")
 
-    of_others = workbench("run", "home", "--dry-run")
+    other_result = workbench("run", "home", "--dry-run")
 
-    assert "responseModalities" not in of_google.error
-    assert of_others.status == 2
+    assert "responseModalities" not in google_result.error
+    assert other_result.status == 2
     assert (
-        f"{said}: found the key 'responseModalities', which models of other providers are not told" in of_others.error
+        f"{message}: found the key 'responseModalities', which models of other providers are not told"
+        in other_result.error
     )
 
 
@@ -253,88 +256,88 @@ def test_a_judge_without_a_key_is_an_error_of_each_case(
         monkeypatch.delenv(name, raising=False)
     workbench.write("home/test_config.json", {"criteria": {"safety_v1": 0.5, "tool_trajectory_avg_score": 1.0}})
 
-    done = workbench("run", "home", "--format", "json")
+    result = workbench("run", "home", "--format", "json")
 
-    assert done.status == 3
-    assert "safety_v1: gemini-2.5-flash was not asked: no key" in outcome(done)["on"]
-    assert done.error.count("there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY") == 1
+    assert result.status == 3
+    assert "safety_v1: gemini-2.5-flash was not asked: no key" in collect_outcomes(result)["on"]
+    assert result.error.count("there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY") == 1
 
 
-def test_settings_that_are_broken_are_named_with_their_line(workbench: CommandLine) -> None:
+def test_broken_settings_are_reported_with_their_line(workbench: CommandLine) -> None:
     workbench.write("workbench.toml", "[run]\nconcurrency = 'many'\n")
 
-    done = workbench("run", "home")
+    result = workbench("run", "home")
 
-    assert done.status == 2
-    assert "workbench.toml:2" in done.error
-    assert "expected a whole number" in done.error
+    assert result.status == 2
+    assert "workbench.toml:2" in result.error
+    assert "expected a whole number" in result.error
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")
-def test_an_output_that_takes_no_more_is_said_in_one_line(workbench: CommandLine) -> None:
+def test_a_full_output_device_is_reported_in_one_line(workbench: CommandLine) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "workbench.cli.main", "run", "home"],
             cwd=workbench.root, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
 
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "workbench: the output could not be written: No space left on device"
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "workbench: the output could not be written: No space left on device"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is always full")
-def test_a_full_disk_costs_the_file_and_not_the_results(workbench: CommandLine) -> None:
-    done = workbench("run", "home", "--format", "json", "--output", "/dev/full")
+def test_a_full_disk_loses_the_file_but_not_the_results(workbench: CommandLine) -> None:
+    result = workbench("run", "home", "--format", "json", "--output", "/dev/full")
 
-    assert done.status == 2
-    assert "the disk is full" in done.error
-    assert "✓ PASSED" in done.out
+    assert result.status == 2
+    assert "the disk is full" in result.error
+    assert "✓ PASSED" in result.out
 
 
 @pytest.mark.needs_permissions
-def test_a_read_only_folder_costs_the_file_and_not_the_results(workbench: CommandLine) -> None:
+def test_a_read_only_folder_loses_the_file_but_not_the_results(workbench: CommandLine) -> None:
     folder = workbench.root / "locked"
     folder.mkdir(mode=0o555)
 
-    done = workbench("run", "home", "--output", "locked/report.json")
+    result = workbench("run", "home", "--output", "locked/report.json")
 
-    assert done.status == 2
-    assert "no permission" in done.error
-    assert "✓ PASSED" in done.out
+    assert result.status == 2
+    assert "no permission" in result.error
+    assert "✓ PASSED" in result.out
 
 
-def test_a_history_that_cannot_be_kept_costs_no_verdict(workbench: CommandLine) -> None:
+def test_an_unwritable_history_loses_no_verdict(workbench: CommandLine) -> None:
     workbench.write(".workbench", "a file where a folder should be")
 
-    done = workbench("run", "home", "--format", "json")
+    result = workbench("run", "home", "--format", "json")
 
-    assert outcome(done) == {"on": "PASSED", "off": "FAILED"}
-    assert ".workbench" in done.error
+    assert collect_outcomes(result) == {"on": "PASSED", "off": "FAILED"}
+    assert ".workbench" in result.error
 
 
-def test_odd_text_from_files_and_agents_never_reaches_the_terminal_raw(
+def test_control_characters_of_files_and_agents_never_reach_the_terminal(
     workbench: CommandLine, make_turn: MakeTurn
 ) -> None:
     workbench.add_set("home/odd.evalset.json", {"\x1b[2Jcase": [make_turn("raise \x1b]0;owned\x07", room="\x1b[31m")]})
 
-    done = workbench("run", "home/odd.evalset.json", "--verbose")
+    result = workbench("run", "home/odd.evalset.json", "--verbose")
 
-    assert done.status == 3
-    assert not {"\x1b", "\x07"} & set(done.out + done.error)
+    assert result.status == 3
+    assert not {"\x1b", "\x07"} & set(result.out + result.error)
 
 
-def test_nothing_is_lost_when_one_turn_fails(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_finished_turns_are_stored_if_a_later_turn_fails(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/two.evalset.json", {"two": [make_turn("light x", room="y"), make_turn("raise it")]})
 
     workbench("run", "home/two.evalset.json")
 
-    stored = json.loads(workbench("report", "--format", "json").out)["cases"][0]
-    assert stored["turns"][0]["trajectory"] == [{"name": "set_light", "args": {"room": "x"}}]
-    assert stored["differences"][0]["expected"] == "y"
+    case = json.loads(workbench("report", "--format", "json").out)["cases"][0]
+    assert case["turns"][0]["trajectory"] == [{"name": "set_light", "args": {"room": "x"}}]
+    assert case["differences"][0]["expected"] == "y"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("eval", "home", "ligth"), "; did you mean 'light'?"),
         (("eval", "home", "home/ligth.evalset.json"), "; did you mean 'home/light.evalset.json'?"),
@@ -358,25 +361,25 @@ def test_nothing_is_lost_when_one_turn_fails(workbench: CommandLine, make_turn: 
     ],
 )
 def test_mistyped_sets_and_cases_have_a_suggestion(
-    workbench: CommandLine, arguments: tuple[str, ...], said: str
+    workbench: CommandLine, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = workbench(*arguments)
+    result = workbench(*arguments)
 
-    assert done.status == 2
-    assert said in done.error
+    assert result.status == 2
+    assert message in result.error
 
 
 @pytest.mark.parametrize("command", [("run",), ("eval", "home"), ("explain",), ()])
 def test_an_argument_too_long_for_a_path_is_not_found(workbench: CommandLine, command: tuple[str, ...]) -> None:
-    done = workbench(*command, "z" * 5000)
+    result = workbench(*command, "z" * 5000)
 
-    assert done.status == 2
-    assert "no such" in done.error and "bug in workbench" not in done.error
-    assert len(done.error) < 1000
+    assert result.status == 2
+    assert "no such" in result.error and "bug in workbench" not in result.error
+    assert len(result.error) < 1000
 
 
-def test_many_cases_of_a_set_may_be_named(workbench: CommandLine) -> None:
-    done = workbench("run", f"home/light.evalset.json:on,{','.join(['on'] * 200)}")
+def test_many_cases_of_a_set_can_be_selected(workbench: CommandLine) -> None:
+    result = workbench("run", f"home/light.evalset.json:on,{','.join(['on'] * 200)}")
 
-    assert done.status == 0
-    assert "1 case: 1 passed" in done.out
+    assert result.status == 0
+    assert "1 case: 1 passed" in result.out

@@ -18,10 +18,10 @@ from workbench.model.criteria import InvalidConfig
 from workbench.store.errors import StoreError
 
 
-def test_help_lists_every_command_with_its_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_with_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
 
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     group = cli
     assert isinstance(group, LazyGroup)
     context = click.Context(group)
@@ -29,23 +29,23 @@ def test_help_lists_every_command_with_its_own_words(capsys: pytest.CaptureFixtu
         command = group.get_command(context, name)
         assert command is not None
         assert command.get_short_help_str(limit=200).rstrip(".") == summary.rstrip(".")
-        assert name in shown
+        assert name in output
 
 
-def commands() -> Iterator[click.Context]:
+def iterate_commands() -> Iterator[click.Context]:
     """Yield a context for every command and group, with help at the narrowest supported terminal width."""
-    waiting = [click.Context(cli, info_name="workbench", terminal_width=80)]
-    while waiting:
-        context = waiting.pop()
+    pending = [click.Context(cli, info_name="workbench", terminal_width=80)]
+    while pending:
+        context = pending.pop()
         yield context
         if isinstance(context.command, click.Group):
             for name in context.command.list_commands(context):
                 command = context.command.get_command(context, name)
                 assert command is not None
-                waiting.append(click.Context(command, info_name=name, parent=context, terminal_width=80))
+                pending.append(click.Context(command, info_name=name, parent=context, terminal_width=80))
 
 
-ALL_COMMANDS = pytest.mark.parametrize("context", [*commands()], ids=lambda context: context.command_path)
+ALL_COMMANDS = pytest.mark.parametrize("context", [*iterate_commands()], ids=lambda context: context.command_path)
 
 CAPITALS = frozenset(
     {
@@ -71,41 +71,43 @@ CAPITALS = frozenset(
 def test_help_names_arguments_as_the_usage_does(context: click.Context) -> None:
     usage = context.get_usage()
     options = [parameter for parameter in context.command.params if isinstance(parameter, click.Option)]
-    named = set(re.findall(r"[A-Z][A-Z_]+", " ".join([usage, *(option.make_metavar(context) for option in options)])))
+    metavars = set(
+        re.findall(r"[A-Z][A-Z_]+", " ".join([usage, *(option.make_metavar(context) for option in options)]))
+    )
     text = " ".join([context.command.help or "", *(option.help or "" for option in options)])
 
     words = set(re.findall(r"(?<![\w.])[A-Z][A-Z_]+(?![\w.])", text))
 
-    assert words <= named | CAPITALS
+    assert words <= metavars | CAPITALS
 
 
 @ALL_COMMANDS
-def test_summaries_are_whole(context: click.Context) -> None:
+def test_command_summaries_are_not_truncated(context: click.Context) -> None:
     group = context.command
-    shown = " ".join(context.get_help().split())
+    output = " ".join(context.get_help().split())
 
     for name in group.list_commands(context) if isinstance(group, click.Group) else ():
         assert isinstance(group, click.Group)
         command = group.get_command(context, name)
         assert command is not None
-        assert f"{name} {command.get_short_help_str(limit=1000)}" in shown
+        assert f"{name} {command.get_short_help_str(limit=1000)}" in output
 
 
-def test_help_and_version_load_nothing_heavy() -> None:
+def test_help_and_version_import_no_heavy_modules() -> None:
     code = (
         "import sys; from workbench.cli.main import main; main(['--version']); main(['--help']);"
         "heavy = ('pydantic', 'textual', 'rich', 'sqlite3', 'asyncio', 'jinja2');"
         "print([name for name in heavy if name in sys.modules])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.startswith(f"workbench {__version__}\n")
-    assert done.stdout.rstrip().endswith("[]")
+    assert result.stdout.startswith(f"workbench {__version__}\n")
+    assert result.stdout.rstrip().endswith("[]")
 
 
 @pytest.mark.parametrize("spelling", ["eval-set", "eval_set"])
-def test_commands_are_known_with_dashes_and_underscores(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_accepted_with_dashes_and_underscores(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([spelling, "--help"]) == 0
     assert "add-eval-case" in capsys.readouterr().out
     assert main([spelling, "add_eval_case", "--help"]) == 0
@@ -117,7 +119,7 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
     assert "did you mean `workbench history`?" in capsys.readouterr().err
 
 
-def test_a_path_that_is_not_there_is_called_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_path_is_reported_as_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agents/missing"]) == 2
 
     assert "no such file or folder: 'agents/missing'" in capsys.readouterr().err
@@ -132,7 +134,7 @@ def test_without_a_terminal_the_screen_says_what_to_do(
     assert "workbench run ." in capsys.readouterr().err
 
 
-def test_an_unknown_option_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_gets_one_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--concurency", "3"]) == 2
 
     error = capsys.readouterr().err
@@ -141,7 +143,7 @@ def test_an_unknown_option_is_one_message(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "text"),
     [
         (StoreError(Path("a.json"), "there is no such file"), 2, "workbench: a.json: there is no such file"),
         (InvalidConfig(place="criteria.x", found="nothing", expected="a number"), 2, "criteria.x: found nothing"),
@@ -150,10 +152,10 @@ def test_an_unknown_option_is_one_message(capsys: pytest.CaptureFixture[str]) ->
         (StoreError(Path("a\x1b[2Jb"), "is \x07 odd"), 2, "a␛[2Jb: is ␇ odd"),
     ],
 )
-def test_every_error_is_one_message_without_a_traceback(
+def test_every_error_gets_one_message_without_a_traceback(
     error: BaseException,
     status: int,
-    said: str,
+    text: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -164,11 +166,11 @@ def test_every_error_is_one_message_without_a_traceback(
 
     assert main(["run"]) == status
     message = capsys.readouterr().err
-    assert said in message
+    assert text in message
     assert "Traceback" not in message
 
 
-def test_a_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_debug_variable_lets_the_traceback_through(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise ZeroDivisionError
 
@@ -193,10 +195,10 @@ def test_completion_scripts_call_workbench(shell: str, word: str, capsys: pytest
 def test_completion_knows_commands_and_options() -> None:
     def complete(words: str) -> str:
         environment = {"_WORKBENCH_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "1"}
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", "from workbench.cli.main import main; main([])"],
             env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        return done.stdout
+        return result.stdout
 
     assert "plain,eval-set" in complete("workbench ev")

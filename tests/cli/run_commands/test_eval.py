@@ -34,7 +34,7 @@ CORPUS = Path(__file__).parents[3].parent / "shared" / "corpus" / "documentation
 
 
 @pytest.fixture
-def documented(workbench: CommandLine, make_turn: MakeTurn, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def documented_project(workbench: CommandLine, make_turn: MakeTurn, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """Create a project on which the documented commands work."""
     settings = ""
     for name, path in (("one", "samples_for_testing"), ("two", "contributing/samples")):
@@ -57,7 +57,7 @@ def documented(workbench: CommandLine, make_turn: MakeTurn, monkeypatch: pytest.
     return workbench
 
 
-def commands() -> list[list[str]]:
+def read_commands() -> list[list[str]]:
     """Return our copy of the documented commands, and those of the corpus if available."""
     lines = DOCUMENTED.splitlines()
     if CORPUS.exists():
@@ -65,39 +65,39 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in dict.fromkeys(lines) if line]
 
 
-def test_every_documented_command_is_accepted(documented: CommandLine) -> None:
+def test_every_documented_command_is_accepted(documented_project: CommandLine) -> None:
     # Without a key no model can play the users of scenarios: the command succeeds with a message.
     expected = {"create": 0, "add_eval_case": 0, "eval_set_with_scenarios": 3}
 
-    for arguments in commands():
-        done = documented(*arguments)
+    for arguments in read_commands():
+        result = documented_project(*arguments)
 
         status = next((expected[word] for word in expected if word in arguments), 0)
-        assert done.status == status, (arguments, done)
-        assert "Traceback" not in done.error
+        assert result.status == status, (arguments, result)
+        assert "Traceback" not in result.error
 
 
-def test_the_summary_is_adks(documented: CommandLine) -> None:
-    done = documented("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1,eval_2")
+def test_the_summary_has_the_format_of_adk(documented_project: CommandLine) -> None:
+    result = documented_project("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1,eval_2")
 
-    assert "Using evaluation criteria: " in done.out
-    assert "Eval Run Summary\nsample_eval_set_file:\n  Tests passed: 2\n  Tests failed: 0\n" in done.out
+    assert "Using evaluation criteria: " in result.out
+    assert "Eval Run Summary\nsample_eval_set_file:\n  Tests passed: 2\n  Tests failed: 0\n" in result.out
 
 
-def test_cancelled_and_skipped_cases_are_not_run_in_the_summary_and_never_failed() -> None:
+def test_the_summary_counts_cancelled_and_skipped_cases_as_not_run() -> None:
     count = 0
 
-    def outcomes(eval_set_id: str, *statuses: str) -> list[CaseOutcome]:
+    def make_outcomes(eval_set_id: str, *statuses: str) -> list[CaseOutcome]:
         nonlocal count
-        made = []
+        outcomes = []
         for status in statuses:
             count += 1
             case = CaseKey(target="t", eval_set=eval_set_id, eval_id=f"case {count}")
-            made.append(CaseOutcome(case, 0, eval_set_id, CaseStatus(status), (), (), (), ()))
-        return made
+            outcomes.append(CaseOutcome(case, 0, eval_set_id, CaseStatus(status), (), (), (), ()))
+        return outcomes
 
-    stopped = outcomes("stopped", "PASSED", "CANCELLED", "CANCELLED", "SKIPPED")
-    whole = outcomes("whole", "PASSED", "FAILED", "ERROR", "NOT_EVALUATED")
+    stopped = make_outcomes("stopped", "PASSED", "CANCELLED", "CANCELLED", "SKIPPED")
+    whole = make_outcomes("whole", "PASSED", "FAILED", "ERROR", "NOT_EVALUATED")
     report = StreamedRun(run_id="r", summary=RunSummary(), outcomes=[*stopped, *whole])
 
     assert format_summary(report)[2:] == [
@@ -106,14 +106,14 @@ def test_cancelled_and_skipped_cases_are_not_run_in_the_summary_and_never_failed
     ]  # fmt: skip
 
 
-def test_details_show_each_turn(documented: CommandLine) -> None:
-    done = documented(
+def test_details_show_each_turn(documented_project: CommandLine) -> None:
+    result = documented_project(
         "eval", "--print-detailed-results", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1"
     )
 
-    assert "Overall Eval Status: PASSED" in done.out
-    assert "Metric: exact_match, Status: PASSED, Score: 1.0, Threshold: 1.0" in done.out
-    assert "  expected_response:        hi" in done.out
+    assert "Overall Eval Status: PASSED" in result.out
+    assert "Metric: exact_match, Status: PASSED, Score: 1.0, Threshold: 1.0" in result.out
+    assert "  expected_response:        hi" in result.out
 
 
 @pytest.mark.parametrize(
@@ -126,34 +126,36 @@ def test_details_show_each_turn(documented: CommandLine) -> None:
     ],
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_flags_may_stand_anywhere(
-    documented: CommandLine, flags: list[str], place: int, monkeypatch: pytest.MonkeyPatch
+def test_flags_are_accepted_anywhere_on_the_command_line(
+    documented_project: CommandLine, flags: list[str], place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ADK_ENABLE_A", "ADK_ENABLE_B", "ADK_DISABLE_C"):
         monkeypatch.delenv(name, raising=False)
     arguments = ["samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1"]
     arguments[place:place] = flags
 
-    assert documented("eval", *arguments).status == 0
+    assert documented_project("eval", *arguments).status == 0
 
 
-def test_sets_are_found_by_id_in_the_folder_of_the_agent(documented: CommandLine) -> None:
-    done = documented("eval", "samples_for_testing/hello_world", "hello_world_eval_set_001:eval_2", "--format", "json")
+def test_sets_are_found_by_id_in_the_folder_of_the_agent(documented_project: CommandLine) -> None:
+    result = documented_project(
+        "eval", "samples_for_testing/hello_world", "hello_world_eval_set_001:eval_2", "--format", "json"
+    )
 
-    assert [case["eval_id"] for case in done.data["cases"]] == ["eval_2"]
+    assert [case["eval_id"] for case in result.data["cases"]] == ["eval_2"]
 
 
-def test_test_config_is_used_for_several_sets_too(documented: CommandLine, make_turn: MakeTurn) -> None:
-    documented.add_set("second.json", {"a": [make_turn("hi", response="hi")]})
+def test_one_test_config_applies_to_several_sets(documented_project: CommandLine, make_turn: MakeTurn) -> None:
+    documented_project.add_set("second.json", {"a": [make_turn("hi", response="hi")]})
 
-    done = documented("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json", "second.json")
+    result = documented_project("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json", "second.json")
 
-    assert done.status == 0
-    assert "exact_match" in done.out
+    assert result.status == 0
+    assert "exact_match" in result.out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere", "a.json"], "nowhere"),
         (["samples_for_testing/hello_world"], "no eval set is named"),
@@ -166,29 +168,29 @@ def test_test_config_is_used_for_several_sets_too(documented: CommandLine, make_
         (["samples_for_testing/hello_world", "samples_for_testing"], "expected an eval-set file"),
     ],
 )
-def test_what_cannot_be_meant_is_one_message(documented: CommandLine, arguments: list[str], said: str) -> None:
-    done = documented("eval", *arguments)
+def test_invalid_arguments_get_one_message(documented_project: CommandLine, arguments: list[str], message: str) -> None:
+    result = documented_project("eval", *arguments)
 
-    assert done.status == 2
-    assert said in done.error
-    assert "Traceback" not in done.error
+    assert result.status == 2
+    assert message in result.error
+    assert "Traceback" not in result.error
 
 
-def test_a_feature_that_adk_does_not_know_is_reported(documented: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feature_unknown_to_adk_is_reported(documented_project: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TOOL_CONFIRMATON", "tool_config", "GOOGLE_TOOL"):
         monkeypatch.delenv(f"ADK_ENABLE_{name}", raising=False)
     features = "--enable_features=TOOL_CONFIRMATON,tool_config,GOOGLE_TOOL"
 
-    done = documented("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1", features)
+    result = documented_project("eval", "samples_for_testing/hello_world", "sample_eval_set_file.json:eval_1", features)
 
-    assert "unknown feature 'TOOL_CONFIRMATON'" in done.error
-    for meant in ("TOOL_CONFIRMATION", "TOOL_CONFIG"):
-        assert f"did you mean {meant!r}?" in done.error
-    assert "GOOGLE_TOOL" not in done.error
+    assert "unknown feature 'TOOL_CONFIRMATON'" in result.error
+    for feature in ("TOOL_CONFIRMATION", "TOOL_CONFIG"):
+        assert f"did you mean {feature!r}?" in result.error
+    assert "GOOGLE_TOOL" not in result.error
 
 
 @pytest.mark.needs_adk
-def test_the_known_features_are_those_of_adk() -> None:
+def test_the_known_features_equal_those_of_adk() -> None:
     from google.adk.features import FeatureName
 
     from workbench.cli.doctor_command import ADK_FEATURES

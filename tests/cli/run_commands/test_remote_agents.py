@@ -17,7 +17,7 @@ def configure(workbench: CommandLine, url: str, *more: str) -> None:
     workbench.write("workbench.toml", "\n".join(lines))
 
 
-def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, make_turn: Turn) -> None:
+def test_an_http_agent_gets_verdicts_and_its_failures_are_errors(workbench: CommandLine, make_turn: Turn) -> None:
     def answer(call: Call) -> HttpResponse:
         prompt = call.body["prompt"]
         return HttpResponse("out of order", status=503) if prompt == "down" else HttpResponse({"response": prompt})
@@ -28,35 +28,35 @@ def test_verdicts_and_failures_of_an_agent_behind_http(workbench: CommandLine, m
 
     with run_server(answer) as server:
         configure(workbench, server.url)
-        done = workbench("run", "web", "--config", "criteria.json", "--format", "json")
-        asked = [call.body["prompt"] for call in server.calls]
+        result = workbench("run", "web", "--config", "criteria.json", "--format", "json")
+        prompts = [call.body["prompt"] for call in server.calls]
         url = f"{server.url}/chat"
 
-    found = {
-        case["eval_id"]: (case["status"], case["error"] and case["error"]["message"]) for case in done.data["cases"]
+    outcomes = {
+        case["eval_id"]: (case["status"], case["error"] and case["error"]["message"]) for case in result.data["cases"]
     }
-    assert found == {
+    assert outcomes == {
         "fine": ("PASSED", None),
         "wrong": ("FAILED", None),
         "down": ("ERROR", f"POST {url} answered 503: out of order"),
     }
-    assert sorted(asked) == ["down", "down", "down", "fine", "wrong"]
+    assert sorted(prompts) == ["down", "down", "down", "fine", "wrong"]
 
 
-def test_an_agent_behind_http_that_is_slow_is_an_error_that_names_it(workbench: CommandLine, make_turn: Turn) -> None:
+def test_a_slow_http_agent_is_a_timeout_error_with_its_url(workbench: CommandLine, make_turn: Turn) -> None:
     workbench.add_set("web/set.evalset.json", {"slow": [make_turn("hello")]})
-    over = threading.Event()
+    end_of_test = threading.Event()
 
     def answer(call: Call) -> HttpResponse:
-        over.wait(60)
+        end_of_test.wait(60)
         return HttpResponse({"response": "at last"})
 
     with run_server(answer) as server:
         configure(workbench, server.url)
-        done = workbench("run", "web", "--timeout", "0.5", "--format", "json")
-        over.set()
+        result = workbench("run", "web", "--timeout", "0.5", "--format", "json")
+        end_of_test.set()
 
-    (case,) = done.data["cases"]
+    (case,) = result.data["cases"]
     assert (case["status"], case["error"]["kind"]) == ("ERROR", "timeout")
     assert case["error"]["message"] == f"took longer than 0.5 s, waiting for {server.url}/chat"
 
@@ -82,21 +82,21 @@ def test_a_verdict_is_current_until_the_input_changes(workbench: CommandLine, ma
     assert calls == [1, 1, 2, 3]
 
 
-def test_what_an_agent_never_tells_is_neither_passed_nor_failed(workbench: CommandLine, make_turn: Turn) -> None:
+def test_unknown_tool_calls_neither_pass_nor_fail_a_metric(workbench: CommandLine, make_turn: Turn) -> None:
     cases = {"some": [make_turn("hello", "hello", ("wave", {}))], "none": [make_turn("hello", "hello")]}
     workbench.add_set("web/set.evalset.json", cases)
 
     with run_server(lambda call: HttpResponse({"response": call.body["prompt"]})) as server:
         configure(workbench, server.url)
-        done = workbench("run", "web", "--format", "json")
+        result = workbench("run", "web", "--format", "json")
 
-    assert done.status == 3
+    assert result.status == 3
     outcome = {"some": ("ERROR", "ERROR"), "none": ("PASSED", "UNDEFINED")}
-    for case in done.data["cases"]:
-        found = {metric["name"]: metric for metric in case["metrics"]}
-        trajectory, measure = found["tool_trajectory_avg_score"], found["tool_call_count_v1"]
+    for case in result.data["cases"]:
+        metrics = {metric["name"]: metric for metric in case["metrics"]}
+        trajectory, measure = metrics["tool_trajectory_avg_score"], metrics["tool_call_count_v1"]
         assert (case["status"], trajectory["status"]) == outcome[case["eval_id"]]
         assert (trajectory["score"], measure["score"]) == (None, None)
         assert "the answer does not say which tools were called" in trajectory["reason"]
-        assert found["response_match_score"]["status"] == "PASSED"
+        assert metrics["response_match_score"]["status"] == "PASSED"
         assert (case["turns"][0]["trajectory"], case["differences"]) == (None, [])

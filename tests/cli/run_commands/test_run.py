@@ -16,24 +16,24 @@ import pytest
 from tests.cli.conftest import SETTINGS
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import CommandLine, Done
+    from tests.cli.conftest import CommandLine, CommandResult
 
 MakeTurn = Callable[..., dict[str, Any]]
 
 
-def statuses(done: Done) -> dict[str, str]:
-    return {case["eval_id"]: case["status"] for case in done.data["cases"]}
+def get_statuses(result: CommandResult) -> dict[str, str]:
+    return {case["eval_id"]: case["status"] for case in result.data["cases"]}
 
 
-def test_a_set_is_run_and_each_failure_explained(workbench: CommandLine) -> None:
-    done = workbench.process("run", "home/light.evalset.json")
+def test_a_set_runs_and_each_failure_is_explained(workbench: CommandLine) -> None:
+    result = workbench.process("run", "home/light.evalset.json")
 
-    assert done.status == 1
-    assert "✓ PASSED         on" in done.out
-    assert "✗ FAILED         off" in done.out
-    assert 'set_light: room: expected "bedroom", got "hall"' in done.out
-    assert "2 cases: 1 passed, 1 failed" in done.out
-    assert "\x1b" not in done.out + done.error
+    assert result.status == 1
+    assert "✓ PASSED         on" in result.out
+    assert "✗ FAILED         off" in result.out
+    assert 'set_light: room: expected "bedroom", got "hall"' in result.out
+    assert "2 cases: 1 passed, 1 failed" in result.out
+    assert "\x1b" not in result.out + result.error
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_a_set_is_run_and_each_failure_explained(workbench: CommandLine) -> None
         (["--target", "home", "--case", "on"], {"on": "PASSED"}),
     ],
 )
-def test_what_is_named_is_run(workbench: CommandLine, arguments: list[str], expected: dict[str, str]) -> None:
-    assert statuses(workbench("run", *arguments, "--format", "json")) == expected
+def test_exactly_the_selected_cases_run(workbench: CommandLine, arguments: list[str], expected: dict[str, str]) -> None:
+    assert get_statuses(workbench("run", *arguments, "--format", "json")) == expected
 
 
 def test_a_misspelt_argument_in_args_match_is_reported(workbench: CommandLine) -> None:
@@ -57,70 +57,70 @@ def test_a_misspelt_argument_in_args_match_is_reported(workbench: CommandLine) -
     criterion = {"threshold": 1, "args_match": rules}
     workbench.write("home/test_config.json", {"criteria": {"tool_trajectory_avg_score": criterion}})
 
-    done = workbench("run", "home")
+    result = workbench("run", "home")
 
-    said = "args_match.tools.set_light.arguments.roon: no call has this argument; did you mean 'room'?"
-    assert f"hint: tool_trajectory_avg_score: {said} (1 case)" in done.out
-    assert done.out.count(said) == 2  # and once below the failed case
+    message = "args_match.tools.set_light.arguments.roon: no call has this argument; did you mean 'room'?"
+    assert f"hint: tool_trajectory_avg_score: {message} (1 case)" in result.out
+    assert result.out.count(message) == 2  # and once below the failed case
 
 
 @pytest.mark.parametrize("table", ["kind = 'adk'\ntarget = 'gone'", "kind = 'function'\ntarget = 'a:b'\npath = 'gone'"])
 def test_a_target_whose_folder_is_missing_is_reported(workbench: CommandLine, table: str) -> None:
     workbench.write("workbench.toml", SETTINGS + f"[targets.lost]\n{table}\n")
 
-    done = workbench("run", "home:on")
-    named = workbench("run", "--target", "lost")
+    result = workbench("run", "home:on")
+    selected = workbench("run", "--target", "lost")
 
-    assert (done.status, named.status) == (2, 2)
-    assert "workbench.toml: targets.lost." in done.error
-    assert "workbench.toml: targets.lost." in named.error
-    assert "gone" in named.error
+    assert (result.status, selected.status) == (2, 2)
+    assert "workbench.toml: targets.lost." in result.error
+    assert "workbench.toml: targets.lost." in selected.error
+    assert "gone" in selected.error
 
 
 @pytest.mark.parametrize("arguments", [(), (".",)])
-def test_a_set_without_an_agent_is_reported_beside_the_others(
+def test_a_set_without_an_agent_is_reported_and_the_others_run(
     workbench: CommandLine, arguments: tuple[str, ...]
 ) -> None:
     workbench.write("other/agent.py", "from google.adk.agents import Agent\n\nroot_agnet = Agent(name='x')\n")
     workbench.write("other/s.evalset.json", {"eval_set_id": "s", "eval_cases": []})
 
-    done = workbench("run", *arguments)
+    result = workbench("run", *arguments)
 
-    assert done.status == 2
-    assert "other/s.evalset.json: no agent was found: other: agent.py binds 'root_agnet', expected" in done.error
-    assert "2 cases: 1 passed, 1 failed" in done.out
+    assert result.status == 2
+    assert "other/s.evalset.json: no agent was found: other: agent.py binds 'root_agnet', expected" in result.error
+    assert "2 cases: 1 passed, 1 failed" in result.out
 
 
 def test_a_threshold_below_every_score_is_reported(workbench: CommandLine) -> None:
     workbench.write("home/test_config.json", {"criteria": {"response_evaluation_score": 0.8}})
 
-    done = workbench("run", "home", "--dry-run")
+    result = workbench("run", "home", "--dry-run")
 
-    assert "response_evaluation_score.threshold: 0.8 is below every score (from 1 on)" in done.error
+    assert "response_evaluation_score.threshold: 0.8 is below every score (from 1 on)" in result.error
 
 
 def test_a_misspelt_target_runs_nothing(workbench: CommandLine) -> None:
-    done = workbench("run", "--target", "hom")
+    result = workbench("run", "--target", "hom")
 
-    assert done.status == 2
-    assert "no such target: 'hom'; did you mean 'home'?" in done.error
-    assert done.out == ""
+    assert result.status == 2
+    assert "no such target: 'hom'; did you mean 'home'?" in result.error
+    assert result.out == ""
 
 
-def test_case_ids_may_hold_colons_and_commas(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_case_ids_may_contain_colons_and_commas(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/odd.evalset.json", {"a:b,c": [make_turn("light x", room="x")], "d": [make_turn("light x")]})
 
-    assert statuses(workbench("run", "home/odd.evalset.json", "--case", "a:b,c", "--format", "json")) == {
+    assert get_statuses(workbench("run", "home/odd.evalset.json", "--case", "a:b,c", "--format", "json")) == {
         "a:b,c": "PASSED"
     }
 
 
-def test_a_set_of_any_name_runs_with_the_agent_near_it(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_a_set_of_any_name_runs_with_the_nearest_agent(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/anything.json", {"on": [make_turn("light x", room="x")]})
 
-    done = workbench("run", "home/anything.json", "--target", "home", "--format", "json")
+    result = workbench("run", "home/anything.json", "--target", "home", "--format", "json")
 
-    assert statuses(done) == {"on": "PASSED"}
+    assert get_statuses(result) == {"on": "PASSED"}
 
 
 def test_each_folder_has_its_own_criteria(workbench: CommandLine, make_turn: MakeTurn) -> None:
@@ -133,7 +133,7 @@ def test_each_folder_has_its_own_criteria(workbench: CommandLine, make_turn: Mak
     assert decisive == {"on": "tool_trajectory_avg_score", "off": "tool_trajectory_avg_score", "words": "exact_match"}
 
 
-def test_an_agent_that_breaks_costs_only_its_case(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_a_failing_agent_affects_only_its_case(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set(
         "home/bad.evalset.json",
         {
@@ -143,34 +143,34 @@ def test_an_agent_that_breaks_costs_only_its_case(workbench: CommandLine, make_t
         },
     )
 
-    done = workbench("run", "home/bad.evalset.json", "--format", "json")
+    result = workbench("run", "home/bad.evalset.json", "--format", "json")
 
-    assert done.status == 3
-    assert statuses(done) == {"raises": "ERROR", "exits": "ERROR", "fine": "PASSED"}
-    by_id = {case["eval_id"]: case for case in done.data["cases"]}
+    assert result.status == 3
+    assert get_statuses(result) == {"raises": "ERROR", "exits": "ERROR", "fine": "PASSED"}
+    by_id = {case["eval_id"]: case for case in result.data["cases"]}
     assert "kaboom" in by_id["raises"]["error"]["message"]
     assert by_id["raises"]["error"]["turn"] == 1
     assert by_id["raises"]["turns"][0]["response"] == "done: x"
     assert "7" in by_id["exits"]["error"]["message"]
 
 
-def test_a_case_that_takes_too_long_is_ended(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_a_case_is_stopped_after_the_time_limit(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/slow.evalset.json", {"slow": [make_turn("sleep 60")]})
 
-    done = workbench("run", "home/slow.evalset.json", "--timeout", "0.5", "--format", "json")
+    result = workbench("run", "home/slow.evalset.json", "--timeout", "0.5", "--format", "json")
 
-    assert done.status == 3
-    assert done.data["cases"][0]["error"]["kind"] == "timeout"
+    assert result.status == 3
+    assert result.data["cases"][0]["error"]["kind"] == "timeout"
 
 
-def test_what_an_agent_prints_is_for_those_who_ask(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_the_output_of_an_agent_is_shown_only_with_verbose(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/loud.evalset.json", {"loud": [make_turn("loud", room="x")]})
 
     assert "to stderr" not in workbench("run", "home/loud.evalset.json").out
     assert "to stderr" in workbench("run", "home/loud.evalset.json", "--verbose").out
 
 
-def test_repeats_are_results_of_their_own(workbench: CommandLine) -> None:
+def test_each_repeat_has_its_own_result(workbench: CommandLine) -> None:
     cases = workbench("run", "home/light.evalset.json:on", "--runs", "3", "--format", "json").data["cases"]
 
     assert sorted(case["repeat"] for case in cases) == [0, 1, 2]
@@ -183,22 +183,22 @@ def test_json_lines_end_with_the_run(workbench: CommandLine) -> None:
 
 
 def test_a_file_gets_the_document_and_stdout_the_table(workbench: CommandLine) -> None:
-    done = workbench("run", "home", "--output", "report.xml")
+    result = workbench("run", "home", "--output", "report.xml")
 
-    assert "✗ FAILED" in done.out
+    assert "✗ FAILED" in result.out
     assert ElementTree.parse(workbench.root / "report.xml").getroot().get("failures") == "1"
 
 
 @pytest.mark.parametrize("place", ["missing/report.json", "home"])
-def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(workbench: CommandLine, place: str) -> None:
-    done = workbench("run", "home/light.evalset.json", "--format", "json", "--output", place)
+def test_an_unwritable_output_is_refused_before_the_run(workbench: CommandLine, place: str) -> None:
+    result = workbench("run", "home/light.evalset.json", "--format", "json", "--output", place)
 
-    assert (done.status, done.out) == (2, "")
-    assert place in done.error
+    assert (result.status, result.out) == (2, "")
+    assert place in result.error
     assert not (workbench.root / ".workbench").exists()
 
 
-def test_a_target_counts_before_a_folder_of_the_same_name(workbench: CommandLine) -> None:
+def test_a_target_takes_precedence_over_a_folder_of_the_same_name(workbench: CommandLine) -> None:
     (workbench.root / "workbench.toml").open("a").write(
         '[targets.other]\nkind = "function"\ntarget = "nowhere:answer"\neval_sets = ["home/other/*.evalset.json"]\n'
     )
@@ -211,83 +211,83 @@ def test_a_target_counts_before_a_folder_of_the_same_name(workbench: CommandLine
     assert "other" in folder.out + folder.error
 
 
-def test_nothing_after_the_colon_is_not_everything(workbench: CommandLine) -> None:
-    done = workbench("run", "home/light.evalset.json:")
+def test_a_colon_without_a_case_is_refused(workbench: CommandLine) -> None:
+    result = workbench("run", "home/light.evalset.json:")
 
-    assert (done.status, done.out) == (2, "")
-    assert "there is no case after the colon" in done.error
+    assert (result.status, result.out) == (2, "")
+    assert "there is no case after the colon" in result.error
 
 
-def test_a_misspelt_setting_makes_no_run_green(workbench: CommandLine) -> None:
+def test_a_misspelt_setting_gives_exit_status_2(workbench: CommandLine) -> None:
     settings = workbench.root / "workbench.toml"
     settings.write_text(settings.read_text() + "[run]\nconcurency = 2\n")
 
-    done = workbench("run", "home/light.evalset.json:on")
+    result = workbench("run", "home/light.evalset.json:on")
 
-    assert done.status == 2
-    assert "1 passed" in done.out
-    assert done.error.count("did you mean 'concurrency'?") == 1
+    assert result.status == 2
+    assert "1 passed" in result.out
+    assert result.error.count("did you mean 'concurrency'?") == 1
 
 
-def test_an_environment_file_that_is_missing_makes_no_run_green(workbench: CommandLine) -> None:
+def test_a_missing_environment_file_gives_exit_status_2(workbench: CommandLine) -> None:
     settings = workbench.root / "workbench.toml"
     settings.write_text(settings.read_text().replace("[targets.home]", '[targets.home]\nenv_file = "secrets.env"', 1))
 
-    done = workbench("run", "home/light.evalset.json:on")
+    result = workbench("run", "home/light.evalset.json:on")
 
-    assert done.status == 2
-    assert "1 passed" in done.out
-    assert done.error.count("secrets.env") == 1
+    assert result.status == 2
+    assert "1 passed" in result.out
+    assert result.error.count("secrets.env") == 1
 
 
 def test_a_dry_run_runs_nothing(workbench: CommandLine) -> None:
-    done = workbench("run", "home", "--runs", "2", "--dry-run")
+    result = workbench("run", "home", "--runs", "2", "--dry-run")
 
-    assert done.status == 0
-    assert "2 cases x 2 = 4" in done.out
-    assert "tool_trajectory_avg_score >= 1" in done.out
+    assert result.status == 0
+    assert "2 cases x 2 = 4" in result.out
+    assert "tool_trajectory_avg_score >= 1" in result.out
     assert not (workbench.root / ".workbench").exists()
 
 
-def test_a_dry_run_of_one_case_speaks_of_one(workbench: CommandLine) -> None:
+def test_a_dry_run_of_one_case_uses_the_singular(workbench: CommandLine) -> None:
     workbench("run", "home/light.evalset.json:on")
 
-    done = workbench("run", "home/light.evalset.json:on", "--dry-run")
+    result = workbench("run", "home/light.evalset.json:on", "--dry-run")
 
-    assert "1 case x 1 = 1, 0 reused; 1 agent turn, " in done.out
-    assert "from earlier runs of 1 of 1 case\n" in done.out
+    assert "1 case x 1 = 1, 0 reused; 1 agent turn, " in result.out
+    assert "from earlier runs of 1 of 1 case\n" in result.out
 
 
-def test_a_dry_run_says_what_earlier_runs_tell_of_its_time(workbench: CommandLine) -> None:
+def test_a_dry_run_estimates_its_time_from_earlier_runs(workbench: CommandLine) -> None:
     workbench("run", "home")
 
     assert " s, from earlier runs of 2 of 2 cases" in workbench("run", "home", "--dry-run").out
 
 
-def test_failed_runs_what_did_not_pass_last_time(workbench: CommandLine) -> None:
+def test_failed_reruns_the_cases_that_did_not_pass(workbench: CommandLine) -> None:
     assert "nothing to run" in workbench("run", "--failed").error
     workbench("run", "home")
 
-    assert statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
+    assert get_statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
 
 
-def test_failed_runs_what_it_can_where_a_set_cannot_be_read(workbench: CommandLine) -> None:
+def test_failed_reruns_the_readable_sets_if_one_is_unreadable(workbench: CommandLine) -> None:
     settings, rows = workbench.root / "workbench.toml", workbench.root / "rows.csv"
     old = settings.read_text() if settings.exists() else ""
     settings.write_text(f'{old}\n[targets.old]\nkind = "recorded"\neval_sets = ["rows.csv"]\n')
     rows.write_text("foo,bar\n1,2\n")
     workbench("run", "home")
 
-    never_judged = workbench("run", "--failed", "--format", "json")
-    assert statuses(never_judged) == {"off": "FAILED"}
+    before_scoring = workbench("run", "--failed", "--format", "json")
+    assert get_statuses(before_scoring) == {"off": "FAILED"}
 
     rows.write_text("response,reference\na,b\n")
     workbench("run", "old")
     rows.write_text("foo,bar\n1,2\n")
-    judged = workbench("run", "--failed", "--format", "json")
-    assert statuses(judged) == {"off": "FAILED"}
-    assert judged.status == 2
-    assert "found the columns" in judged.error
+    after_scoring = workbench("run", "--failed", "--format", "json")
+    assert get_statuses(after_scoring) == {"off": "FAILED"}
+    assert after_scoring.status == 2
+    assert "found the columns" in after_scoring.error
 
 
 def test_a_misspelt_folder_or_case_gets_a_short_message(workbench: CommandLine) -> None:
@@ -304,34 +304,34 @@ def test_a_misspelt_folder_or_case_gets_a_short_message(workbench: CommandLine) 
 def test_failed_reports_a_broken_set_whose_cases_passed(workbench: CommandLine, make_turn: MakeTurn) -> None:
     path = workbench.root / "home/light.evalset.json"
     workbench("run", "home/light.evalset.json:on")
-    whole = path.read_text()
+    content = path.read_text()
 
-    for broken in ("{", whole.replace('"eval_id": "on"', '"eval_id": 5')):
+    for broken in ("{", content.replace('"eval_id": "on"', '"eval_id": 5')):
         path.write_text(broken)
-        done = workbench("run", ".", "--failed")
-        assert (done.status, "light.evalset.json:" in done.error) == (2, True), done.error
-    assert "eval_cases[0].eval_id: found 5" in done.error
+        result = workbench("run", ".", "--failed")
+        assert (result.status, "light.evalset.json:" in result.error) == (2, True), result.error
+    assert "eval_cases[0].eval_id: found 5" in result.error
 
     workbench.add_set("home/other.evalset.json", {"bad": [make_turn("light x", room="y")]})
     workbench("run", "home/other.evalset.json")
-    done = workbench("run", ".", "--failed", "--format", "json")
-    assert (done.status, statuses(done)) == (2, {"bad": "FAILED"})
-    assert "eval_cases[0].eval_id: found 5" in done.error
+    result = workbench("run", ".", "--failed", "--format", "json")
+    assert (result.status, get_statuses(result)) == (2, {"bad": "FAILED"})
+    assert "eval_cases[0].eval_id: found 5" in result.error
 
 
-def test_a_second_list_of_cases_is_an_error_everywhere(workbench: CommandLine) -> None:
+def test_a_second_list_of_cases_is_an_error_in_every_command(workbench: CommandLine) -> None:
     path = workbench.root / "home/light.evalset.json"
     data = json.loads(path.read_text())
     first = json.dumps(data["eval_cases"][:1])
     path.write_text(f'{{"eval_set_id": "s", "eval_cases": {json.dumps(data["eval_cases"])}, "eval_cases": {first}}}')
 
     commands = (("run", "home"), ("run", "home", "--dry-run"), ("eval-set", "validate", "home"), ("doctor",))
-    for done in (workbench(*command) for command in commands):
-        assert "found a second 'eval_cases', expected all cases in one list" in done.out + done.error
-        assert done.status == 2
+    for result in (workbench(*command) for command in commands):
+        assert "found a second 'eval_cases', expected all cases in one list" in result.out + result.error
+        assert result.status == 2
 
 
-def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_resume_runs_the_remaining_cases_of_the_interrupted_run(workbench: CommandLine, make_turn: MakeTurn) -> None:
     first, long = [make_turn("light x", room="x")], [make_turn("sleep 60")]
     workbench.add_set("home/long.evalset.json", {"first": first, "long": long})
     process = workbench.start("run", "home/long.evalset.json", "--format", "jsonl", "--concurrency", "1")
@@ -342,24 +342,24 @@ def test_resume_goes_on_with_the_cases_of_the_interrupted_run(workbench: Command
     assert process.returncode == 130
     workbench.add_set("home/long.evalset.json", {"first": first, "long": [make_turn("light y")]})
 
-    planned = workbench("run", "--resume", "--dry-run")
-    done = workbench("run", "--resume", "--format", "json")
+    dry_run = workbench("run", "--resume", "--dry-run")
+    result = workbench("run", "--resume", "--format", "json")
 
-    assert "2 cases x 1 = 2, 1 reused" in planned.out
-    assert statuses(done).keys() == {"first", "long"}
-    assert "1 of 2 results taken from it" in done.error
+    assert "2 cases x 1 = 2, 1 reused" in dry_run.out
+    assert get_statuses(result).keys() == {"first", "long"}
+    assert "1 of 2 results taken from it" in result.error
 
 
-def test_with_nothing_interrupted_there_is_nothing_to_resume(workbench: CommandLine) -> None:
+def test_without_an_interrupted_run_there_is_nothing_to_resume(workbench: CommandLine) -> None:
     workbench("run", "home")
 
-    done = workbench("run", "--resume")
+    result = workbench("run", "--resume")
 
-    assert done.status == 2
-    assert "nothing to resume" in done.error
+    assert result.status == 2
+    assert "nothing to resume" in result.error
 
 
-def test_ctrl_c_keeps_what_is_finished(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_ctrl_c_keeps_the_finished_cases(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set(
         "home/long.evalset.json", {"first": [make_turn("light x", room="x")], "long": [make_turn("sleep 60")]}
     )
@@ -379,7 +379,7 @@ def test_ctrl_c_keeps_what_is_finished(workbench: CommandLine, make_turn: MakeTu
     assert "Traceback" not in error
 
 
-def test_a_second_ctrl_c_ends_at_once(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_a_second_ctrl_c_ends_the_process_immediately(workbench: CommandLine, make_turn: MakeTurn) -> None:
     code = (
         "import os, signal, threading\n"
         "from workbench.cli.console import graceful_interrupt\n"
@@ -388,27 +388,27 @@ def test_a_second_ctrl_c_ends_at_once(workbench: CommandLine, make_turn: MakeTur
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    never.wait()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
 
-    assert done.returncode == 130
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 130
+    assert "Traceback" not in result.stderr
 
 
-def test_sets_without_criteria_get_the_default_ones_and_say_so(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_sets_without_criteria_use_the_defaults_with_a_message(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/plain/plain.test.json", {"a": [make_turn("light x", response="done: x", room="x")]})
 
-    done = workbench("run", "home/plain/plain.test.json", "--format", "json")
+    result = workbench("run", "home/plain/plain.test.json", "--format", "json")
 
-    assert done.status == 0
-    assert "default" in done.error
-    assert {metric["name"] for metric in done.data["cases"][0]["metrics"] if metric["threshold"] is not None} == {
+    assert result.status == 0
+    assert "default" in result.error
+    assert {metric["name"] for metric in result.data["cases"][0]["metrics"] if metric["threshold"] is not None} == {
         "tool_trajectory_avg_score",
         "response_match_score",
     }
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["home/ligth.evalset.json"], "no such file, folder or target"),
         (["hom"], "did you mean 'home'"),
@@ -424,15 +424,15 @@ def test_sets_without_criteria_get_the_default_ones_and_say_so(workbench: Comman
         (["empty"], "no eval set below this folder"),
     ],
 )
-def test_what_cannot_be_meant_is_one_message(workbench: CommandLine, arguments: list[str], said: str) -> None:
+def test_invalid_arguments_get_one_message(workbench: CommandLine, arguments: list[str], message: str) -> None:
     (workbench.root / "empty").mkdir()
 
-    done = workbench("run", *arguments)
+    result = workbench("run", *arguments)
 
-    assert done.status == 2
-    assert said in done.error
-    assert "Traceback" not in done.error
-    assert done.out == ""
+    assert result.status == 2
+    assert message in result.error
+    assert "Traceback" not in result.error
+    assert result.out == ""
 
 
 def test_arguments_of_different_projects_are_refused(workbench: CommandLine, tmp_path: Path) -> None:
@@ -441,64 +441,66 @@ def test_arguments_of_different_projects_are_refused(workbench: CommandLine, tmp
     (other / "workbench.toml").write_text("")
     (other / "x.evalset.json").write_text("{}")
 
-    done = workbench("run", "home", str(other / "x.evalset.json"))
+    result = workbench("run", "home", str(other / "x.evalset.json"))
 
-    assert done.status == 2
-    assert "different projects" in done.error
+    assert result.status == 2
+    assert "different projects" in result.error
 
 
-def test_json_of_other_programs_is_an_error_only_where_it_is_named(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_json_of_other_programs_is_an_error_only_if_selected(workbench: CommandLine, make_turn: MakeTurn) -> None:
     workbench.add_set("home/light.evalset.json", {"on": [make_turn("light kitchen", room="kitchen")]})
     workbench.write("home/graph.test.json", {"query": "{user{id}}"})
     workbench.write("home/numbers.test.json", [1, 2])
 
     assert workbench("run").status == workbench("run", "home").status == workbench("doctor").status == 0
     assert workbench("eval-set", "validate", "home").status == 0
-    named = workbench("run", "home/graph.test.json")
-    assert named.status == 2
-    assert "home/graph.test.json:1:1: found an object without eval_cases" in named.error
+    selected = workbench("run", "home/graph.test.json")
+    assert selected.status == 2
+    assert "home/graph.test.json:1:1: found an object without eval_cases" in selected.error
     workbench.write("home/broken.test.json", '{"eval_set_id": "broken", "eval_cases": [')
     assert workbench("run").status == workbench("doctor").status == 2
 
 
-def test_a_case_is_found_by_the_name_that_is_shown_where_its_id_stands_twice(workbench: CommandLine) -> None:
+def test_a_case_with_a_duplicate_id_is_selected_by_its_displayed_name(workbench: CommandLine) -> None:
     rows = [("a", "y"), ("a", "n"), ("b", "y"), ("b", "n"), ("b#2", "y")]
-    lines = (json.dumps({"eval_id": name, "prompt": "?", "response": said, "reference": "y"}) for name, said in rows)
+    lines = (
+        json.dumps({"eval_id": name, "prompt": "?", "response": response, "reference": "y"}) for name, response in rows
+    )
     workbench.write("rows.jsonl", "\n".join(lines))
     workbench.write("test_config.json", {"criteria": {"exact_match": 1.0}})
 
-    def ran(*arguments: str) -> list[tuple[str, int, str]]:
+    def run_cases(*arguments: str) -> list[tuple[str, int, str]]:
         cases = workbench("run", *arguments, "--format", "json").data["cases"]
         return [(case["eval_id"], case["occurrence"], case["status"]) for case in cases]
 
     assert "FAILED         a#2" in workbench("run", "rows.jsonl").out
-    assert ran("rows.jsonl:a#2") == ran("rows.jsonl", "--case", "a#2") == [("a", 1, "FAILED")]
-    assert ran("rows.jsonl:a") == [("a", 0, "PASSED"), ("a", 1, "FAILED")]
-    assert ran("rows.jsonl:b#2") == ran("rows.jsonl", "--case", "b#2") == [("b#2", 0, "PASSED")]
-    assert ran("rows.jsonl:a#2,b#2", "--failed") == [("a", 1, "FAILED")]
+    assert run_cases("rows.jsonl:a#2") == run_cases("rows.jsonl", "--case", "a#2") == [("a", 1, "FAILED")]
+    assert run_cases("rows.jsonl:a") == [("a", 0, "PASSED"), ("a", 1, "FAILED")]
+    assert run_cases("rows.jsonl:b#2") == run_cases("rows.jsonl", "--case", "b#2") == [("b#2", 0, "PASSED")]
+    assert run_cases("rows.jsonl:a#2,b#2", "--failed") == [("a", 1, "FAILED")]
     missing = workbench("run", "rows.jsonl:a#3")
     assert (missing.status, "no eval case 'a#3'; did you mean 'a#2'?" in missing.error) == (2, True)
     assert "\n  a#2\n" in workbench("run", "rows.jsonl", "--dry-run").out
 
 
-def test_a_twin_in_an_eval_set_is_found_too(workbench: CommandLine, make_turn: MakeTurn) -> None:
+def test_a_duplicate_case_of_an_eval_set_can_be_selected(workbench: CommandLine, make_turn: MakeTurn) -> None:
     case = {"eval_id": "x", "conversation": [make_turn("light x", room="x")]}
     workbench.write("home/twins.evalset.json", {"eval_set_id": "twins", "eval_cases": [case, case]})
 
-    done = workbench("run", "home/twins.evalset.json:x#2", "--format", "json")
+    result = workbench("run", "home/twins.evalset.json:x#2", "--format", "json")
 
-    assert [(case["eval_id"], case["occurrence"]) for case in done.data["cases"]] == [("x", 1)]
-    assert "duplicate eval_id 'x' (2 times); make it unique" in done.data["cases"][0]["error"]["message"]
+    assert [(case["eval_id"], case["occurrence"]) for case in result.data["cases"]] == [("x", 1)]
+    assert "duplicate eval_id 'x' (2 times); make it unique" in result.data["cases"][0]["error"]["message"]
 
 
-def test_a_case_that_cannot_be_read_is_reported_by_what_runs_nothing(workbench: CommandLine) -> None:
+def test_an_unreadable_case_is_reported_by_commands_that_run_nothing(workbench: CommandLine) -> None:
     path = workbench.root / "home/light.evalset.json"
     broken = json.loads(path.read_text())
     broken["eval_cases"][0]["session_input"] = 3
     path.write_text(json.dumps(broken))
 
     for command in (("run", "home", "--dry-run"), ("run", "home", "--affected", "--dry-run"), ("explain", "home")):
-        done = workbench(*command)
+        result = workbench(*command)
 
-        assert done.status == 2, command
-        assert "session_input: found 3, expected an object" in done.error
+        assert result.status == 2, command
+        assert "session_input: found 3, expected an object" in result.error

@@ -30,7 +30,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.needs_fork
 @pytest.mark.parametrize(
-    ("arguments", "started"),
+    ("arguments", "process_count"),
     [
         (["run"], 1),
         (["run", "home"], 1),
@@ -43,16 +43,16 @@ sys.exit(main(sys.argv[1:]))
     ],
 )
 def test_interpreters_start_before_the_planner_is_imported(
-    workbench: CommandLine, arguments: list[str], started: int | None
+    workbench: CommandLine, arguments: list[str], process_count: int | None
 ) -> None:
     workbench.add_set("home/set.evalset.json", {"a": [turn("say hello", "done: hello")]})
     workbench.write("agent/agent.py", "root_agent = None")
     workbench.write("agent/__init__.py", "")
     workbench.add_set("agent/a.evalset.json", {"a": [turn("hi")]})
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments], cwd=workbench.root, capture_output=True, text=True, check=False
     )
 
-    told = [line for line in done.stderr.splitlines() if line.startswith("started:")]
-    assert told == ([] if started is None else [f"started: {started}"])
+    lines = [line for line in result.stderr.splitlines() if line.startswith("started:")]
+    assert lines == ([] if process_count is None else [f"started: {process_count}"])
