@@ -1,4 +1,4 @@
-"""A case in a few words, and its judgement by name."""
+"""Builders for turns and configs, and a function that judges them by metric name."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.evalset import EvalCase, Invocation
 from workbench.model.results import Execution, Failure, MetricResult, SimulatedConversation, TurnResult
 
-Judged = Mapping[str, MetricResult]
+Results = Mapping[str, MetricResult]
 
 
 class Services:
-    """What the engine would give: a text helper, and a custom function and a model that the test provides."""
+    """The services of the engine: a text helper, and a custom function and a model from the test."""
 
     def __init__(self) -> None:
         self.text = TextScorer()
         self.function: Callable[[CustomScoreRequest], CustomScoreAnswer] | None = None
         self.model: Callable[[ModelRequest], str | ModelError] | None = None
-        self.asked: list[ModelRequest] = []
+        self.requests: list[ModelRequest] = []
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         assert self.model is not None
-        self.asked.append(request)
-        said = self.model(request)
-        if isinstance(said, ModelError):
-            raise said
-        return ModelReply(text=said, finish="STOP")
+        self.requests.append(request)
+        answer = self.model(request)
+        if isinstance(answer, ModelError):
+            raise answer
+        return ModelReply(text=answer, finish="STOP")
 
     async def custom(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         assert self.function is not None
@@ -44,25 +44,25 @@ class Services:
 
 @pytest.fixture
 async def services() -> AsyncIterator[Services]:
-    given = Services()
-    yield given
-    await given.text.close()
+    instance = Services()
+    yield instance
+    await instance.text.close()
 
 
 @pytest.fixture
 def turn() -> Callable[..., Invocation]:
-    """One turn: `turn("text", [call, ...])`, a call being a name, a pair (name, args) or an object."""
+    """Build a turn: `turn("text", [call, ...])`; a call is a name, a pair (name, args) or an object."""
 
     def build(
         text: str | None = None, calls: Sequence[Any] = (), *, thought: str | None = None, events: bool = False
     ) -> Invocation:
-        written = [_call(call) for call in calls]
+        call_data = [_build_call(call) for call in calls]
         parts = ([{"text": thought, "thought": True}] if thought is not None else []) + (
             [{"text": text}] if text is not None else []
         )
-        data: dict[str, Any] = {"tool_uses": written}
+        data: dict[str, Any] = {"tool_uses": call_data}
         if events:
-            event_parts = [{"function_call": call} for call in written]
+            event_parts = [{"function_call": call} for call in call_data]
             data = {"invocation_events": [{"author": "agent", "content": {"parts": event_parts}}]}
         return Invocation.model_validate(
             {
@@ -75,13 +75,13 @@ def turn() -> Callable[..., Invocation]:
     return build
 
 
-def _call(call: Any) -> Any:
+def _build_call(call: Any) -> Any:
     return {"name": call[0], "args": call[1]} if isinstance(call, tuple) else call
 
 
 @pytest.fixture
 def config() -> Callable[..., EvalConfig]:
-    """A config from criteria as a file has them; `config(criteria, check=False)` lets wrong ones through."""
+    """Build a config from the criteria of a file; `config(criteria, check=False)` accepts invalid ones."""
 
     def build(
         criteria: Mapping[str, Any],
@@ -99,8 +99,8 @@ def config() -> Callable[..., EvalConfig]:
 
 
 @pytest.fixture
-def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
-    """Judge turns: `await judge(config, expected=[...], actual=[...])` gives the results by name."""
+def judge(services: Services) -> Callable[..., Awaitable[Results]]:
+    """Judge turns: `await judge(config, expected=[...], actual=[...])` returns the results by name."""
 
     async def run(
         config: EvalConfig,
@@ -114,9 +114,9 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
         baselines: Mapping[str, Sequence[Execution]] | None = None,
         recorded: bool = False,
         simulation: SimulatedConversation | None = None,
-        **measured: Any,
-    ) -> Judged:
-        turns = tuple(TurnResult(invocation=item, duration_seconds=0.25, **measured) for item in actual)
+        **turn_fields: Any,
+    ) -> Results:
+        turns = tuple(TurnResult(invocation=item, duration_seconds=0.25, **turn_fields) for item in actual)
         execution = Execution(turns=turns, failure=failure, final_state=final_state, simulation=simulation)
         subject = JudgedCase(
             case=case,
@@ -127,8 +127,8 @@ def judge(services: Services) -> Callable[..., Awaitable[Judged]]:
             recorded=recorded,
         )
         results = await judge_case(subject, prepare(config), services)
-        stored = [result.model_copy(update={"dependencies": None}) for result in results]  # these are stored apart
-        assert [MetricResult.model_validate(result.model_dump()) for result in results] == stored
+        expected_results = [result.model_copy(update={"dependencies": None}) for result in results]  # stored separately
+        assert [MetricResult.model_validate(result.model_dump()) for result in results] == expected_results
         names = [result.name for result in results]
         assert len(set(names)) == len(names)
         return {result.name: result for result in results}

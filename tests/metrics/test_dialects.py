@@ -23,37 +23,37 @@ from workbench.report.dialect_report import POLICIES, CaseDialects, DialectCompa
 Calls = list[tuple[str, dict[str, Any] | None]]
 
 
-def invocation(calls: Calls) -> Invocation:
+def make_invocation(calls: Calls) -> Invocation:
     uses = [{"name": name, "args": args} for name, args in calls]
     return Invocation.model_validate({"user_content": {"parts": []}, "intermediate_data": {"tool_uses": uses}})
 
 
-def dialects(*turns: tuple[Calls, Calls]) -> CaseDialects:
-    """Turns of (made, expected)."""
-    expected = [invocation(wanted) for _, wanted in turns]
-    made = tuple(TurnResult(invocation=invocation(calls), duration_seconds=0.0) for calls, _ in turns)
+def compare_turns(*turns: tuple[Calls, Calls]) -> CaseDialects:
+    """Compare turns, given as pairs (actual, expected)."""
+    expected = [make_invocation(expected_calls) for _, expected_calls in turns]
+    actual_turns = tuple(TurnResult(invocation=make_invocation(calls), duration_seconds=0.0) for calls, _ in turns)
     case = EvalCase(eval_id="case", conversation=expected)
-    return compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+    return compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=actual_turns))))
 
 
-def letters(text: str) -> Calls:
+def make_calls(text: str) -> Calls:
     return [(letter, {}) for letter in text]
 
 
-def scores(comparisons: tuple[DialectComparison, ...]) -> dict[str, float | None]:
+def collect_scores(comparisons: tuple[DialectComparison, ...]) -> dict[str, float | None]:
     return {
-        " ".join(filter(None, (each.dialect, each.rule, each.variant))): each.score.value
+        " ".join(filter(None, (reading.dialect, reading.rule, reading.variant))): reading.score.value
         for comparison in comparisons
-        for each in comparison.readings
+        for reading in comparison.readings
     }
 
 
-def causes(comparisons: tuple[DialectComparison, ...]) -> set[str]:
+def collect_causes(comparisons: tuple[DialectComparison, ...]) -> set[str]:
     return {cause for comparison in comparisons for cause in comparison.causes}
 
 
 @pytest.mark.parametrize(
-    ("made", "expected", "strict", "unordered", "subset", "superset"),
+    ("actual", "expected", "strict", "unordered", "subset", "superset"),
     [
         ("ba", "ab", 0, 1, 1, 1),
         ("aa", "a", 0, 0, 0, 1),
@@ -66,10 +66,12 @@ def causes(comparisons: tuple[DialectComparison, ...]) -> set[str]:
         ("a", "", 0, 0, 0, 1),
     ],
 )
-def test_agentevals(made: str, expected: str, strict: int, unordered: int, subset: int, superset: int) -> None:
-    found = scores(dialects((letters(made), letters(expected))).whole)
+def test_the_four_rules_of_agentevals_give_their_scores(
+    actual: str, expected: str, strict: int, unordered: int, subset: int, superset: int
+) -> None:
+    scores = collect_scores(compare_turns((make_calls(actual), make_calls(expected))).whole)
 
-    assert [found[f"agentevals {rule}"] for rule in ("strict", "unordered", "subset", "superset")] == [
+    assert [scores[f"agentevals {rule}"] for rule in ("strict", "unordered", "subset", "superset")] == [
         strict,
         unordered,
         subset,
@@ -80,24 +82,24 @@ def test_agentevals(made: str, expected: str, strict: int, unordered: int, subse
 async def test_the_rules_of_agentevals_are_criteria(config: Any, judge: Any, turn: Any) -> None:
     names = [f"trajectory_{rule}_match" for rule in ("strict", "unordered", "subset", "superset")]
 
-    judged = await judge(
+    results = await judge(
         config(dict.fromkeys(names, 1.0)), actual=[turn(calls=["b", "a"])], expected=[turn(calls=["a", "b"])]
     )
 
-    assert [judged[name].score for name in names] == [0, 1, 1, 1]
+    assert [results[name].score for name in names] == [0, 1, 1, 1]
 
 
-async def test_criteria_of_agentevals_take_rules_for_arguments(config: Any, judge: Any, turn: Any) -> None:
-    made = {"name": "search", "args": {"query": "x", "limit": 5}}
+async def test_criteria_of_agentevals_accept_rules_for_arguments(config: Any, judge: Any, turn: Any) -> None:
+    actual = {"name": "search", "args": {"query": "x", "limit": 5}}
     expected = {"name": "search", "args": {"query": "x"}}
 
-    judged = await judge(
+    results = await judge(
         config({"trajectory_strict_match": {"threshold": 1.0, "args_match": {"tools": {"search": "superset"}}}}),
-        actual=[turn(calls=[made])],
+        actual=[turn(calls=[actual])],
         expected=[turn(calls=[expected])],
     )
 
-    assert judged["trajectory_strict_match"].score == 1.0
+    assert results["trajectory_strict_match"].score == 1.0
 
 
 @pytest.mark.parametrize("name", ["tool_trajectory_avg_score", "trajectory_strict_match", "trajectory_unordered_match",
@@ -108,115 +110,131 @@ async def test_criteria_of_agentevals_take_rules_for_arguments(config: Any, judg
         "exact", "subset", "superset", {"absolute": 0}
     ))],
 )  # fmt: skip
-async def test_true_and_1_are_equal_to_python_however_arguments_are_compared(
+async def test_adk_and_agentevals_treat_true_and_1_as_equal_under_every_rule(
     config: Any, judge: Any, turn: Any, name: str, rules: Any
 ) -> None:
-    made, expected = {"x": True, "y": [1, {"z": False}]}, {"x": 1, "y": [1.0, {"z": 0}]}
+    actual, expected = {"x": True, "y": [1, {"z": False}]}, {"x": 1, "y": [1.0, {"z": 0}]}
     options = {} if rules is None else {"args_match": rules}
 
-    judged = await judge(
+    results = await judge(
         config({name: {"threshold": 1.0, **options}}),
-        actual=[turn(calls=[("f", made)])],
+        actual=[turn(calls=[("f", actual)])],
         expected=[turn(calls=[("f", expected)])],
     )
 
-    assert judged[name].score == 1.0
+    assert results[name].score == 1.0
 
 
 @pytest.mark.parametrize("rules", [None, "exact", "subset", "superset"])
-async def test_true_and_1_differ_to_vertex_however_arguments_are_compared(
+async def test_vertex_treats_true_and_1_as_different_under_every_rule(
     config: Any, judge: Any, turn: Any, rules: Any
 ) -> None:
     options = {} if rules is None else {"args_match": rules}
 
-    judged = await judge(
+    results = await judge(
         config({"trajectory_exact_match": {"threshold": 1.0, **options}}),
         actual=[turn(calls=[("f", {"x": True})])],
         expected=[turn(calls=[("f", {"x": 1})])],
     )
 
-    assert judged["trajectory_exact_match"].score == 0.0
+    assert results["trajectory_exact_match"].score == 0.0
 
 
-def test_where_all_dialects_agree_no_cause_is_given() -> None:
-    found = dialects((letters("abc"), letters("ac")))
+def test_no_cause_is_given_if_all_dialects_agree() -> None:
+    case_dialects = compare_turns((make_calls("abc"), make_calls("ac")))
 
-    assert found.disagreements == 0
-    assert scores(found.whole)["ADK IN_ORDER"] == scores(found.whole)["Vertex in_order_match"] == 1
-
-
-def test_duplicates_part_the_two_ways_of_counting() -> None:
-    found = dialects((letters("a"), letters("aa")))
-
-    whole = scores(found.whole)
-    assert whole["Vertex any_order_match one for one"] == 0
-    assert whole["Vertex any_order_match by membership"] == 1
-    assert (whole["Vertex recall one for one"], whole["Vertex recall by membership"]) == (0.5, 1)
-    assert causes(found.whole) == {DUPLICATES}
+    assert case_dialects.disagreements == 0
+    assert (
+        collect_scores(case_dialects.whole)["ADK IN_ORDER"]
+        == collect_scores(case_dialects.whole)["Vertex in_order_match"]
+        == 1
+    )
 
 
-def test_absent_arguments_differ_from_empty_ones_to_adk_alone() -> None:
-    found = dialects(([("a", {})], [("a", None)]))
+def test_duplicate_calls_separate_the_two_ways_of_counting() -> None:
+    case_dialects = compare_turns((make_calls("a"), make_calls("aa")))
 
-    whole = scores(found.whole)
-    assert (whole["ADK EXACT"], whole["Vertex exact_match"], whole["agentevals strict"]) == (0, 1, 1)
-    assert causes(found.whole) == {ABSENT_ARGUMENTS}
-
-
-def test_true_is_one_to_those_who_compare_as_python_does() -> None:
-    found = dialects(([("a", {"x": True})], [("a", {"x": 1})]))
-
-    whole = scores(found.whole)
-    assert (whole["ADK EXACT"], whole["Vertex exact_match"], whole["agentevals strict"]) == (1, 0, 1)
-    assert causes(found.whole) == {PYTHON_EQUALITY}
+    whole_scores = collect_scores(case_dialects.whole)
+    assert whole_scores["Vertex any_order_match one for one"] == 0
+    assert whole_scores["Vertex any_order_match by membership"] == 1
+    assert (whole_scores["Vertex recall one for one"], whole_scores["Vertex recall by membership"]) == (0.5, 1)
+    assert collect_causes(case_dialects.whole) == {DUPLICATES}
 
 
-def test_several_turns_are_one_trajectory_to_agentevals() -> None:
-    found = dialects((letters("a"), letters("b")), (letters("b"), letters("a")))
+def test_only_adk_distinguishes_absent_from_empty_arguments() -> None:
+    case_dialects = compare_turns(([("a", {})], [("a", None)]))
 
-    whole = scores(found.whole)
-    assert whole["agentevals superset"] == 1
-    assert whole["agentevals strict"] == 0
-    assert whole["ADK ANY_ORDER"] == 0
-    assert causes(found.whole) == {WHOLE_CONVERSATION}
-    assert all(not comparison.causes for turn in found.turns for comparison in turn)
-
-
-def test_undefined_scores_leave_the_mean() -> None:
-    found = dialects((letters(""), letters("a")), (letters("a"), letters("a")))
-
-    assert scores(found.turns[0])["Vertex precision one for one"] is None
-    assert scores(found.whole)["Vertex precision one for one"] == 1
+    whole_scores = collect_scores(case_dialects.whole)
+    assert (whole_scores["ADK EXACT"], whole_scores["Vertex exact_match"], whole_scores["agentevals strict"]) == (
+        0,
+        1,
+        1,
+    )
+    assert collect_causes(case_dialects.whole) == {ABSENT_ARGUMENTS}
 
 
-def test_a_turn_that_was_not_finished_compares_with_nothing() -> None:
-    expected = [invocation(letters("a")), invocation(letters("b"))]
-    made = (TurnResult(invocation=invocation(letters("a")), duration_seconds=0.0),)
+def test_only_vertex_distinguishes_true_from_1() -> None:
+    case_dialects = compare_turns(([("a", {"x": True})], [("a", {"x": 1})]))
+
+    whole_scores = collect_scores(case_dialects.whole)
+    assert (whole_scores["ADK EXACT"], whole_scores["Vertex exact_match"], whole_scores["agentevals strict"]) == (
+        1,
+        0,
+        1,
+    )
+    assert collect_causes(case_dialects.whole) == {PYTHON_EQUALITY}
+
+
+def test_agentevals_compares_all_turns_as_one_trajectory() -> None:
+    case_dialects = compare_turns((make_calls("a"), make_calls("b")), (make_calls("b"), make_calls("a")))
+
+    whole_scores = collect_scores(case_dialects.whole)
+    assert whole_scores["agentevals superset"] == 1
+    assert whole_scores["agentevals strict"] == 0
+    assert whole_scores["ADK ANY_ORDER"] == 0
+    assert collect_causes(case_dialects.whole) == {WHOLE_CONVERSATION}
+    assert all(not comparison.causes for turn in case_dialects.turns for comparison in turn)
+
+
+def test_undefined_scores_are_left_out_of_the_mean() -> None:
+    case_dialects = compare_turns((make_calls(""), make_calls("a")), (make_calls("a"), make_calls("a")))
+
+    assert collect_scores(case_dialects.turns[0])["Vertex precision one for one"] is None
+    assert collect_scores(case_dialects.whole)["Vertex precision one for one"] == 1
+
+
+def test_an_unfinished_turn_has_no_comparison() -> None:
+    expected = [make_invocation(make_calls("a")), make_invocation(make_calls("b"))]
+    actual_turns = (TurnResult(invocation=make_invocation(make_calls("a")), duration_seconds=0.0),)
     case = EvalCase(eval_id="case", conversation=expected)
 
-    found = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+    case_dialects = compare_dialects(
+        CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=actual_turns)))
+    )
 
-    assert [bool(turn) for turn in found.turns] == [True, False]
+    assert [bool(turn) for turn in case_dialects.turns] == [True, False]
 
 
-def test_too_many_calls_for_a_moment_are_not_compared() -> None:
-    many = letters("a" * 1_001)
-    expected = [invocation(many)]
-    made = (TurnResult(invocation=invocation(many), duration_seconds=0.0),)
+def test_too_many_calls_are_not_compared() -> None:
+    many = make_calls("a" * 1_001)
+    expected = [make_invocation(many)]
+    actual_turns = (TurnResult(invocation=make_invocation(many), duration_seconds=0.0),)
     case = EvalCase(eval_id="case", conversation=expected)
 
-    found = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=made))))
+    case_dialects = compare_dialects(
+        CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=actual_turns)))
+    )
 
-    assert found == CaseDialects(reason="too many calls to compare in a moment")
+    assert case_dialects == CaseDialects(reason="too many calls to compare in a moment")
 
 
-def test_a_case_whose_agent_finished_no_turn_compares_nothing() -> None:
-    expected = [invocation(letters("a"))]
+def test_a_case_without_a_finished_turn_has_no_comparison() -> None:
+    expected = [make_invocation(make_calls("a"))]
     case = EvalCase(eval_id="case", conversation=expected)
 
-    found = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution())))
+    case_dialects = compare_dialects(CaseView(JudgedCase(case=case, expected=expected, execution=Execution())))
 
-    assert found == CaseDialects(reason="the agent finished no turn")
+    assert case_dialects == CaseDialects(reason="the agent finished no turn")
 
 
 ARGUMENTS = st.none() | st.dictionaries(st.sampled_from("xy"), st.sampled_from([1, 1.0, True, "1", None]), max_size=2)
@@ -225,14 +243,16 @@ CALLS = st.lists(st.tuples(st.sampled_from("abc"), ARGUMENTS), max_size=5)
 
 @given(st.lists(st.tuples(CALLS, CALLS), min_size=1, max_size=3))
 def test_every_disagreement_has_a_cause(turns: list[tuple[Calls, Calls]]) -> None:
-    found = dialects(*turns)
+    case_dialects = compare_turns(*turns)
 
-    for comparison in (comparison for comparisons in (*found.turns, found.whole) for comparison in comparisons):
+    for comparison in (
+        comparison for comparisons in (*case_dialects.turns, case_dialects.whole) for comparison in comparisons
+    ):
         values = {reading.score.value for reading in comparison.readings}
         assert (len(values) > 1) == bool(comparison.causes), comparison
 
 
-def test_each_dialect_says_what_it_does() -> None:
-    named = {reading.dialect for comparison in dialects(([], [])).whole for reading in comparison.readings}
+def test_each_compared_dialect_has_a_policy() -> None:
+    dialects = {reading.dialect for comparison in compare_turns(([], [])).whole for reading in comparison.readings}
 
-    assert named == {policy.dialect for policy in POLICIES}
+    assert dialects == {policy.dialect for policy in POLICIES}

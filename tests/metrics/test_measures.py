@@ -1,4 +1,4 @@
-"""Informational measures: always there, never failing a case unless a criterion sets a limit."""
+"""Informational measures: always present; they fail a case only if a criterion sets a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1",
 async def test_measures_follow_the_criteria_of_every_case(config: Any, judge: Any, turn: Any) -> None:
     usage = TokenUsage(prompt=10, tool_use_prompt=1, candidates=4, thoughts=2, cached=8, total=99)
 
-    judged = await judge(
+    results = await judge(
         config({"exact_match": 1.0}),
         actual=[turn("a", ["f", "g"]), turn("b", [])],
         expected=[turn("a"), turn("b")],
@@ -26,26 +26,26 @@ async def test_measures_follow_the_criteria_of_every_case(config: Any, judge: An
         usage=usage,
     )
 
-    assert tuple(judged) == ("exact_match", *ALWAYS)
-    assert {name: judged[name].score for name in ALWAYS} == {
+    assert tuple(results) == ("exact_match", *ALWAYS)
+    assert {name: results[name].score for name in ALWAYS} == {
         "latency": 0.5,
         "failure": 0.0,
         "tool_call_count_v1": 1.0,
         "inference_call_count_v1": 3.0,
         "token_usage_v1": 17.0,
     }
-    assert {judged[name].status for name in ALWAYS} == {MetricStatus.INFORMATIONAL}
+    assert {results[name].status for name in ALWAYS} == {MetricStatus.INFORMATIONAL}
 
 
-async def test_what_was_not_reported_is_null_not_zero(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(config({"exact_match": 1.0}), actual=[turn("a")], expected=[turn("a")])
+async def test_unreported_measures_are_null_not_zero(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(config({"exact_match": 1.0}), actual=[turn("a")], expected=[turn("a")])
 
-    assert judged["token_usage_v1"].score is None
-    assert judged["token_usage_v1"].reason == "tokens were not reported"
-    assert judged["inference_call_count_v1"].reason == "model calls were not reported"
+    assert results["token_usage_v1"].score is None
+    assert results["token_usage_v1"].reason == "tokens were not reported"
+    assert results["inference_call_count_v1"].reason == "model calls were not reported"
 
 
-async def test_a_turn_without_tokens_beside_one_with_some_counts_as_zero_as_in_adk(
+async def test_a_turn_without_token_counts_adds_zero_to_the_mean_as_in_adk(
     config: Any, services: Any, turn: Any
 ) -> None:
     turns = (
@@ -54,38 +54,38 @@ async def test_a_turn_without_tokens_beside_one_with_some_counts_as_zero_as_in_a
     )
     subject = JudgedCase(case=None, expected=[], execution=Execution(turns=turns))
 
-    judged = {
+    results = {
         result.name: result for result in await judge_case(subject, prepare(config({"exact_match": 1})), services)
     }
 
-    assert judged["token_usage_v1"].score == 5.0
-    assert (judged["token_usage_v1"].scored, judged["token_usage_v1"].total) == (1, 2)
+    assert results["token_usage_v1"].score == 5.0
+    assert (results["token_usage_v1"].scored, results["token_usage_v1"].total) == (1, 2)
 
 
 @pytest.mark.parametrize(("limit", "status"), [(0.25, "PASSED"), (0.2, "FAILED")])
-async def test_a_threshold_is_the_most_that_passes(
+async def test_the_threshold_of_a_measure_is_a_maximum(
     *, limit: float, status: str, config: Any, judge: Any, turn: Any
 ) -> None:
     criteria = {"latency": limit, "invocation_duration_v1": limit}
 
-    judged = await judge(config(criteria), actual=[turn("a")])
+    results = await judge(config(criteria), actual=[turn("a")])
 
-    assert [judged[name].status for name in criteria] == [status, status]
-    assert sorted(judged) == sorted({*ALWAYS, "invocation_duration_v1"})
+    assert [results[name].status for name in criteria] == [status, status]
+    assert sorted(results) == sorted({*ALWAYS, "invocation_duration_v1"})
 
 
 async def test_a_failed_case_has_failure_one_and_no_latency(config: Any, judge: Any, turn: Any) -> None:
     failure = Failure(kind=FailureKind.AGENT, message="boom", turn=1)
 
-    judged = await judge(config({"failure": 0}), actual=[turn("a", ["f"])], expected=[turn(), turn()], failure=failure)
+    results = await judge(config({"failure": 0}), actual=[turn("a", ["f"])], expected=[turn(), turn()], failure=failure)
 
-    assert (judged["failure"].score, judged["failure"].status) == (1.0, MetricStatus.FAILED)
-    assert judged["latency"].reason == "the agent did not finish"
-    assert (judged["tool_call_count_v1"].score, judged["tool_call_count_v1"].scored) == (1.0, 1)
-    assert judged["tool_call_count_v1"].total == 2
+    assert (results["failure"].score, results["failure"].status) == (1.0, MetricStatus.FAILED)
+    assert results["latency"].reason == "the agent did not finish"
+    assert (results["tool_call_count_v1"].score, results["tool_call_count_v1"].scored) == (1.0, 1)
+    assert results["tool_call_count_v1"].total == 2
 
 
-async def test_recorded_rows_know_only_what_their_columns_say(config: Any, judge: Any, turn: Any) -> None:
+async def test_measures_of_recorded_rows_come_only_from_their_columns(config: Any, judge: Any, turn: Any) -> None:
     criteria = config({"exact_match": 1})
 
     known = await judge(criteria, actual=[turn("a")], columns={"latency_in_seconds": 1.5, "failure": 0}, recorded=True)
@@ -96,7 +96,7 @@ async def test_recorded_rows_know_only_what_their_columns_say(config: Any, judge
     assert unknown["failure"].score is None
 
 
-def test_results_that_no_other_case_shares_are_not_held() -> None:
+def test_only_frequent_results_are_shared_between_cases() -> None:
     rule = Rule(name="latency")
 
     assert build_case_result(rule, Score(1.0)) is build_case_result(rule, Score(1.0))

@@ -1,4 +1,4 @@
-"""Metrics on the final response, in many scripts, and what they say where there is nothing to compare."""
+"""Metrics on the final response in many scripts, and their results if there is nothing to compare."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ NAME = "response_match_score"
 async def test_response_match_is_right_in_many_scripts(
     *, candidate: str, reference: str, score: float, config: Any, judge: Any, turn: Any
 ) -> None:
-    judged = await judge(config({NAME: 0.8}), actual=[turn(candidate)], expected=[turn(reference)])
+    results = await judge(config({NAME: 0.8}), actual=[turn(candidate)], expected=[turn(reference)])
 
-    assert judged[NAME].score == pytest.approx(score, abs=1e-9)
-    assert judged[NAME].status is (MetricStatus.PASSED if score >= 0.8 else MetricStatus.FAILED)
+    assert results[NAME].score == pytest.approx(score, abs=1e-9)
+    assert results[NAME].status is (MetricStatus.PASSED if score >= 0.8 else MetricStatus.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -62,44 +62,44 @@ async def test_response_match_is_right_in_many_scripts(
         ("hello", "bye", None),
     ],
 )
-async def test_a_score_of_zero_that_misleads_has_a_hint(
+async def test_a_misleading_score_of_zero_has_a_hint(
     *, candidate: Any, reference: Any, hint: str | None, config: Any, judge: Any, turn: Any
 ) -> None:
-    judged = await judge(config({NAME: 0.8}), actual=[turn(candidate)], expected=[turn(reference)])
+    results = await judge(config({NAME: 0.8}), actual=[turn(candidate)], expected=[turn(reference)])
 
-    assert judged[NAME].hint is None if hint is None else hint in judged[NAME].hint
-    assert judged[NAME].score == (1.0 if candidate == reference == "hello" else 0.0)
+    assert results[NAME].hint is None if hint is None else hint in results[NAME].hint
+    assert results[NAME].score == (1.0 if candidate == reference == "hello" else 0.0)
 
 
 async def test_thoughts_count_as_in_adk_and_a_hint_says_so(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+    results = await judge(
         config({NAME: 0.8, "rouge_1": 0.8}),
         actual=[turn("the answer", thought="one two three four five six seven eight")],
         expected=[turn("the answer")],
     )
 
-    assert judged[NAME].score == pytest.approx(1 / 3)
-    assert judged[NAME].hint == "ADK counts thoughts as part of the response; without them the score is 1."
-    assert judged["rouge_1"].score == 1.0
+    assert results[NAME].score == pytest.approx(1 / 3)
+    assert results[NAME].hint == "ADK counts thoughts as part of the response; without them the score is 1."
+    assert results["rouge_1"].score == 1.0
 
 
-async def test_rouge_by_hand(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+async def test_rouge_scores_equal_those_computed_by_hand(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(
         config(dict.fromkeys(("rouge_1", "rouge_2", "rouge_l", "rouge_l_sum"))),
         actual=[turn("the dog bit the man\nand ran")],
         expected=[turn("the man bit the dog\nand ran")],
     )
 
     # Seven words each, all shared; of six pairs bit-the, and-ran, and two of the-man, the-dog are shared.
-    assert judged["rouge_1"].score == 1.0
-    assert judged["rouge_2"].score == pytest.approx(4 / 6)
-    assert judged["rouge_l"].score == pytest.approx(5 / 7)
-    assert judged["rouge_l_sum"].score == pytest.approx(5 / 7)
+    assert results["rouge_1"].score == 1.0
+    assert results["rouge_2"].score == pytest.approx(4 / 6)
+    assert results["rouge_l"].score == pytest.approx(5 / 7)
+    assert results["rouge_l_sum"].score == pytest.approx(5 / 7)
 
 
-async def test_rouge_options(config: Any, judge: Any, turn: Any) -> None:
+async def test_rouge_respects_its_options(config: Any, judge: Any, turn: Any) -> None:
     plain = await judge(config({"rouge_1": {}}), actual=[turn("the cats ran")], expected=[turn("the cat ran")])
-    stemmed = await judge(
+    with_stemmer = await judge(
         config({"rouge_1": {"stemmer": True}}), actual=[turn("the cats ran")], expected=[turn("the cat ran")]
     )
     ascii_only = await judge(
@@ -107,7 +107,7 @@ async def test_rouge_options(config: Any, judge: Any, turn: Any) -> None:
     )
 
     assert plain["rouge_1"].score == pytest.approx(2 / 3)
-    assert stemmed["rouge_1"].score == 1.0
+    assert with_stemmer["rouge_1"].score == 1.0
     assert ascii_only["rouge_1"].score == 1.0
 
 
@@ -124,48 +124,48 @@ async def test_rouge_options(config: Any, judge: Any, turn: Any) -> None:
 async def test_nothing_to_compare_is_undefined(
     *, metric: str, candidate: Any, reference: Any, reason: str, config: Any, judge: Any, turn: Any
 ) -> None:
-    judged = await judge(config({metric: 0.5}), actual=[turn(candidate)], expected=[turn(reference)])
+    results = await judge(config({metric: 0.5}), actual=[turn(candidate)], expected=[turn(reference)])
 
-    assert (judged[metric].status, judged[metric].reason) == (MetricStatus.UNDEFINED, reason)
+    assert (results[metric].status, results[metric].reason) == (MetricStatus.UNDEFINED, reason)
 
 
-async def test_no_response_where_one_is_expected_is_zero(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+async def test_a_missing_response_scores_zero_if_one_is_expected(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(
         config({"rouge_1": 0.5, "bleu": 0.5, "exact_match": 0.5}), actual=[turn(None)], expected=[turn("hello")]
     )
 
-    assert {judged[name].score for name in ("rouge_1", "bleu", "exact_match")} == {0.0}
+    assert {results[name].score for name in ("rouge_1", "bleu", "exact_match")} == {0.0}
 
 
-async def test_bleu_of_a_correct_short_answer(config: Any, judge: Any, turn: Any) -> None:
+async def test_bleu_gives_a_correct_short_answer_the_full_score(config: Any, judge: Any, turn: Any) -> None:
     texts = {"actual": [turn("device off")], "expected": [turn("device off")]}
 
-    ours = await judge(config({"bleu": 0.9}), **texts)
-    as_vertex = await judge(config({"bleu": {"threshold": 0.9, "effective_order": False}}), **texts)
+    default = await judge(config({"bleu": 0.9}), **texts)
+    vertex_style = await judge(config({"bleu": {"threshold": 0.9, "effective_order": False}}), **texts)
 
-    assert ours["bleu"].score == pytest.approx(1.0)
-    assert as_vertex["bleu"].score == 0.0
-    assert "effective_order" in as_vertex["bleu"].hint
+    assert default["bleu"].score == pytest.approx(1.0)
+    assert vertex_style["bleu"].score == 0.0
+    assert "effective_order" in vertex_style["bleu"].hint
 
 
-async def test_bleu_sees_the_characters_of_scripts_without_spaces(config: Any, judge: Any, turn: Any) -> None:
+async def test_bleu_compares_characters_in_scripts_without_spaces(config: Any, judge: Any, turn: Any) -> None:
     texts = {"actual": [turn("我已经关闭了卧室的灯。")], "expected": [turn("我已经关闭了客厅的灯。")]}
 
-    ours = await judge(config({"bleu": None}), **texts)
+    default = await judge(config({"bleu": None}), **texts)
     library = await judge(config({"bleu": {"tokenizer": "13a"}}), **texts)
 
-    assert ours["bleu"].score > 0.4
+    assert default["bleu"].score > 0.4
     assert library["bleu"].score < 0.1
 
 
-async def test_bleu_of_spaced_text_is_sacrebleu_s(config: Any, judge: Any, turn: Any) -> None:
+async def test_bleu_of_spaced_text_equals_the_score_of_sacrebleu(config: Any, judge: Any, turn: Any) -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     candidate, reference = "The device, in the bedroom, is off now.", "The bedroom's device is off now."
 
-    judged = await judge(config({"bleu": None}), actual=[turn(candidate)], expected=[turn(reference)])
+    results = await judge(config({"bleu": None}), actual=[turn(candidate)], expected=[turn(reference)])
 
-    theirs = sacrebleu.BLEU(effective_order=True).sentence_score(candidate, [reference]).score
-    assert judged["bleu"].score == pytest.approx(theirs / 100)
+    library_score = sacrebleu.BLEU(effective_order=True).sentence_score(candidate, [reference]).score
+    assert results["bleu"].score == pytest.approx(library_score / 100)
 
 
 @pytest.mark.parametrize(
@@ -178,20 +178,22 @@ async def test_bleu_of_spaced_text_is_sacrebleu_s(config: Any, judge: Any, turn:
         ({}, "Hello World", 1),
     ],
 )
-async def test_exact_match(*, options: Any, candidate: str, score: int, config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(config({"exact_match": options}), actual=[turn(candidate)], expected=[turn("Hello World")])
+async def test_exact_match_respects_its_options(
+    *, options: Any, candidate: str, score: int, config: Any, judge: Any, turn: Any
+) -> None:
+    results = await judge(config({"exact_match": options}), actual=[turn(candidate)], expected=[turn("Hello World")])
 
-    assert judged["exact_match"].score == score
+    assert results["exact_match"].score == score
 
 
-async def test_texts_that_would_take_minutes_are_refused(config: Any, judge: Any, turn: Any) -> None:
+async def test_texts_that_are_too_long_for_rouge_l_are_refused(config: Any, judge: Any, turn: Any) -> None:
     long = "a " * 5000
 
-    judged = await judge(config({"rouge_l": 0.5, "rouge_1": 0.5}), actual=[turn(long)], expected=[turn(long)])
+    results = await judge(config({"rouge_l": 0.5, "rouge_1": 0.5}), actual=[turn(long)], expected=[turn(long)])
 
-    assert judged["rouge_l"].status is MetricStatus.ERROR
-    assert "too long for rouge_l: 5,000 and 5,000 words" in judged["rouge_l"].reason
-    assert judged["rouge_1"].score == 1.0
+    assert results["rouge_l"].status is MetricStatus.ERROR
+    assert "too long for rouge_l: 5,000 and 5,000 words" in results["rouge_l"].reason
+    assert results["rouge_1"].score == 1.0
 
 
 async def test_a_row_without_response_or_reference_is_undefined(config: Any, judge: Any, turn: Any) -> None:

@@ -1,4 +1,4 @@
-"""The text helper: what it imports, what it survives, and that it ends."""
+"""The text helper process: its imports, its robustness, and its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORDS = (
 
 
 def run_python(program: str, *arguments: str, input: str = "", **environment: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
         input=input,
         capture_output=True,
@@ -48,13 +48,13 @@ def run_python(program: str, *arguments: str, input: str = "", **environment: st
         env={**os.environ, **environment},
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 @pytest.fixture
 def fake_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Put a program of the test in the helper's place; it may note each start in the file that is returned."""
+    """Replace the helper by a program of the test; return the file that records each start."""
 
     def install(program: str) -> Path:
         starts = tmp_path / "starts"
@@ -67,7 +67,7 @@ def fake_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     return install
 
 
-def test_only_what_rouge_needs_is_imported() -> None:
+def test_only_the_modules_that_rouge_needs_are_imported() -> None:
     program = """
         import sys
         from workbench.metrics.text_process import import_rouge
@@ -75,13 +75,13 @@ def test_only_what_rouge_needs_is_imported() -> None:
         print(*sys.modules)
     """
 
-    imported = set(run_python(program).split())
+    modules = set(run_python(program).split())
 
-    assert "nltk.stem.porter" in imported
-    assert not imported & {"scipy", "sklearn", "pandas", "matplotlib", "nltk.corpus", "nltk.tokenize", "asyncio"}
+    assert "nltk.stem.porter" in modules
+    assert not modules & {"scipy", "sklearn", "pandas", "matplotlib", "nltk.corpus", "nltk.tokenize", "asyncio"}
 
 
-async def test_scores_are_those_of_rouge_score_imported_whole() -> None:
+async def test_scores_equal_those_of_the_complete_rouge_score_package() -> None:
     generator = random.Random(1)
     pairs = [[" ".join(generator.choices(WORDS, k=8)) for _ in range(2)] for _ in range(300)]
     program = """
@@ -92,7 +92,7 @@ async def test_scores_are_those_of_rouge_score_imported_whole() -> None:
         scores = [scorer.score(reference, candidate) for candidate, reference in json.load(sys.stdin)]
         print(json.dumps([[score[name].fmeasure for name in types] for score in scores]))
     """
-    whole = json.loads(run_python(program, input=json.dumps(pairs)))
+    complete_scores = json.loads(run_python(program, input=json.dumps(pairs)))
 
     scorer = TextScorer()
     measures: tuple[Any, ...] = ("rouge_1", "rouge_2", "rouge_l", "rouge_l_sum")
@@ -105,10 +105,10 @@ async def test_scores_are_those_of_rouge_score_imported_whole() -> None:
     )
     await scorer.close()
 
-    assert [answer.value for answer in answers] == [value for row in whole for value in row]
+    assert [answer.value for answer in answers] == [value for row in complete_scores for value in row]
 
 
-def test_an_nltk_that_cannot_be_imported_in_part_is_imported_whole(tmp_path: Path) -> None:
+def test_nltk_is_imported_completely_if_a_partial_import_fails(tmp_path: Path) -> None:
     stem = tmp_path / "nltk" / "stem"
     stem.mkdir(parents=True)
     (tmp_path / "nltk" / "__init__.py").write_text("needed = 1\n", encoding="utf-8")
@@ -125,7 +125,7 @@ def test_an_nltk_that_cannot_be_imported_in_part_is_imported_whole(tmp_path: Pat
     assert run_python(program, PYTHONPATH=str(tmp_path)).strip() == "1.0"
 
 
-async def test_modules_of_the_user_s_folder_shadow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_modules_in_the_users_folder_shadow_no_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("json", "rouge_score", "nltk", "numpy", "re", "workbench"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -139,19 +139,19 @@ async def test_modules_of_the_user_s_folder_shadow_nothing(tmp_path: Path, monke
         await scorer.close()
 
 
-def test_garbage_is_answered_and_survived() -> None:
+def test_the_helper_answers_garbage_and_continues() -> None:
     task = list(EQUAL)
     lines = [b"garbage", b"\xff\xfe", b"[1]", b'{"id": 1, "tasks": [[]]}', b"[" * 100_000]
     good = json.dumps({"id": 7, "tasks": [task, ["no_such_measure", "a", "b"], ["rouge_1", None, 3]]}).encode()
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", str(PROGRAM)],
         input=b"\n".join([*lines, good]),
         capture_output=True,
         check=True,
     )
 
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
     assert answers[0] == {"id": None, "ready": True}
     assert [answer["id"] for answer in answers[1:]] == [None] * len(lines) + [7]
     score, unknown, ill_typed = answers[-1]["answers"]
@@ -160,7 +160,7 @@ def test_garbage_is_answered_and_survived() -> None:
     assert isinstance(ill_typed, str)
 
 
-async def test_texts_are_data() -> None:
+async def test_texts_with_any_characters_are_scored() -> None:
     scorer = TextScorer()
     texts = ["\ud800 lone", "line\nbreak\r\n\u2028", '{"id": 1}', "\x00\x1b[31m", "𝒳" * 10_000, "a " * 200_000]
 
@@ -170,7 +170,7 @@ async def test_texts_are_data() -> None:
     assert {answer.value for answer in answers} == {1.0}
 
 
-async def test_many_questions_at_once_get_their_own_answers() -> None:
+async def test_concurrent_requests_get_their_own_answers() -> None:
     scorer = TextScorer()
     scorer.start()
 
@@ -182,8 +182,8 @@ async def test_many_questions_at_once_get_their_own_answers() -> None:
     assert [[score.candidate_units for score in answer] for answer in answers] == [[n + 1] * 3 for n in range(200)]
 
 
-def test_it_works_on_the_event_loop_of_another_thread() -> None:
-    """The engine has a thread and a loop of its own."""
+def test_the_scorer_works_on_the_event_loop_of_another_thread() -> None:
+    """The engine has its own thread and event loop."""
 
     async def score() -> float:
         scorer = TextScorer()
@@ -196,11 +196,11 @@ def test_it_works_on_the_event_loop_of_another_thread() -> None:
         assert thread.submit(lambda: asyncio.run(score())).result() == 1.0
 
 
-async def test_a_killed_helper_is_started_again_and_nothing_is_lost() -> None:
+async def test_a_killed_helper_restarts_and_no_request_is_lost() -> None:
     scorer = TextScorer()
     await scorer.score([EQUAL])
-    running = await scorer._get_helper()
-    running._process.kill()
+    helper = await scorer._get_helper()
+    helper._process.kill()
 
     scores = await asyncio.gather(*(scorer.score([EQUAL]) for _ in range(20)))
     await scorer.close()
@@ -208,7 +208,7 @@ async def test_a_killed_helper_is_started_again_and_nothing_is_lost() -> None:
     assert {answer[0].value for answer in scores} == {1.0}
 
 
-async def test_texts_that_kill_the_helper_cost_only_themselves(fake_helper: Callable[[str], Path]) -> None:
+async def test_only_the_text_that_kills_the_helper_has_no_score(fake_helper: Callable[[str], Path]) -> None:
     fake_helper("""
         print(json.dumps({"id": None, "ready": True}), flush=True)
         for line in sys.stdin:
@@ -224,14 +224,14 @@ async def test_texts_that_kill_the_helper_cost_only_themselves(fake_helper: Call
     outcomes = await asyncio.gather(
         *(scorer.score([TextTask("rouge_1", text, text)]) for text in texts), return_exceptions=True
     )
-    afterwards = await scorer.score([EQUAL])
+    later_scores = await scorer.score([EQUAL])
     await scorer.close()
 
     assert [isinstance(outcome, TextError) for outcome in outcomes] == [False, True, False, False]
     message = str(outcomes[1])
     assert "exit status 7" in message
     assert "out of luck" in message
-    assert afterwards[0].value == 0.5
+    assert later_scores[0].value == 0.5
 
 
 DIES_WHILE_IT_STARTS = """
@@ -247,7 +247,7 @@ DIES_WHILE_IT_STARTS = """
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGKILL")
 @pytest.mark.parametrize(("times", "works"), [(1, True), (2, True), (9, False)])
-async def test_a_helper_that_is_killed_while_it_starts_is_replaced_twice(
+async def test_a_helper_killed_during_its_start_is_replaced_at_most_twice(
     fake_helper: Callable[[str], Path], tmp_path: Path, times: int, works: bool
 ) -> None:
     program = DIES_WHILE_IT_STARTS.format(starts=str(tmp_path / "starts"), times=times, signal="SIGKILL")
@@ -264,7 +264,7 @@ async def test_a_helper_that_is_killed_while_it_starts_is_replaced_twice(
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGSTOP")
 @pytest.mark.parametrize("times", [1, 9])
-async def test_a_helper_that_is_stopped_while_it_starts_is_soon_replaced(
+async def test_a_helper_stopped_during_its_start_is_replaced(
     fake_helper: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     monkeypatch.setattr(text_worker, "SECONDS_TO_START", 1.0)
@@ -283,11 +283,11 @@ async def test_a_helper_that_is_stopped_while_it_starts_is_soon_replaced(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGSTOP")
-async def test_a_helper_that_is_stopped_while_it_works_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_helper_stopped_during_its_work_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = TextScorer()
     await scorer.score([EQUAL])
-    running = await scorer._get_helper()
-    os.kill(running._process.pid, signal.SIGSTOP)
+    helper = await scorer._get_helper()
+    os.kill(helper._process.pid, signal.SIGSTOP)
     monkeypatch.setattr(text_worker, "SECONDS_TO_ANSWER", 3.0)
 
     large = TextTask("rouge_1", "word " * 100_000, "word")  # does not fit into the pipe
@@ -295,10 +295,10 @@ async def test_a_helper_that_is_stopped_while_it_works_is_replaced(monkeypatch: 
     await scorer.close()
 
     assert answer[0].candidate_units == 100_000
-    assert running.is_dead
+    assert helper.is_dead
 
 
-async def test_a_helper_that_cannot_start_is_not_tried_again_for_each_case(
+async def test_a_helper_that_cannot_start_is_not_retried_for_each_case(
     fake_helper: Callable[[str], Path],
 ) -> None:
     starts = fake_helper("raise ImportError('no such library')")
@@ -312,7 +312,7 @@ async def test_a_helper_that_cannot_start_is_not_tried_again_for_each_case(
     assert starts.read_text(encoding="utf-8").count("started") == 1
 
 
-async def test_an_interpreter_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_interpreter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     scorer = TextScorer()
 
@@ -321,7 +321,7 @@ async def test_an_interpreter_that_is_not_there_is_said(monkeypatch: pytest.Monk
     await scorer.close()
 
 
-async def test_what_is_no_answer_ends_the_helper_with_a_reason(fake_helper: Callable[[str], Path]) -> None:
+async def test_an_invalid_answer_ends_the_helper_with_a_reason(fake_helper: Callable[[str], Path]) -> None:
     fake_helper("""
         print(json.dumps({"id": None, "ready": True}), flush=True)
         sys.stdin.readline()
@@ -335,7 +335,7 @@ async def test_what_is_no_answer_ends_the_helper_with_a_reason(fake_helper: Call
     await scorer.close()
 
 
-async def test_closing_fails_what_comes_later_and_costs_nothing_before_the_start() -> None:
+async def test_a_scorer_can_be_closed_before_its_start_and_then_refuses_requests() -> None:
     scorer = TextScorer()
     await scorer.close()
 
@@ -377,5 +377,5 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     status = Path(f"/proc/{pid}/stat")
-    # Where nobody collects orphans at once, one that has ended stays for a while.
+    # An ended orphan stays a zombie until init reaps it.
     return not (status.exists() and status.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z")

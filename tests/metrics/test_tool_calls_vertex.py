@@ -1,4 +1,4 @@
-"""Calls that a model wrote into its response: the documented definitions, and what they leave open."""
+"""Tool calls written in a response: the documented definitions, and the cases that these leave open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def project(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def written(name: str, **arguments: Any) -> str:
+def format_calls(name: str, **arguments: Any) -> str:
     return json.dumps({"content": "", "tool_calls": [{"name": name, "arguments": arguments}]})
 
 
@@ -29,32 +29,32 @@ def evaluate(response: str, reference: str) -> EvalResult:
     return task.evaluate()
 
 
-BOOKED = written("book_tickets", movie="M", tickets=2)
+BOOKED = format_calls("book_tickets", movie="M", tickets=2)
 
 
 @pytest.mark.parametrize(
     ("response", "scores"),
     [
         (BOOKED, [1, 1, 1, 1]),
-        (written("book_tickets", tickets=2.0, movie="M"), [1, 1, 1, 1]),
-        (written("book_tickets", movie="N", tickets=2), [1, 1, 1, 0.5]),
-        (written("book_tickets", movie="M"), [1, 1, 0.5, 0.5]),
-        (written("book_tickets", movie="M", tickets=2, row=7, seat=8), [1, 1, 0.5, 0.5]),
-        (written("reserve", movie="M", tickets=2), [1, 0, 1, 1]),
-        (written("book_tickets", film="M"), [1, 1, 0, 0]),
+        (format_calls("book_tickets", tickets=2.0, movie="M"), [1, 1, 1, 1]),
+        (format_calls("book_tickets", movie="N", tickets=2), [1, 1, 1, 0.5]),
+        (format_calls("book_tickets", movie="M"), [1, 1, 0.5, 0.5]),
+        (format_calls("book_tickets", movie="M", tickets=2, row=7, seat=8), [1, 1, 0.5, 0.5]),
+        (format_calls("reserve", movie="M", tickets=2), [1, 0, 1, 1]),
+        (format_calls("book_tickets", film="M"), [1, 1, 0, 0]),
         ("I have booked two tickets.", [0, 0, 0, 0]),
         (json.dumps({"content": "booked", "tool_calls": []}), [0, 0, 0, 0]),
         (json.dumps({"content": "", "tool_calls": [{"name": "book_tickets"}]}), [0, 0, 0, 0]),
         (json.dumps({"tool_calls": json.dumps([{"name": "book_tickets", "arguments": "{}"}])}), [1, 1, 0, 0]),
     ],
 )
-def test_the_first_call_is_held_against_that_of_the_reference(response: str, scores: list[float]) -> None:
+def test_the_first_call_is_compared_with_that_of_the_reference(response: str, scores: list[float]) -> None:
     (row,) = evaluate(response, BOOKED).rows
 
     assert [row[f"{metric}/score"] for metric in METRICS] == scores
 
 
-def test_a_reference_without_a_call_is_no_score_with_its_reason() -> None:
+def test_a_reference_without_a_call_gives_a_reason_and_no_score() -> None:
     result = evaluate(BOOKED, "two tickets")
 
     assert result.rows[0]["tool_call_valid/score"] == 1.0
@@ -64,8 +64,8 @@ def test_a_reference_without_a_call_is_no_score_with_its_reason() -> None:
     )
 
 
-def test_calls_without_parameters_have_no_share_of_them() -> None:
-    (row,) = evaluate(written("stop"), written("stop")).rows
+def test_calls_without_parameters_have_no_parameter_scores() -> None:
+    (row,) = evaluate(format_calls("stop"), format_calls("stop")).rows
 
     assert [row[f"{metric}/score"] for metric in METRICS] == [1, 1, None, None]
 
@@ -78,8 +78,8 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON)
-def test_whatever_a_model_writes_is_a_call_or_none(told: Any, calls: Any) -> None:
-    for text in (json.dumps(told), json.dumps({"content": "", "tool_calls": calls}), str(told)):
+def test_any_json_of_a_model_is_read_as_a_call_or_refused(value: Any, calls: Any) -> None:
+    for text in (json.dumps(value), json.dumps({"content": "", "tool_calls": calls}), str(value)):
         try:
             call = read_call(text)
         except NoCall:

@@ -19,9 +19,9 @@ EXPECTED = {"location": "Bedroom", "temperature": 20, "tags": ["a", "b"], "optio
 def match(config: Any, judge: Any, turn: Any) -> Any:
     async def run(args_match: Any, actual: list[Any], expected: list[Any], *, match_type: str = "EXACT") -> float:
         criteria = {NAME: {"threshold": 1.0, "match_type": match_type, "args_match": args_match}}
-        judged = await judge(config(criteria), actual=[turn(calls=actual)], expected=[turn(calls=expected)])
-        assert judged[NAME].status is not MetricStatus.ERROR, judged[NAME].reason
-        return judged[NAME].score
+        results = await judge(config(criteria), actual=[turn(calls=actual)], expected=[turn(calls=expected)])
+        assert results[NAME].status is not MetricStatus.ERROR, results[NAME].reason
+        return results[NAME].score
 
     return run
 
@@ -40,7 +40,7 @@ def match(config: Any, judge: Any, turn: Any) -> Any:
         ("superset", {"location": "Bedroom"}, False),
     ],
 )
-async def test_modes(mode: str, actual: Any, fits: bool, match: Any) -> None:
+async def test_each_mode_compares_arguments_by_its_rule(mode: str, actual: Any, fits: bool, match: Any) -> None:
     assert await match(mode, [("set", actual)], [("set", EXPECTED)]) == fits
 
 
@@ -69,33 +69,35 @@ async def test_modes(mode: str, actual: Any, fits: bool, match: Any) -> None:
         ("options", "superset", {"fan": "off", "mode": 1}, False),
     ],
 )
-async def test_rules_for_single_arguments(argument: str, rule: Any, value: Any, fits: bool, match: Any) -> None:
+async def test_a_rule_for_one_argument_decides_whether_it_fits(
+    argument: str, rule: Any, value: Any, fits: bool, match: Any
+) -> None:
     args_match = {"tools": {"set": {"arguments": {argument: rule}}}}
 
     assert await match(args_match, [("set", {**EXPECTED, argument: value})], [("set", EXPECTED)]) == fits
 
 
-async def test_an_ignored_argument_may_be_missing_and_any_may_not(match: Any) -> None:
-    without = {key: value for key, value in EXPECTED.items() if key != "tags"}
+async def test_the_rule_ignore_allows_a_missing_argument_and_any_does_not(match: Any) -> None:
+    incomplete = {key: value for key, value in EXPECTED.items() if key != "tags"}
 
     for rule, fits in (("ignore", True), ("any", False)):
         args_match = {"default": {"arguments": {"tags": rule}}}
-        assert await match(args_match, [("set", without)], [("set", EXPECTED)]) == fits
+        assert await match(args_match, [("set", incomplete)], [("set", EXPECTED)]) == fits
 
 
-async def test_a_tool_s_own_rule_goes_before_the_default(match: Any) -> None:
+async def test_the_rule_of_a_tool_takes_precedence_over_the_default(match: Any) -> None:
     args_match = {"default": "ignore", "tools": {"set": "exact"}}
 
     assert await match(args_match, [("set", {"x": 1}), ("log", {"y": 1})], [("set", {"x": 1}), ("log", {})]) == 1.0
     assert await match(args_match, [("set", {"x": 2}), ("log", {"y": 1})], [("set", {"x": 1}), ("log", {})]) == 0.0
 
 
-async def test_absent_arguments_are_empty_ones_under_a_rule(match: Any) -> None:
+async def test_a_rule_treats_absent_arguments_as_empty(match: Any) -> None:
     assert await match("exact", [("f", None)], [("f", {})]) == 1.0
 
 
-async def test_calls_are_assigned_not_taken_greedily(match: Any) -> None:
-    """The first expected call fits both actual ones, the second only one: taking the first that fits would fail."""
+async def test_calls_get_the_best_assignment_not_a_greedy_one(match: Any) -> None:
+    """The first expected call fits both actual calls, the second only one. A greedy choice would fail."""
     expected = [("f", {"x": 1}), ("f", {"x": 1, "y": 2})]
     actual = [("f", {"x": 1, "y": 2}), ("f", {"x": 1, "z": 3})]
 
@@ -105,40 +107,40 @@ async def test_calls_are_assigned_not_taken_greedily(match: Any) -> None:
     assert await match("superset", actual, expected, match_type="IN_ORDER") == 0.0
 
 
-async def test_rules_serve_precision_and_recall_too(config: Any, judge: Any, turn: Any) -> None:
+async def test_argument_rules_apply_to_recall(config: Any, judge: Any, turn: Any) -> None:
     criteria = {"trajectory_recall": {"args_match": {"tools": {"f": {"arguments": {"x": {"absolute": 1}}}}}}}
 
-    judged = await judge(
+    results = await judge(
         config(criteria),
         actual=[turn(calls=[("f", {"x": 1}), ("f", {"x": 3})])],
         expected=[turn(calls=[("f", {"x": 2}), ("f", {"x": 0})])],
     )
 
-    assert judged["trajectory_recall"].score == 1.0
+    assert results["trajectory_recall"].score == 1.0
 
 
-async def test_an_expected_value_that_is_no_pattern_is_an_error_of_the_metric(
+async def test_an_expected_value_that_is_not_a_pattern_is_an_error_of_the_metric(
     config: Any, judge: Any, turn: Any
 ) -> None:
     criteria = {NAME: {"threshold": 1, "args_match": {"default": {"arguments": {"x": "regex"}}}}}
 
-    judged = await judge(
+    results = await judge(
         config(criteria), actual=[turn(calls=[("f", {"x": "a"})])], expected=[turn(calls=[("f", {"x": "("})])]
     )
 
-    assert judged[NAME].status is MetricStatus.ERROR
-    assert "'('" in judged[NAME].reason
-    assert judged["latency"].score == 0.25
+    assert results[NAME].status is MetricStatus.ERROR
+    assert "'('" in results[NAME].reason
+    assert results["latency"].score == 0.25
 
 
-async def test_more_calls_than_rules_can_compare_are_an_error(config: Any, judge: Any, turn: Any) -> None:
+async def test_too_many_calls_to_compare_by_rules_are_an_error(config: Any, judge: Any, turn: Any) -> None:
     criteria = {NAME: {"threshold": 1, "match_type": "ANY_ORDER", "args_match": "exact"}, "trajectory_recall": 1}
     calls = ["f"] * 1001
 
-    judged = await judge(config(criteria), actual=[turn(calls=calls)], expected=[turn(calls=calls)])
+    results = await judge(config(criteria), actual=[turn(calls=calls)], expected=[turn(calls=calls)])
 
-    assert "cannot compare 1,001 calls with 1,001" in judged[NAME].reason
-    assert judged["trajectory_recall"].score == 1.0
+    assert "cannot compare 1,001 calls with 1,001" in results[NAME].reason
+    assert results["trajectory_recall"].score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ async def test_more_calls_than_rules_can_compare_are_an_error(config: Any, judge
         ({"ignore_arg": True}, "ignore_arg", "'ignore_args'"),
     ],
 )
-def test_a_wrong_option_is_named_with_its_place(options: Any, place: str, expected: str, config: Any) -> None:
+def test_a_wrong_option_is_reported_with_its_place(options: Any, place: str, expected: str, config: Any) -> None:
     (problem,) = check_criteria(config({NAME: {"threshold": 1, **options}}, check=False))
 
     assert problem.place == f"criteria.{NAME}.{place}"
@@ -198,14 +200,14 @@ async def test_a_dotted_name_is_a_path_into_objects(rule: Any, actual: Any, fits
     assert await match({"tools": {"set": rule}}, [("set", actual)], [("set", TIME)]) == fits
 
 
-async def test_a_dotted_name_is_the_argument_of_that_very_name_first(match: Any) -> None:
+async def test_an_argument_with_a_dotted_name_takes_precedence_over_the_path(match: Any) -> None:
     rule = {"tools": {"set": {"arguments": {"a.b": {"absolute": 1}}}}}
 
     assert await match(rule, [("set", {"a.b": 2, "a": {"b": 5}})], [("set", {"a.b": 1, "a": {"b": 5}})]) == 1.0
     assert await match(rule, [("set", {"a.b": 2, "a": {"b": 6}})], [("set", {"a.b": 1, "a": {"b": 5}})]) == 0.0
 
 
-def _with_declared(invocation: Any, schema: Any, name: str = "set") -> Any:
+def _add_declaration(invocation: Any, schema: Any, name: str = "set") -> Any:
     tools = [{"function_declarations": [{"name": name, "parameters": schema}]}]
     details = {"agent_details": {"home": {"name": "home", "tool_declarations": tools}}}
     return invocation.model_copy(update={"app_details": details})
@@ -213,62 +215,64 @@ def _with_declared(invocation: Any, schema: Any, name: str = "set") -> Any:
 
 @pytest.fixture
 def judge_rule(config: Any, judge: Any, turn: Any) -> Any:
-    """Judge one call of `set` by a rule, whose declaration may be known."""
+    """Judge one call of `set` by a rule; `schema` declares its arguments."""
 
     async def run(rule: Any, actual: Any, expected: Any, *, schema: Any = None) -> Any:
         criteria = {NAME: {"threshold": 1.0, "args_match": {"tools": {"set": rule}}}}
-        made = turn(calls=[("set", actual)])
-        made = made if schema is None else _with_declared(made, schema)
-        return (await judge(config(criteria), actual=[made], expected=[turn(calls=[("set", expected)])]))[NAME]
+        actual_turn = turn(calls=[("set", actual)])
+        actual_turn = actual_turn if schema is None else _add_declaration(actual_turn, schema)
+        return (await judge(config(criteria), actual=[actual_turn], expected=[turn(calls=[("set", expected)])]))[NAME]
 
     return run
 
 
 @pytest.mark.parametrize("name", ["tiem", "time.strat"])
 async def test_rules_that_compare_nothing_are_an_error(name: str, judge_rule: Any) -> None:
-    judged = await judge_rule({"mode": "ignore", "arguments": {name: "exact"}}, {"time": {"start": 1}}, TIME)
+    result = await judge_rule({"mode": "ignore", "arguments": {name: "exact"}}, {"time": {"start": 1}}, TIME)
 
-    assert judged.status is MetricStatus.ERROR
-    assert judged.score is None
-    assert f"args_match.tools.set compares nothing: no call has {name!r}" in judged.reason
-    assert "did you mean 'time" in judged.reason
+    assert result.status is MetricStatus.ERROR
+    assert result.score is None
+    assert f"args_match.tools.set compares nothing: no call has {name!r}" in result.reason
+    assert "did you mean 'time" in result.reason
 
 
-async def test_a_name_that_no_call_has_is_reported(judge_rule: Any) -> None:
-    judged = await judge_rule({"arguments": {"time.strat": {"absolute": 1}}}, TIME, TIME)
+async def test_an_argument_name_that_no_call_has_is_reported(judge_rule: Any) -> None:
+    result = await judge_rule({"arguments": {"time.strat": {"absolute": 1}}}, TIME, TIME)
 
-    assert judged.status is MetricStatus.PASSED
-    assert judged.hint == (
+    assert result.status is MetricStatus.PASSED
+    assert result.hint == (
         "args_match.tools.set.arguments.time.strat: no call has this argument; did you mean 'time.start'?"
     )
 
 
 @pytest.mark.parametrize("name", ["request_id", "tiem.start"])
 @pytest.mark.parametrize("passes", [True, False])
-async def test_an_argument_to_ignore_that_no_call_has_is_reported(name: str, passes: bool, judge_rule: Any) -> None:
-    judged = await judge_rule({"arguments": {name: "ignore"}}, TIME if passes else {"room": "hall"}, TIME)
+async def test_an_ignored_argument_that_no_call_has_is_reported(name: str, passes: bool, judge_rule: Any) -> None:
+    result = await judge_rule({"arguments": {name: "ignore"}}, TIME if passes else {"room": "hall"}, TIME)
 
-    assert judged.status is (MetricStatus.PASSED if passes else MetricStatus.FAILED)
-    assert f"{name}: no call has this argument" in judged.hint
-
-
-async def test_an_argument_to_ignore_that_only_one_call_has_is_not_reported(judge_rule: Any) -> None:
-    judged = await judge_rule({"arguments": {"request_id": "ignore"}}, {**TIME, "request_id": 7}, TIME)
-
-    assert judged.status is MetricStatus.PASSED
-    assert judged.hint is None
+    assert result.status is (MetricStatus.PASSED if passes else MetricStatus.FAILED)
+    assert f"{name}: no call has this argument" in result.hint
 
 
-@pytest.mark.parametrize(("name", "fine"), [("limit", True), ("time.start", True), ("limt", False), ("time.x", False)])
-async def test_a_declaration_says_which_arguments_there_are(name: str, fine: bool, judge_rule: Any) -> None:
+async def test_an_ignored_argument_that_only_one_call_has_is_not_reported(judge_rule: Any) -> None:
+    result = await judge_rule({"arguments": {"request_id": "ignore"}}, {**TIME, "request_id": 7}, TIME)
+
+    assert result.status is MetricStatus.PASSED
+    assert result.hint is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_declared"), [("limit", True), ("time.start", True), ("limt", False), ("time.x", False)]
+)
+async def test_the_declaration_of_a_tool_defines_its_arguments(name: str, is_declared: bool, judge_rule: Any) -> None:
     time = {"type": "OBJECT", "properties": {"start": {"type": "STRING"}}}
     schema = {"type": "OBJECT", "properties": {"limit": {"type": "INTEGER"}, "time": time}}
 
-    judged = await judge_rule({"arguments": {name: "any"}}, {"room": "x"}, {"room": "x"}, schema=schema)
+    result = await judge_rule({"arguments": {name: "any"}}, {"room": "x"}, {"room": "x"}, schema=schema)
 
-    assert judged.hint is None
-    assert judged.status is (MetricStatus.PASSED if fine else MetricStatus.ERROR)
-    assert fine or f"args_match.tools.set.arguments.{name}: the tool has no such argument" in judged.reason
+    assert result.hint is None
+    assert result.status is (MetricStatus.PASSED if is_declared else MetricStatus.ERROR)
+    assert is_declared or f"args_match.tools.set.arguments.{name}: the tool has no such argument" in result.reason
 
 
 async def test_an_open_schema_declares_every_argument(judge_rule: Any) -> None:
@@ -277,7 +281,7 @@ async def test_an_open_schema_declares_every_argument(judge_rule: Any) -> None:
     assert (await judge_rule({"arguments": {"filter.x": "any"}}, {}, {}, schema=schema)).hint is None
 
 
-async def test_a_name_in_an_open_schema_that_is_in_no_call_is_said(judge_rule: Any) -> None:
+async def test_a_name_that_neither_an_open_schema_nor_a_call_has_is_reported(judge_rule: Any) -> None:
     schema = {"type": "OBJECT", "properties": {"filter": {"type": "OBJECT"}}}
     call = {"filter": {"color": "red"}}
 
@@ -293,34 +297,32 @@ async def test_a_name_in_an_open_schema_that_is_in_no_call_is_said(judge_rule: A
 
 
 @pytest.mark.parametrize("kind", ["INTEGER", "string", ["integer", "null"]])
-async def test_a_path_into_a_declared_value_without_parts_is_refused(judge_rule: Any, kind: Any) -> None:
+async def test_a_path_into_a_declared_scalar_is_refused(judge_rule: Any, kind: Any) -> None:
     schema = {"type": "OBJECT", "properties": {"sides": {"type": kind}}}
 
-    judged = await judge_rule({"arguments": {"sides.x": "any"}}, {"sides": 6}, {"sides": 6}, schema=schema)
+    result = await judge_rule({"arguments": {"sides.x": "any"}}, {"sides": 6}, {"sides": 6}, schema=schema)
 
-    assert judged.status is MetricStatus.ERROR
-    assert "args_match.tools.set.arguments.sides.x: the tool has no such argument" in judged.reason
+    assert result.status is MetricStatus.ERROR
+    assert "args_match.tools.set.arguments.sides.x: the tool has no such argument" in result.reason
 
 
 async def test_a_misspelt_tool_is_reported(config: Any, judge: Any, turn: Any) -> None:
     rules = {"tools": {"serach": "ignore", "unrelated": "ignore"}}
     calls = [turn(calls=[("search", {"x": 1})])]
 
-    judged = await judge(config({NAME: {"threshold": 1, "args_match": rules}}), actual=calls, expected=calls)
+    results = await judge(config({NAME: {"threshold": 1, "args_match": rules}}), actual=calls, expected=calls)
 
-    assert judged[NAME].hint == "args_match.tools.serach: no tool of this name was called; did you mean 'search'?"
+    assert results[NAME].hint == "args_match.tools.serach: no tool of this name was called; did you mean 'search'?"
 
 
 @pytest.mark.parametrize("rule", ["regex", {"regex": "(a+)+$"}])
-async def test_repetitions_within_repetitions_do_not_block(rule: Any, match: Any) -> None:
+async def test_nested_repetitions_in_a_pattern_do_not_block(rule: Any, match: Any) -> None:
     args_match = {"default": {"arguments": {"x": rule}}}
 
     assert await match(args_match, [("f", {"x": "a" * 40 + "!"})], [("f", {"x": "(a+)+$"})]) == 0.0
 
 
-async def test_a_pattern_that_takes_too_long_is_an_error_and_nothing_else_waits(
-    config: Any, judge: Any, turn: Any
-) -> None:
+async def test_a_slow_pattern_is_an_error_and_does_not_block_the_event_loop(config: Any, judge: Any, turn: Any) -> None:
     criteria = {NAME: {"threshold": 1, "args_match": {"default": {"arguments": {"x": "regex"}}}}}
     actual, expected = [turn(calls=[("f", {"x": "a" * 80 + "!"})])], [turn(calls=[("f", {"x": "(a|aa)+$"})])]
     beats = 0
@@ -332,16 +334,16 @@ async def test_a_pattern_that_takes_too_long_is_an_error_and_nothing_else_waits(
             await asyncio.sleep(0.001)
 
     heart = asyncio.create_task(beat())
-    judged = await judge(config(criteria), actual=actual, expected=expected)
+    results = await judge(config(criteria), actual=actual, expected=expected)
     heart.cancel()
 
-    assert judged[NAME].status is MetricStatus.ERROR
-    assert "'(a|aa)+$' needs more than" in judged[NAME].reason
+    assert results[NAME].status is MetricStatus.ERROR
+    assert "'(a|aa)+$' needs more than" in results[NAME].reason
     assert beats > 20
 
 
 @pytest.mark.parametrize("pattern", [r"(?<=a)b(?!c)|(\w)\1", "(" * 2000, "a" * 20_000, r"\L<x>"])
-def test_patterns_are_those_of_python(pattern: str, config: Any) -> None:
+def test_patterns_have_the_syntax_of_python(pattern: str, config: Any) -> None:
     criteria = {NAME: {"threshold": 1, "args_match": {"default": {"arguments": {"x": {"regex": pattern}}}}}}
 
     problems = check_criteria(config(criteria, check=False))
@@ -355,6 +357,6 @@ async def test_comparing_the_calls_of_a_turn_has_a_time_limit(
     monkeypatch.setattr(call_matching, "SECONDS_AT_MOST", 0.0)
     calls = [turn(calls=[("f", {"x": "a"})] * 3)]
 
-    judged = await judge(config({NAME: {"threshold": 1, "args_match": "exact"}}), actual=calls, expected=calls)
+    results = await judge(config({NAME: {"threshold": 1, "args_match": "exact"}}), actual=calls, expected=calls)
 
-    assert "to compare the calls of one turn" in judged[NAME].reason
+    assert "to compare the calls of one turn" in results[NAME].reason

@@ -1,4 +1,4 @@
-"""What makes two tool calls equal, whichever of them was looked at before."""
+"""Equality of tool calls, independent of the order of comparison."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ values: st.SearchStrategy[Any] = st.recursive(
 arguments = st.dictionaries(st.sampled_from("xyz"), values, max_size=3)
 
 
-def alike(left: Any, right: Any) -> bool:
-    """The definition, without canonical forms."""
+def is_equal(left: Any, right: Any) -> bool:
+    """Compare by the definition, without canonical forms."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(alike(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(is_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(alike, left, right))
+        return len(left) == len(right) and all(map(is_equal, left, right))
     if isinstance(left, float) and isinstance(right, float) and math.isnan(left):
         return math.isnan(right)
     return bool(left == right)
 
 
 @given(arguments, arguments)
-def test_calls_are_equal_exactly_when_their_arguments_say_the_same(left: dict[str, Any], right: dict[str, Any]) -> None:
-    assert (call_key(ToolCall("f", left)) == call_key(ToolCall("f", right))) == alike(left, right)
+def test_calls_are_equal_exactly_if_their_arguments_are_equal(left: dict[str, Any], right: dict[str, Any]) -> None:
+    assert (call_key(ToolCall("f", left)) == call_key(ToolCall("f", right))) == is_equal(left, right)
     assert call_key(ToolCall("f", left)) == call_key(ToolCall("f", dict(reversed(left.items()))))
     assert call_key(ToolCall("f", left)) != call_key(ToolCall("g", left))
 
 
 @pytest.mark.parametrize("size", [10, 100_000])
-def test_calls_with_short_and_with_long_arguments_are_compared_alike(size: int) -> None:
+def test_short_and_long_arguments_are_compared_by_the_same_rules(size: int) -> None:
     text = "x" * size
 
     assert call_key(ToolCall("f", {"text": text, "n": 1})) == call_key(ToolCall("f", {"n": 1.0, "text": text}))

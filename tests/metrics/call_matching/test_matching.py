@@ -1,4 +1,4 @@
-"""Matching, against brute force on small inputs."""
+"""Matching, compared with brute force on small inputs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ items = st.lists(st.integers(0, 4), max_size=6)
 relations = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)))
 
 
-def best_assignment(left: list[int], right: list[int], relation: set[tuple[int, int]]) -> int:
+def find_best_assignment(left: list[int], right: list[int], relation: set[tuple[int, int]]) -> int:
     if len(left) > len(right):
-        return best_assignment(right, left, {(second, first) for first, second in relation})
+        return find_best_assignment(right, left, {(second, first) for first, second in relation})
     return max(
         sum(pair in relation for pair in zip(left, order, strict=True))
         for order in itertools.permutations(right, len(left))
@@ -31,26 +31,26 @@ def best_assignment(left: list[int], right: list[int], relation: set[tuple[int, 
 
 @given(items, items, relations)
 def test_the_largest_assignment_is_found(left: list[int], right: list[int], relation: set[tuple[int, int]]) -> None:
-    found = count_assigned(left, right, lambda first, second: (first, second) in relation)
+    count = count_assigned(left, right, lambda first, second: (first, second) in relation)
 
-    assert found == best_assignment(left, right, relation)
+    assert count == find_best_assignment(left, right, relation)
 
 
 @given(items, items, relations)
-def test_an_ordered_match_is_found_where_there_is_one(
-    wanted: list[int], available: list[int], relation: set[tuple[int, int]]
+def test_an_ordered_match_is_found_if_one_exists(
+    expected: list[int], available: list[int], relation: set[tuple[int, int]]
 ) -> None:
-    """Rules need not be transitive: every choice of places is tried."""
-    possible = any(
-        all((item, want) in relation for item, want in zip(chosen, wanted, strict=True))
-        for chosen in itertools.combinations(available, len(wanted))
+    """Rules may be intransitive, so every choice of positions is tried."""
+    is_possible = any(
+        all((item, want) in relation for item, want in zip(choice, expected, strict=True))
+        for choice in itertools.combinations(available, len(expected))
     )
 
-    assert is_fitting_subsequence(wanted, available, lambda item, want: (item, want) in relation) == possible
+    assert is_fitting_subsequence(expected, available, lambda item, want: (item, want) in relation) == is_possible
 
 
 @given(items, items)
-def test_equality_needs_no_search(left: list[int], right: list[int]) -> None:
+def test_counting_equal_items_gives_the_best_assignment(left: list[int], right: list[int]) -> None:
     shared = (Counter(left) & Counter(right)).total()
 
     assert count_equal(left, right) == count_shared(left, right) == shared
@@ -64,8 +64,8 @@ def test_long_trajectories_are_counted_one_for_one() -> None:
     assert count_shared(left, right) == (Counter(left) & Counter(right)).total()
 
 
-def test_a_long_chain_of_exchanges_is_followed() -> None:
-    """Each item fits its own place and the one before, and all arrive in the order that needs every exchange."""
+def test_an_assignment_that_needs_a_long_chain_of_swaps_is_found() -> None:
+    """Each item fits its own position and the previous one. The order of the items forces every swap."""
     size = 2000
     left = list(range(size))
 

@@ -1,4 +1,4 @@
-"""Turns of which nobody knows what tools were called: an outage of what tells it is no bad answer."""
+"""Turns with unknown tool calls: an outage of the reporting is not a bad answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ REASON = "no span arrived within 2 s of the answer"
 KNOWS_CALLS = ("tool_trajectory_avg_score", "trajectory_exact_match", "trajectory_precision", "trajectory_strict_match")
 
 
-def subject(turn: Any) -> JudgedCase:
-    """Two turns, of which the calls of the second are not known."""
+def make_case(turn: Any) -> JudgedCase:
+    """Return a case of two turns; the calls of the second are unknown."""
     turns = (
         TurnResult(invocation=turn("a", ["f"]), duration_seconds=0.1),
         TurnResult(invocation=turn("b"), duration_seconds=0.1, calls_unknown=REASON),
@@ -29,92 +29,96 @@ def subject(turn: Any) -> JudgedCase:
     return JudgedCase(case=None, expected=[turn("a", ["f"]), turn("b", ["g"])], execution=Execution(turns=turns))
 
 
-async def judged(turn: Any, config: Any, services: Any, *names: str) -> dict[str, MetricResult]:
-    results = await judge_case(subject(turn), prepare(config(dict.fromkeys(names, 1.0))), services)
+async def judge_metrics(turn: Any, config: Any, services: Any, *names: str) -> dict[str, MetricResult]:
+    results = await judge_case(make_case(turn), prepare(config(dict.fromkeys(names, 1.0))), services)
     return {result.name: result for result in results}
 
 
 @pytest.mark.parametrize("name", KNOWS_CALLS)
-async def test_what_needs_to_know_the_calls_is_an_error(name: str, turn: Any, config: Any, services: Any) -> None:
-    found = await judged(turn, config, services, name)
+async def test_unknown_calls_are_an_error_of_metrics_that_need_them(
+    name: str, turn: Any, config: Any, services: Any
+) -> None:
+    results = await judge_metrics(turn, config, services, name)
 
-    assert (found[name].status, found[name].score, found[name].reason) == (MetricStatus.ERROR, None, REASON)
+    assert (results[name].status, results[name].score, results[name].reason) == (MetricStatus.ERROR, None, REASON)
 
 
 @pytest.mark.parametrize("name", KNOWS_CALLS)
 @pytest.mark.parametrize(
     ("expected", "status"), [((), MetricStatus.UNDEFINED), (("g",), MetricStatus.ERROR)], ids=["none", "some"]
 )
-async def test_an_agent_that_never_tells_of_calls_has_no_score_where_none_was_expected(
+async def test_unknown_calls_are_undefined_if_no_calls_were_expected(
     name: str, expected: tuple[str, ...], status: MetricStatus, turn: Any, config: Any, services: Any
 ) -> None:
-    untold = turn("a").model_copy(update={"intermediate_data": None})
-    result = TurnResult(invocation=untold, duration_seconds=0.1, calls_unknown=REASON)
-    case = JudgedCase(case=None, expected=[turn("a", expected)], execution=Execution(turns=(result,)))
+    invocation = turn("a").model_copy(update={"intermediate_data": None})
+    turn_result = TurnResult(invocation=invocation, duration_seconds=0.1, calls_unknown=REASON)
+    case = JudgedCase(case=None, expected=[turn("a", expected)], execution=Execution(turns=(turn_result,)))
 
-    found = {each.name: each for each in await judge_case(case, prepare(config({name: 1.0})), services)}
+    results = {result.name: result for result in await judge_case(case, prepare(config({name: 1.0})), services)}
 
-    assert (found[name].status, found[name].score, found[name].reason) == (status, None, REASON)
+    assert (results[name].status, results[name].score, results[name].reason) == (status, None, REASON)
 
 
 @pytest.mark.parametrize(
-    ("untold", "status"), [(True, MetricStatus.UNDEFINED), (False, MetricStatus.ERROR)], ids=["never", "lost"]
+    ("by_design", "status"), [(True, MetricStatus.UNDEFINED), (False, MetricStatus.ERROR)], ids=["never", "lost"]
 )
-async def test_what_is_told_beside_calls_makes_no_outage_of_an_agent_that_never_tells_of_them(
-    untold: bool, status: MetricStatus, turn: Any, config: Any, services: Any
+async def test_calls_that_are_unknown_by_design_are_undefined_not_an_error(
+    by_design: bool, status: MetricStatus, turn: Any, config: Any, services: Any
 ) -> None:
-    said = {"intermediate_responses": [["agent", [{"text": "looking"}]]]}
-    told = Invocation.model_validate({**turn("a").model_dump(), "intermediate_data": said})
-    result = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=REASON, calls_unknown_by_design=untold)
-    case = JudgedCase(case=None, expected=[turn("a")], execution=Execution(turns=(result,)))
+    data = {"intermediate_responses": [["agent", [{"text": "looking"}]]]}
+    invocation = Invocation.model_validate({**turn("a").model_dump(), "intermediate_data": data})
+    turn_result = TurnResult(
+        invocation=invocation, duration_seconds=0.1, calls_unknown=REASON, calls_unknown_by_design=by_design
+    )
+    case = JudgedCase(case=None, expected=[turn("a")], execution=Execution(turns=(turn_result,)))
 
-    found = {each.name: each for each in await judge_case(case, prepare(config({KNOWS_CALLS[0]: 1.0})), services)}
+    results = {
+        result.name: result for result in await judge_case(case, prepare(config({KNOWS_CALLS[0]: 1.0})), services)
+    }
 
-    assert found[KNOWS_CALLS[0]].status is status
-
-
-async def test_what_does_not_counts_and_measures_fail_nothing(turn: Any, config: Any, services: Any) -> None:
-    found = await judged(turn, config, services, "exact_match")
-
-    assert found["exact_match"].score == 1.0
-    assert found["tool_call_count_v1"].score == 1.0  # of the turn that is known
-    assert (found["tool_call_count_v1"].scored, found["tool_call_count_v1"].total) == (1, 2)
-    assert decide_case_status(tuple(found.values())) == "PASSED"
+    assert results[KNOWS_CALLS[0]].status is status
 
 
-async def test_a_custom_metric_is_told_of_which_turns_nobody_knows_the_calls(
-    turn: Any, config: Any, services: Any
-) -> None:
-    asked: list[CustomScoreRequest] = []
+async def test_unknown_calls_affect_neither_other_metrics_nor_measures(turn: Any, config: Any, services: Any) -> None:
+    results = await judge_metrics(turn, config, services, "exact_match")
+
+    assert results["exact_match"].score == 1.0
+    assert results["tool_call_count_v1"].score == 1.0  # from the turn with known calls
+    assert (results["tool_call_count_v1"].scored, results["tool_call_count_v1"].total) == (1, 2)
+    assert decide_case_status(tuple(results.values())) == "PASSED"
+
+
+async def test_a_custom_metric_receives_the_turns_with_unknown_calls(turn: Any, config: Any, services: Any) -> None:
+    requests: list[CustomScoreRequest] = []
 
     def score(request: CustomScoreRequest) -> CustomScoreAnswer:
-        asked.append(request)
+        requests.append(request)
         return CustomScoreAnswer(score=1.0)
 
     services.function = score
     own = config({"mine": 1.0}, custom={"mine": {"code_config": {"name": "metrics.f"}}})
-    await judge_case(subject(turn), prepare(own), services)
+    await judge_case(make_case(turn), prepare(own), services)
 
-    assert [request.unknown for request in asked] == [{1}]
-
-
-def test_dialects_compare_the_turns_that_are_known(turn: Any) -> None:
-    compared = compare_dialects(CaseView(subject(turn)))
-
-    assert [bool(of_turn) for of_turn in compared.turns] == [True, False]
+    assert [request.unknown for request in requests] == [{1}]
 
 
-def test_dialects_compare_no_arguments_that_nobody_knows(turn: Any) -> None:
+def test_dialects_compare_only_turns_with_known_calls(turn: Any) -> None:
+    comparison = compare_dialects(CaseView(make_case(turn)))
+
+    assert [bool(turn_comparison) for turn_comparison in comparison.turns] == [True, False]
+
+
+def test_dialects_do_not_compare_unknown_arguments(turn: Any) -> None:
     result = TurnResult(invocation=turn("a", ["f"]), duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
-    subject = JudgedCase(case=None, expected=[turn("a", [("f", {"x": 1})])], execution=Execution(turns=(result,)))
+    case = JudgedCase(case=None, expected=[turn("a", [("f", {"x": 1})])], execution=Execution(turns=(result,)))
 
-    assert compare_dialects(CaseView(subject)).reason == NO_ARGUMENTS
+    assert compare_dialects(CaseView(case)).reason == NO_ARGUMENTS
 
 
-def test_no_call_is_missing_where_none_is_known(turn: Any) -> None:
+def test_unknown_calls_are_not_reported_as_missing(turn: Any) -> None:
     expected, actual = turn("b", ["g"]), turn("c")
 
-    assert {each.kind for each in find_differences(expected, actual, calls_known=False)} == {
+    assert {result.kind for result in find_differences(expected, actual, calls_known=False)} == {
         DifferenceKind.RESPONSE_CHANGED
     }
 
@@ -131,43 +135,45 @@ BY_ARGUMENTS = (
 )
 
 
-async def judged_by_names(
+async def judge_by_names(
     config: Any, services: Any, criteria: dict[str, Any], *, predicted: Any, expected: Any
 ) -> dict[str, MetricResult]:
-    """The results of a turn of which only the names of the calls are known."""
-    result = TurnResult(invocation=predicted, duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
-    subject = JudgedCase(case=None, expected=[expected], execution=Execution(turns=(result,)))
-    return {each.name: each for each in await judge_case(subject, prepare(config(criteria)), services)}
+    """Judge a turn whose calls are known only by name."""
+    turn_result = TurnResult(invocation=predicted, duration_seconds=0.1, arguments_unknown=NO_ARGUMENTS)
+    case = JudgedCase(case=None, expected=[expected], execution=Execution(turns=(turn_result,)))
+    return {result.name: result for result in await judge_case(case, prepare(config(criteria)), services)}
 
 
 @pytest.mark.parametrize("name", BY_ARGUMENTS)
-async def test_arguments_that_nobody_knows_fail_no_case(name: str, turn: Any, config: Any, services: Any) -> None:
-    found = await judged_by_names(
+async def test_unknown_arguments_are_an_error_not_a_failure(name: str, turn: Any, config: Any, services: Any) -> None:
+    results = await judge_by_names(
         config, services, {name: 1.0}, predicted=turn("a", ["f", "g"]), expected=turn("a", [("f", {"x": 1}), "g"])
     )
 
-    assert (found[name].status, found[name].score, found[name].reason) == (MetricStatus.ERROR, None, NO_ARGUMENTS)
+    assert (results[name].status, results[name].score, results[name].reason) == (MetricStatus.ERROR, None, NO_ARGUMENTS)
 
 
 @pytest.mark.parametrize("name", BY_ARGUMENTS)
-async def test_what_no_arguments_could_make_good_is_failed(name: str, turn: Any, config: Any, services: Any) -> None:
-    found = await judged_by_names(
+async def test_calls_that_no_arguments_could_make_equal_are_failed(
+    name: str, turn: Any, config: Any, services: Any
+) -> None:
+    results = await judge_by_names(
         config, services, {name: 1.0}, predicted=turn("a", ["h"]), expected=turn("a", [("f", {"x": 1})])
     )
 
-    assert (found[name].status, found[name].score) == (MetricStatus.FAILED, 0.0)
+    assert (results[name].status, results[name].score) == (MetricStatus.FAILED, 0.0)
 
 
-async def test_what_needs_names_alone_counts_without_arguments(turn: Any, config: Any, services: Any) -> None:
+async def test_metrics_that_compare_only_names_need_no_arguments(turn: Any, config: Any, services: Any) -> None:
     criteria = {
         "tool_trajectory_avg_score": {"threshold": 1.0, "ignore_args": True},
         "trajectory_exact_match": {"threshold": 1.0, "args_match": "ignore"},
         "trajectory_single_tool_use": {"threshold": 1.0, "tool_name": "f"},
     }
 
-    found = await judged_by_names(
+    results = await judge_by_names(
         config, services, criteria, predicted=turn("a", ["f"]), expected=turn("a", [("f", {"x": 1})])
     )
 
-    assert {name: found[name].status for name in criteria} == dict.fromkeys(criteria, MetricStatus.PASSED)
-    assert found["tool_call_count_v1"].score == 1.0
+    assert {name: results[name].status for name in criteria} == dict.fromkeys(criteria, MetricStatus.PASSED)
+    assert results["tool_call_count_v1"].score == 1.0

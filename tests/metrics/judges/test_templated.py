@@ -1,4 +1,4 @@
-"""Judge metrics of a configuration: what the judge is shown, how ratings and choices become a score."""
+"""Judge metrics of a configuration: the prompt of the judge, and scores from ratings and choices."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ BETTER = {
 DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 
 
-def says(services: Services, *replies: Any) -> None:
-    """Samples answer one after the other, over and over: a rating, a text, or an outage."""
+def script_judge(services: Services, *replies: Any) -> None:
+    """Let the samples cycle through the replies: ratings, texts or outages."""
     answers = cycle(replies)
 
     def answer(_: object) -> str | ModelError:
-        said = next(answers)
-        if isinstance(said, int | float):
-            return json.dumps({"explanation": f"because {said}", "score": said})
-        assert isinstance(said, str | ModelError)
-        return said
+        reply = next(answers)
+        if isinstance(reply, int | float):
+            return json.dumps({"explanation": f"because {reply}", "score": reply})
+        assert isinstance(reply, str | ModelError)
+        return reply
 
     services.model = answer
 
 
-def criteria(name: str = "own", samples: int = 5, threshold: float | None = 0.5) -> dict[str, Any]:
+def make_criteria(name: str = "own", samples: int = 5, threshold: float | None = 0.5) -> dict[str, Any]:
     return {name: {"threshold": threshold, "judge_model_options": {"num_samples": samples}}}
 
 
-def judgement_of(result: MetricResult) -> Judgement:
+def get_judgement(result: MetricResult) -> Judgement:
     judgement = result.per_invocation[0].judgement
     assert judgement is not None
     return judgement
@@ -63,35 +63,35 @@ def judgement_of(result: MetricResult) -> Judgement:
         ([1, 0, 0], 0.0),
         ([1, 0], 0.0),  # a tie
         ([1, "?"], 1.0),
-        ([1, 7, 1], 1.0),  # 7 is no rating of the rubric, and costs its sample
+        ([1, 7, 1], 1.0),  # 7 is not a rating of the rubric, so its sample is ignored
     ],
 )
-async def test_of_two_ratings_the_majority_counts(
+async def test_the_majority_decides_between_two_ratings(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[Any], score: float
 ) -> None:
-    says(services, *replies)
+    script_judge(services, *replies)
 
-    result = (await judge(config(criteria(samples=len(replies)), judges={"own": POLITE}), actual=[turn("x")]))["own"]
+    result = (await judge(config(make_criteria(samples=len(replies)), judges={"own": POLITE}), actual=[turn("x")]))[
+        "own"
+    ]
 
     assert result.score == score
     assert result.status is (MetricStatus.PASSED if score else MetricStatus.FAILED)
 
 
-async def test_graded_ratings_count_by_their_mean(
-    config: Config, judge: Judge, turn: MakeTurn, services: Services
-) -> None:
-    says(services, 5, 4, 2, "It deserves a 3, or more.")
-    graded = config(criteria(samples=4, threshold=3.5), judges={"own": {**POLITE, "rating_rubric": FIVE}})
+async def test_graded_ratings_are_averaged(config: Config, judge: Judge, turn: MakeTurn, services: Services) -> None:
+    script_judge(services, 5, 4, 2, "It deserves a 3, or more.")
+    graded_config = config(make_criteria(samples=4, threshold=3.5), judges={"own": {**POLITE, "rating_rubric": FIVE}})
 
-    result = (await judge(graded, actual=[turn("x")]))["own"]
+    result = (await judge(graded_config, actual=[turn("x")]))["own"]
 
     assert result.score == pytest.approx(11 / 3)
     assert result.status is MetricStatus.PASSED
-    judgement = judgement_of(result)
+    judgement = get_judgement(result)
     assert (judgement.lowest, judgement.best) == (1.0, 5.0)
     assert judgement.spread == pytest.approx(1.5275, abs=0.001)
     assert [sample.score for sample in judgement.samples] == [5.0, 4.0, 2.0, None]
-    info = find_info("own", graded)
+    info = find_info("own", graded_config)
     assert info is not None
     assert (info.lowest, info.highest) == (1.0, 5.0)
 
@@ -108,32 +108,32 @@ async def test_graded_ratings_count_by_their_mean(
         "4 out of 5",
     ],
 )
-async def test_a_rating_is_read_however_it_is_written(
+async def test_a_rating_is_read_in_every_format(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str
 ) -> None:
-    says(services, reply)
-    graded = config(criteria(samples=1), judges={"own": {**POLITE, "rating_rubric": FIVE}})
+    script_judge(services, reply)
+    graded_config = config(make_criteria(samples=1), judges={"own": {**POLITE, "rating_rubric": FIVE}})
 
-    assert (await judge(graded, actual=[turn("x")]))["own"].score == 4.0
+    assert (await judge(graded_config, actual=[turn("x")]))["own"].score == 4.0
 
 
 @pytest.mark.parametrize("reply", ["", "I cannot say.", "Score: 4. No, score: 2", '{"score": 9}', '{"score": true}'])
-async def test_what_is_no_rating_is_an_error_and_no_zero(
+async def test_a_reply_without_a_rating_is_an_error_not_a_zero(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str
 ) -> None:
-    says(services, reply)
-    graded = config(criteria(samples=1), judges={"own": {**POLITE, "rating_rubric": FIVE}})
+    script_judge(services, reply)
+    graded_config = config(make_criteria(samples=1), judges={"own": {**POLITE, "rating_rubric": FIVE}})
 
-    result = (await judge(graded, actual=[turn("x")]))["own"]
+    result = (await judge(graded_config, actual=[turn("x")]))["own"]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert "the reply does not say one of the ratings 1, 2, 3, 4, 5" in (result.reason or "")
 
 
-async def test_the_prompt_has_all_parts_and_its_inputs_in_one_order(
+async def test_the_prompt_has_all_parts_and_its_inputs_in_a_fixed_order(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, 1)
+    script_judge(services, 1)
     metric: dict[str, Any] = {
         **POLITE,
         "instruction": "INSTRUCTION",
@@ -143,80 +143,89 @@ async def test_the_prompt_has_all_parts_and_its_inputs_in_one_order(
         "input_variables": ["tone", "prompt", "predicted_trajectory", "reference"],
         "system_instruction": "SYSTEM",
     }
-    reordered = {**metric, "input_variables": list(reversed(metric["input_variables"]))}
-    given = {
+    reordered_metric = {**metric, "input_variables": list(reversed(metric["input_variables"]))}
+    judge_arguments = {
         "actual": [turn("RESPONSE", [("f", {"x": 1})])],
         "expected": [turn("REFERENCE")],
         "columns": {"tone": {"de": "höflich"}, "predicted_trajectory": [{"tool_name": "f", "tool_input": {"x": 1}}]},
     }
 
-    result = (await judge(config(criteria(samples=1), judges={"own": metric}), **given))["own"]
-    again = (await judge(config(criteria(samples=1), judges={"own": reordered}), **given))["own"]
+    result = (await judge(config(make_criteria(samples=1), judges={"own": metric}), **judge_arguments))["own"]
+    second_result = (
+        await judge(config(make_criteria(samples=1), judges={"own": reordered_metric}), **judge_arguments)
+    )["own"]
 
-    prompt = judgement_of(result).prompt
-    wanted = (
+    prompt = get_judgement(result).prompt
+    expected_texts = (
         "INSTRUCTION", "DEFINITION", "Politeness: Says please.", "1: It is polite.", "SECOND", "TENTH", "EXAMPLE",
         '<predicted_trajectory>\n[{"tool_name": "f", "tool_input": {"x": 1}}]\n</predicted_trajectory>',
         "<prompt>\n?\n</prompt>", "<reference>\nREFERENCE\n</reference>", '<tone>\n{"de": "höflich"}\n</tone>',
         "<response>\nRESPONSE\n</response>", '"score": 1 or 0',
     )  # fmt: skip
-    assert [text for text in wanted if text not in prompt] == []
-    assert sorted(wanted, key=prompt.index) == list(wanted)
-    assert judgement_of(again).prompt == prompt
-    assert services.asked[0].system == judgement_of(result).system == "SYSTEM"
+    assert [text for text in expected_texts if text not in prompt] == []
+    assert sorted(expected_texts, key=prompt.index) == list(expected_texts)
+    assert get_judgement(second_result).prompt == prompt
+    assert services.requests[0].system == get_judgement(result).system == "SYSTEM"
 
 
-async def test_what_a_value_says_is_never_a_variable_or_a_template(
+async def test_a_value_is_never_expanded_as_a_variable_or_template(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, 1)
+    script_judge(services, 1)
     nasty = "{reference} {{ 7 * 7 }} {% if x %} {"
     template = 'Rate {response} beside {reference}, {{as is}}, like {"score": 1}.'
 
     result = (
         await judge(
-            config(criteria(samples=1), judges={"own": {"metric_prompt_template": template, "rating_rubric": TWO}}),
+            config(
+                make_criteria(samples=1), judges={"own": {"metric_prompt_template": template, "rating_rubric": TWO}}
+            ),
             actual=[turn(nasty)],
             expected=[turn("REF")],
         )
     )["own"]
 
-    first, *_ = judgement_of(result).prompt.splitlines()
+    first, *_ = get_judgement(result).prompt.splitlines()
     assert first == f'Rate {nasty} beside REF, {{as is}}, like {{"score": 1}}.'
 
 
-async def test_a_template_without_a_rubric_takes_any_number(
+async def test_a_template_without_a_rubric_accepts_any_number(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, 70, 75.5)
-    own = config(criteria(samples=2, threshold=72), judges={"own": {"metric_prompt_template": "0 to 100: {response}"}})
+    script_judge(services, 70, 75.5)
+    own = config(
+        make_criteria(samples=2, threshold=72), judges={"own": {"metric_prompt_template": "0 to 100: {response}"}}
+    )
 
     result = (await judge(own, actual=[turn("x")]))["own"]
 
     assert (result.score, result.status) == (72.75, MetricStatus.PASSED)
 
 
-async def test_every_documented_variable_has_a_value_and_one_that_a_case_lacks_leaves_it_without_a_score(
+async def test_every_documented_variable_has_a_value_or_the_score_is_undefined(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, 1)
-    everything = config(criteria(samples=1), judges={"own": {**POLITE, "input_variables": list(VARIABLES)}})
+    script_judge(services, 1)
+    all_variables = config(make_criteria(samples=1), judges={"own": {**POLITE, "input_variables": list(VARIABLES)}})
     turns = [turn("one", ["f"]), turn("two")]
 
-    with_reference = (await judge(everything, actual=turns, expected=turns))["own"]
-    without = (await judge(everything, actual=turns))["own"]
+    with_reference = (await judge(all_variables, actual=turns, expected=turns))["own"]
+    without_reference = (await judge(all_variables, actual=turns))["own"]
 
     assert with_reference.score == 1.0
     second = with_reference.per_invocation[1].judgement
     assert second is not None
     assert "<history>\nUSER TURN 1: ?" in second.prompt
     assert "AGENT TURN 1: one" in second.prompt
-    assert (without.status, without.reason) == (MetricStatus.UNDEFINED, "the case has no expected response")
+    assert (without_reference.status, without_reference.reason) == (
+        MetricStatus.UNDEFINED,
+        "the case has no expected response",
+    )
 
 
-def test_an_unknown_variable_is_named_with_the_nearest_known_one(config: Config) -> None:
+def test_an_unknown_variable_is_reported_with_the_nearest_known_one(config: Config) -> None:
     metric = {**POLITE, "input_variables": ["prompt", "referense", "tone"]}
-    own = config(criteria(), judges={"own": metric, "unused": {**POLITE, "input_variables": ["nothing"]}})
+    own = config(make_criteria(), judges={"own": metric, "unused": {**POLITE, "input_variables": ["nothing"]}})
 
     assert [str(problem) for problem in check_inputs(own, ["tone"])] == [
         "judge_metrics.own.input_variables: found the unknown variable 'referense', "
@@ -226,39 +235,39 @@ def test_an_unknown_variable_is_named_with_the_nearest_known_one(config: Config)
         "the unknown variable 'referense'",
         "the unknown variable 'tone'",
     ]
-    template = config(criteria(), judges={"own": {"metric_prompt_template": "{respons}"}})
+    template = config(make_criteria(), judges={"own": {"metric_prompt_template": "{respons}"}})
     (problem,) = check_inputs(template, [])
     assert problem.place == "judge_metrics.own.metric_prompt_template"
     assert "'response'" in problem.expected
 
 
-def test_a_pairwise_metric_needs_something_to_compare_with(config: Config) -> None:
-    own = config(criteria(samples=4), judges={"own": BETTER})
-    earlier = config(criteria(samples=4), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
+def test_a_pairwise_metric_needs_a_baseline(config: Config) -> None:
+    own = config(make_criteria(samples=4), judges={"own": BETTER})
+    earlier = config(make_criteria(samples=4), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
 
-    named = config(criteria(samples=4), judges={"own": {**BETTER, "baseline": {"column": "answer_befor"}}})
+    misnamed = config(make_criteria(samples=4), judges={"own": {**BETTER, "baseline": {"column": "answer_befor"}}})
 
-    (nowhere,) = check_inputs(own, [])
-    (misspelt,) = check_inputs(named, ["answer_before"])
+    (no_baseline,) = check_inputs(own, [])
+    (misspelt,) = check_inputs(misnamed, ["answer_before"])
 
-    assert '"baseline": {"run": "latest"}' in nowhere.expected
+    assert '"baseline": {"run": "latest"}' in no_baseline.expected
     assert misspelt.expected == "'answer_before' (did you mean that?)"
     assert check_inputs(own, ["baseline_model_response"]) == check_inputs(earlier, []) == []
-    # That a dataset lacks the usual column is said with the columns that other metrics miss: tests of fitting.
+    # A missing default column is reported with the columns that other metrics lack; see the tests of fitting.
     assert check_inputs(own, ["response"]) == []
 
 
 @pytest.mark.parametrize(
     ("choices", "score", "wins"),
     [
-        ("BABA", 1.0, (1.0, 0.0)),  # A and B change places in every second sample: all four prefer the candidate
+        ("BABA", 1.0, (1.0, 0.0)),  # every second sample swaps A and B: all four prefer the candidate
         ("ABAB", 0.0, (0.0, 1.0)),
-        ("BBBB", 0.5, (0.0, 0.0)),  # whatever stands second
+        ("BBBB", 0.5, (0.0, 0.0)),  # whichever response is second
         ("SBBS", 0.5, (0.0, 0.0)),
         ("SSSA", 1.0, (1.0, 0.0)),
     ],
 )
-async def test_a_response_wins_where_more_samples_prefer_it_whichever_stands_first(
+async def test_the_response_that_most_samples_prefer_wins_in_any_position(
     config: Config,
     judge: Judge,
     turn: MakeTurn,
@@ -268,10 +277,10 @@ async def test_a_response_wins_where_more_samples_prefer_it_whichever_stands_fir
     wins: tuple[float, ...],
 ) -> None:
     names = {"A": "A", "B": "B", "S": "SAME"}
-    says(services, *[json.dumps({"explanation": "e", "pairwise_choice": names[choice]}) for choice in choices])
+    script_judge(services, *[json.dumps({"explanation": "e", "pairwise_choice": names[choice]}) for choice in choices])
 
     results = await judge(
-        config(criteria(samples=4), judges={"own": BETTER}),
+        config(make_criteria(samples=4), judges={"own": BETTER}),
         actual=[turn("NEW")],
         columns={"baseline_model_response": "OLD", "response": "NEW"},
     )
@@ -280,79 +289,79 @@ async def test_a_response_wins_where_more_samples_prefer_it_whichever_stands_fir
     rates = [results[f"own/{side}_model_win_rate"] for side in ("candidate", "baseline")]
     assert tuple(rate.score for rate in rates) == wins
     assert {rate.status for rate in rates} == {MetricStatus.INFORMATIONAL}
-    judgement = judgement_of(results["own"])
+    judgement = get_judgement(results["own"])
     straight, flipped = "<response_a>\nOLD\n</response_a>", "<response_a>\nNEW\n</response_a>"
-    asked = [request.messages[0].text for request in services.asked]
-    assert [straight in text for text in asked] == [True, False, True, False]
-    assert [flipped in text for text in asked] == [False, True, False, True]
-    assert [sample.prompt for sample in judgement.samples] == [None, asked[1], None, asked[3]]
+    prompts = [request.messages[0].text for request in services.requests]
+    assert [straight in text for text in prompts] == [True, False, True, False]
+    assert [flipped in text for text in prompts] == [False, True, False, True]
+    assert [sample.prompt for sample in judgement.samples] == [None, prompts[1], None, prompts[3]]
     assert {sample.label for sample in judgement.samples} <= {"CANDIDATE", "BASELINE", "TIE"}
 
 
-async def test_without_flipping_the_baseline_always_stands_first(
+async def test_without_flipping_the_baseline_is_always_first(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, "Winner: B")
-    own = config(criteria(samples=3), judges={"own": {**BETTER, "flip": False, "baseline": {"column": "old"}}})
+    script_judge(services, "Winner: B")
+    own = config(make_criteria(samples=3), judges={"own": {**BETTER, "flip": False, "baseline": {"column": "old"}}})
 
     results = await judge(own, actual=[turn("NEW")], columns={"old": "OLD", "response": "NEW"})
 
     assert results["own"].score == 1.0
-    assert all("<response_a>\nOLD" in request.messages[0].text for request in services.asked)
+    assert all("<response_a>\nOLD" in request.messages[0].text for request in services.requests)
 
 
-async def test_a_template_of_two_responses_is_flipped_too(
+async def test_the_responses_in_a_template_are_flipped_too(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, '{"pairwise_choice": "CANDIDATE"}', '{"pairwise_choice": "BASELINE"}')
+    script_judge(services, '{"pairwise_choice": "CANDIDATE"}', '{"pairwise_choice": "BASELINE"}')
     template = "First: {baseline_model_response} Second: {response}"
-    own = config(criteria(samples=2), judges={"own": {"kind": "pairwise", "metric_prompt_template": template}})
+    own = config(make_criteria(samples=2), judges={"own": {"kind": "pairwise", "metric_prompt_template": template}})
 
     results = await judge(own, actual=[turn("NEW")], columns={"baseline_model_response": "OLD", "response": "NEW"})
 
     assert results["own"].score == 1.0
-    assert [request.messages[0].text.splitlines()[0] for request in services.asked] == [
+    assert [request.messages[0].text.splitlines()[0] for request in services.requests] == [
         "First: OLD Second: NEW",
         "First: NEW Second: OLD",
     ]
 
 
-async def test_an_earlier_run_is_compared_turn_by_turn_but_never_with_itself(
+async def test_a_run_is_compared_with_an_earlier_run_but_never_with_itself(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, "B", "A")
-    own = config(criteria(samples=2), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
-    now = [turn("new 1"), turn("new 2")]
-    itself = Execution(turns=tuple(TurnResult(invocation=each, duration_seconds=0.25) for each in now))
+    script_judge(services, "B", "A")
+    own = config(make_criteria(samples=2), judges={"own": {**BETTER, "baseline": {"run": "latest"}}})
+    actual = [turn("new 1"), turn("new 2")]
+    itself = Execution(turns=tuple(TurnResult(invocation=invocation, duration_seconds=0.25) for invocation in actual))
     before = Execution(turns=(TurnResult(invocation=turn("old 1"), duration_seconds=1.0),))
 
-    compared = await judge(own, actual=now, baselines={"own": [itself, before]})
-    alone = await judge(own, actual=now, baselines={"own": [itself]})
+    with_earlier_run = await judge(own, actual=actual, baselines={"own": [itself, before]})
+    with_itself_only = await judge(own, actual=actual, baselines={"own": [itself]})
 
-    first, second = compared["own"].per_invocation
+    first, second = with_earlier_run["own"].per_invocation
     assert (first.score, second.score) == (1.0, None)
     assert second.reason == "the earlier run has no turn 2"
-    assert (alone["own"].status, alone["own"].score) == (MetricStatus.UNDEFINED, None)
-    assert "no earlier run" in (alone["own"].reason or "")
-    assert alone["own/candidate_model_win_rate"].score is None
+    assert (with_itself_only["own"].status, with_itself_only["own"].score) == (MetricStatus.UNDEFINED, None)
+    assert "no earlier run" in (with_itself_only["own"].reason or "")
+    assert with_itself_only["own/candidate_model_win_rate"].score is None
 
 
-def test_half_of_the_samples_cannot_be_flipped_where_they_are_odd(config: Config) -> None:
-    (problem,) = check_criteria(config(criteria(samples=5), judges={"own": BETTER}, check=False))
+def test_flipping_needs_an_even_number_of_samples(config: Config) -> None:
+    (problem,) = check_criteria(config(make_criteria(samples=5), judges={"own": BETTER}, check=False))
 
     assert problem.place == "criteria.own.judge_model_options.num_samples"
     assert "an even number" in problem.expected
 
 
-async def test_a_judge_metric_is_asked_as_often_as_its_kind_says(
+async def test_a_pairwise_metric_has_four_samples_by_default(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    says(services, "SAME")
+    script_judge(services, "SAME")
     own = config({"own": 0.5}, judges={"own": BETTER})
 
     await judge(own, actual=[turn("x")], columns={"baseline_model_response": "y"})
 
-    assert len(services.asked) == 4
+    assert len(services.requests) == 4
     assert collect_needs(own) == {"judge"}
 
 
@@ -379,7 +388,7 @@ async def test_a_judge_metric_is_asked_as_often_as_its_kind_says(
         ({**BETTER, "flip": "yes"}, "own.flip: found 'yes', expected true or false"),
     ],
 )  # fmt: skip
-def test_a_mistake_in_a_definition_is_named_with_its_place(config: Config, metric: Any, problem: str) -> None:
+def test_an_invalid_definition_is_reported_with_its_place(config: Config, metric: Any, problem: str) -> None:
     with pytest.raises(InvalidConfig, match=problem):
         config({"own": 0.5}, judges={"own": metric})
 
@@ -391,9 +400,7 @@ def test_a_mistake_in_a_definition_is_named_with_its_place(config: Config, metri
         ({"kind": "pairwise", "metric_prompt_template": "{response}"}, "{baseline_model_response} where"),
     ],
 )
-def test_a_template_that_shows_the_judge_nothing_is_refused(
-    config: Config, metric: dict[str, Any], expected: str
-) -> None:
+def test_a_template_without_the_responses_is_refused(config: Config, metric: dict[str, Any], expected: str) -> None:
     (problem,) = check_criteria(config({"own": 0.5}, judges={"own": metric}, check=False))
 
     assert problem.place == "judge_metrics.own.metric_prompt_template"

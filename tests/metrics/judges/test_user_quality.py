@@ -1,4 +1,4 @@
-"""per_turn_user_simulator_quality_v1: which messages of a simulated user are valid, and whether it ended in time."""
+"""per_turn_user_simulator_quality_v1: valid messages of a simulated user, and a timely end."""
 
 from __future__ import annotations
 
@@ -32,29 +32,33 @@ VALID = '{"reasoning": "fine", "violations": [], "verdict": "valid"}'
 INVALID = '{"reasoning": "no", "violations": [{"number": 1, "evidence": "e"}], "verdict": "invalid"}'
 
 
-def criterion(samples: int = 1, **options: Any) -> dict[str, Any]:
+def make_criterion(samples: int = 1, **options: Any) -> dict[str, Any]:
     return {NAME: {"threshold": 0.5, "judge_model_options": {"num_samples": samples}, **options}}
 
 
-def scenario(persona: Any = None) -> EvalCase:
-    told = {"starting_prompt": " Hi! ", "conversation_plan": "Switch the lamp {{ off }}.", "user_persona": persona}
-    return EvalCase.model_validate({"eval_id": "c", "conversation_scenario": told})
+def make_scenario(persona: Any = None) -> EvalCase:
+    scenario_data = {
+        "starting_prompt": " Hi! ",
+        "conversation_plan": "Switch the lamp {{ off }}.",
+        "user_persona": persona,
+    }
+    return EvalCase.model_validate({"eval_id": "c", "conversation_scenario": scenario_data})
 
 
-def said(user: str, agent: str = "ok") -> Invocation:
+def make_turn(user: str, agent: str = "ok") -> Invocation:
     return Invocation(
         user_content=Content.of_text(user, role="user"), final_response=Content.of_text(agent, role="model")
     )
 
 
-def message_of(request: ModelRequest) -> str:
+def get_message(request: ModelRequest) -> str:
     prompt = request.messages[0].text
     return prompt[prompt.index("<next_message>\n") + 15 : prompt.index("\n</next_message>")]
 
 
-def judge_says(services: Services, **replies: str | ModelError) -> None:
-    """What is said of a message; everything else is valid. `end` is the stop signal."""
-    services.model = lambda request: replies.get(message_of(request).replace("</finished>", "end"), VALID)
+def script_judge(services: Services, **replies: str | ModelError) -> None:
+    """Set the replies by message; other messages are valid. `end` is the stop signal."""
+    services.model = lambda request: replies.get(get_message(request).replace("</finished>", "end"), VALID)
 
 
 @pytest.mark.parametrize(
@@ -69,25 +73,27 @@ def judge_says(services: Services, **replies: str | ModelError) -> None:
         ("Hallo", {"two": INVALID, "three": INVALID}, [0, 0, 0], 0.0),
     ],
 )
-async def test_the_score_is_the_share_of_valid_messages_and_the_end_counts_with_the_last(
+async def test_the_score_is_the_share_of_valid_messages_and_the_last_includes_the_end(
     config: Config, judge: Judge, services: Services, first: str, replies: Any, scores: list[int], score: float
 ) -> None:
-    judge_says(services, **replies)
+    script_judge(services, **replies)
 
-    turns = [said(first), said("two"), said("three")]
-    result = (await judge(config(criterion()), actual=turns, case=scenario()))[NAME]
+    turns = [make_turn(first), make_turn("two"), make_turn("three")]
+    result = (await judge(config(make_criterion()), actual=turns, case=make_scenario()))[NAME]
 
-    assert [each.score for each in result.per_invocation] == scores
+    assert [score_of_turn.score for score_of_turn in result.per_invocation] == scores
     assert result.score == pytest.approx(score)
-    assert sorted(map(message_of, services.asked)) == ["</finished>", "three", "two"]  # the first needs no model
+    assert sorted(map(get_message, services.requests)) == [
+        "</finished>",
+        "three",
+        "two",
+    ]  # the first message needs no model
 
 
-async def test_an_end_that_came_too_soon_is_said_to_be_the_reason(
-    config: Config, judge: Judge, services: Services
-) -> None:
-    judge_says(services, end=INVALID)
+async def test_a_premature_end_is_given_as_the_reason(config: Config, judge: Judge, services: Services) -> None:
+    script_judge(services, end=INVALID)
 
-    result = (await judge(config(criterion()), actual=[said("Hi!")], case=scenario()))[NAME]
+    result = (await judge(config(make_criterion()), actual=[make_turn("Hi!")], case=make_scenario()))[NAME]
 
     assert result.score == 0.0
     assert result.hint == "this is about how the conversation ended, which is judged on its last turn"
@@ -96,25 +102,27 @@ async def test_an_end_that_came_too_soon_is_said_to_be_the_reason(
     assert "<next_message>\n</finished>\n</next_message>" in judgement.prompt
 
 
-async def test_where_the_agent_failed_the_end_is_not_the_users(
-    config: Config, judge: Judge, services: Services
-) -> None:
-    judge_says(services, end=INVALID)
+async def test_the_end_is_not_judged_if_the_agent_failed(config: Config, judge: Judge, services: Services) -> None:
+    script_judge(services, end=INVALID)
     failure = Failure(kind=FailureKind.AGENT, message="boom", turn=1)
 
-    result = (await judge(config(criterion()), actual=[said("Hi!")], case=scenario(), failure=failure))[NAME]
+    result = (await judge(config(make_criterion()), actual=[make_turn("Hi!")], case=make_scenario(), failure=failure))[
+        NAME
+    ]
 
     assert result.score == 1.0
-    assert not services.asked
+    assert not services.requests
 
 
-async def test_where_the_turns_ran_out_the_end_is_not_the_users(
+async def test_the_end_is_not_judged_if_the_turn_limit_was_reached(
     config: Config, judge: Judge, services: Services
 ) -> None:
-    judge_says(services, end=INVALID)
+    script_judge(services, end=INVALID)
     simulation = SimulatedConversation(model="m", end=ConversationEnd.LIMIT, limit=1)
 
-    result = (await judge(config(criterion()), actual=[said("Hi!")], case=scenario(), simulation=simulation))[NAME]
+    result = (
+        await judge(config(make_criterion()), actual=[make_turn("Hi!")], case=make_scenario(), simulation=simulation)
+    )[NAME]
 
     assert result.score == 1.0
 
@@ -129,14 +137,14 @@ async def test_where_the_turns_ran_out_the_end_is_not_the_users(
         (["?", DOWN], None),
     ],
 )
-async def test_a_message_goes_by_the_majority_of_its_samples(
+async def test_the_majority_of_samples_decides_each_message(
     config: Config, judge: Judge, services: Services, replies: list[str | ModelError], score: float | None
 ) -> None:
     answers = cycle(replies)
-    services.model = lambda request: VALID if "finished" in message_of(request) else next(answers)
+    services.model = lambda request: VALID if "finished" in get_message(request) else next(answers)
 
-    turns = [said("Hi!"), said("two")]
-    result = (await judge(config(criterion(len(replies))), actual=turns, case=scenario()))[NAME]
+    turns = [make_turn("Hi!"), make_turn("two")]
+    result = (await judge(config(make_criterion(len(replies))), actual=turns, case=make_scenario()))[NAME]
 
     assert result.per_invocation[1].score == score
     assert (result.status is MetricStatus.ERROR) == (score is None)
@@ -148,14 +156,14 @@ async def test_a_message_goes_by_the_majority_of_its_samples(
         (VALID, 1.0),
         (INVALID, 0.0),
         ('{"violations": [], "verdict": "INVALID"}', 0.0),
-        ('{"violations": [{"number": 2, "evidence": "e"}], "verdict": "valid"}', 0.0),  # any one violation
+        ('{"violations": [{"number": 2, "evidence": "e"}], "verdict": "valid"}', 0.0),  # a single violation
         ('{"violations": [{"number": "[2]"}], "verdict": "valid"}', 0.0),
         ('{"violations": [2], "verdict": "valid"}', 0.0),
         ('{"violations": [{"number": "2 (gives a name)"}], "verdict": "valid"}', 0.0),
         ('{"violations": ["violation 2: gives a name"], "verdict": "valid"}', 0.0),
         ('{"violations": [], "verdict": "invalid - it repeats"}', 0.0),
         ('{"violations": [], "verdict": "valid", "is_valid": false}', None),
-        ('{"violations": [{"number": 9}], "verdict": "valid"}', 1.0),  # there is none of this number
+        ('{"violations": [{"number": 9}], "verdict": "valid"}', 1.0),  # no violation has this number
         ('{"is_valid": true}', 1.0),
         ('```json\n{"is_valid": "False"}\n```', 0.0),
         ("**Verdict:** Valid", 1.0),
@@ -165,21 +173,21 @@ async def test_a_message_goes_by_the_majority_of_its_samples(
         ("", None),
     ],
 )
-def test_any_one_violation_makes_a_message_invalid(reply: str, score: float | None) -> None:
+def test_any_single_violation_makes_a_message_invalid(reply: str, score: float | None) -> None:
     opinion = read_violations(reply, {1: "It repeats.", 2: "It makes things up."})
 
     assert opinion.score == score
     assert (opinion.problem is None) == (score is not None)
 
 
-def test_the_violations_are_the_reason() -> None:
+def test_the_violations_are_given_as_the_reason() -> None:
     assert read_violations(INVALID, {1: "It repeats."}).rationale == "It repeats. (e)"
 
 
 async def test_a_persona_is_judged_by_the_violations_of_its_behaviours(
     config: Config, judge: Judge, services: Services
 ) -> None:
-    judge_says(services)
+    script_judge(services)
     persona = {
         "id": "IMPATIENT",
         "description": "Cannot {{ wait }}.",
@@ -193,31 +201,33 @@ async def test_a_persona_is_judged_by_the_violations_of_its_behaviours(
         ],
     }
 
-    turns = [said("Hi!", "hello"), said("two {{ 7 * 7 }}")]
-    await judge(config(criterion(stop_signal="BYE")), actual=turns, case=scenario(persona))
+    turns = [make_turn("Hi!", "hello"), make_turn("two {{ 7 * 7 }}")]
+    await judge(config(make_criterion(stop_signal="BYE")), actual=turns, case=make_scenario(persona))
 
-    prompt = next(request for request in services.asked if message_of(request) != "BYE").messages[0].text
-    for shown in (
+    prompt = next(request for request in services.requests if get_message(request) != "BYE").messages[0].text
+    for text in (
         "Cannot {{ wait }}.",
         "# Hurry\n[1] It is patient.\n[2] It goes on without `BYE`.",
         "Switch the lamp {{ off }}.",
         "user: Hi!\n\nagent: hello",
         "two {{ 7 * 7 }}",
     ):
-        assert shown in prompt
+        assert text in prompt
     assert "It sounds like a person" not in prompt
 
 
 @pytest.mark.parametrize("persona", ["EXPERT", "NOVICE", "EVALUATOR"])
-async def test_the_personas_that_are_built_in_can_be_judged(
+async def test_the_builtin_personas_can_be_judged(
     config: Config, judge: Judge, services: Services, persona: str
 ) -> None:
-    judge_says(services)
+    script_judge(services)
 
-    result = (await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=scenario(persona)))[NAME]
+    result = (
+        await judge(config(make_criterion()), actual=[make_turn("Hi!"), make_turn("b")], case=make_scenario(persona))
+    )[NAME]
 
     assert result.score == 1.0
-    assert "{{" not in services.asked[0].messages[0].text.replace("{{ off }}", "")
+    assert "{{" not in services.requests[0].messages[0].text.replace("{{ off }}", "")
 
 
 @pytest.mark.parametrize(
@@ -241,37 +251,39 @@ async def test_the_personas_that_are_built_in_can_be_judged(
         ),
     ],
 )
-async def test_a_persona_that_cannot_be_used_is_an_error_that_names_it(
+async def test_an_unusable_persona_is_an_error_that_names_it(
     config: Config, judge: Judge, services: Services, persona: Any, reason: str
 ) -> None:
-    result = (await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=scenario(persona)))[NAME]
+    result = (
+        await judge(config(make_criterion()), actual=[make_turn("Hi!"), make_turn("b")], case=make_scenario(persona))
+    )[NAME]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert reason in (result.reason or "")
 
 
-async def test_without_a_scenario_there_is_nothing_to_judge(config: Config, judge: Judge, services: Services) -> None:
+async def test_a_case_without_a_scenario_is_undefined(config: Config, judge: Judge, services: Services) -> None:
     case = EvalCase.model_validate({"eval_id": "c", "conversation": []})
 
-    result = (await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=case))[NAME]
+    result = (await judge(config(make_criterion()), actual=[make_turn("Hi!"), make_turn("b")], case=case))[NAME]
 
     assert (result.status, result.score) == (MetricStatus.UNDEFINED, None)
     assert "the case has no scenario" in (result.reason or "")
-    assert not services.asked
+    assert not services.requests
 
 
 @pytest.mark.parametrize("signal", ["", "  ", 7])
-def test_a_stop_signal_that_ends_nothing_is_named_with_its_place(config: Config, signal: Any) -> None:
-    (problem,) = check_criteria(config(criterion(stop_signal=signal), check=False))
+def test_an_invalid_stop_signal_is_reported_with_its_place(config: Config, signal: Any) -> None:
+    (problem,) = check_criteria(config(make_criterion(stop_signal=signal), check=False))
 
     assert problem.place == f"criteria.{NAME}.stop_signal"
 
 
-async def test_a_reply_is_json_as_the_schema_says(config: Config, judge: Judge, services: Services) -> None:
-    judge_says(services)
+async def test_the_schema_of_the_reply_requires_all_its_keys(config: Config, judge: Judge, services: Services) -> None:
+    script_judge(services)
 
-    await judge(config(criterion()), actual=[said("Hi!"), said("b")], case=scenario())
+    await judge(config(make_criterion()), actual=[make_turn("Hi!"), make_turn("b")], case=make_scenario())
 
-    schema = services.asked[0].reply_schema
+    schema = services.requests[0].reply_schema
     assert schema is not None
     assert set(json.loads(VALID)) == set(schema["required"])

@@ -1,4 +1,4 @@
-"""What is known of metrics, and what a config is told about its mistakes."""
+"""The known metrics, and the problems that they report in a config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_no_metric_of_the_installed_adk_is_unknown() -> None:
     assert {metric.value for metric in PrebuiltMetrics} <= set(known_metrics())
 
 
-def test_every_metric_says_what_a_picker_needs() -> None:
+def test_every_metric_has_the_facts_that_a_picker_needs() -> None:
     for name, info in known_metrics().items():
         assert info.name == name
         assert info.family
@@ -40,17 +40,17 @@ def test_every_metric_says_what_a_picker_needs() -> None:
         assert info.needs <= {"text", "worker", "judge"}
 
 
-def test_the_options_that_are_described_are_those_that_are_read() -> None:
+def test_the_described_options_are_exactly_those_that_are_read() -> None:
     for name, definition in registry._collect_definitions().items():
         options = Options(Criterion(metric=name))
-        tolerated = set(options._read)
+        common_options = set(options._read)
         definition.prepare(options)
-        described = set(definition.info.options)
-        assert options._read - (tolerated - described) == described, name
+        described_options = set(definition.info.options)
+        assert options._read - (common_options - described_options) == described_options, name
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "expected"),
     [
         ("tool_trajectory_avg_scor", "tool_trajectory_avg_score"),
         ("Response_Match_Score", "response_match_score"),
@@ -60,8 +60,8 @@ def test_the_options_that_are_described_are_those_that_are_read() -> None:
         ("zzz", None),
     ],
 )
-def test_the_nearest_name_is_found(name: str, meant: str | None) -> None:
-    assert find_nearest_metric(name, also=["my_metric"]) == meant
+def test_the_nearest_name_is_found(name: str, expected: str | None) -> None:
+    assert find_nearest_metric(name, also=["my_metric"]) == expected
 
 
 def test_an_unknown_metric_is_a_problem_with_the_nearest_name(config: Any) -> None:
@@ -73,14 +73,14 @@ def test_an_unknown_metric_is_a_problem_with_the_nearest_name(config: Any) -> No
     )
 
 
-def test_without_a_near_name_the_known_ones_are_listed(config: Any) -> None:
+def test_without_a_near_name_the_known_names_are_listed(config: Any) -> None:
     (problem,) = check_criteria(config({"zzz": 1.0}, check=False))
 
     assert "exact_match" in problem.expected
     assert "latency" not in problem.expected
 
 
-def test_custom_metrics_may_be_named_and_misspelt(config: Any) -> None:
+def test_custom_metrics_are_known_and_suggested_for_misspelt_names(config: Any) -> None:
     custom = {"polite": {"code_config": {"name": "checks.polite"}}}
 
     assert check_criteria(config({"polite": 1.0}, custom=custom)) == []
@@ -125,13 +125,13 @@ def test_a_custom_metric_may_have_any_options(config: Any) -> None:
     assert check_criteria(config(criteria, custom={"polite": "checks.polite", "kind": "checks.kind"})) == []
 
 
-def test_options_that_adk_allows_on_every_metric_are_no_problem(config: Any) -> None:
+def test_options_that_adk_allows_on_every_metric_are_accepted(config: Any) -> None:
     options = {"threshold": 0.5, "includeIntermediateResponsesInFinal": True, "judge_model_options": {}}
 
     assert check_criteria(config({"response_match_score": options})) == []
 
 
-def test_what_a_config_needs_is_known_before_it_runs(config: Any) -> None:
+def test_the_services_that_a_config_needs_are_known_before_a_run(config: Any) -> None:
     assert collect_needs(default_config()) == {"text"}
     assert collect_needs(config({"tool_trajectory_avg_score": 1})) == set()
     assert collect_needs(config({"mine": 1}, custom={"mine": "checks.mine"})) == {"worker"}
@@ -155,7 +155,7 @@ def test_a_threshold_outside_the_range_of_the_metric_is_an_error(
     for criterion in (threshold, {"threshold": threshold}):
         problems = check_criteria(config({metric: criterion}, check=False))
 
-        assert [(each.place, each.found, each.expected) for each in problems] == [
+        assert [(problem.place, problem.found, problem.expected) for problem in problems] == [
             (f"criteria.{metric}.threshold", f"the threshold {threshold:g}", expected)
         ]
 
@@ -164,24 +164,24 @@ def test_a_threshold_outside_the_range_of_the_metric_is_an_error(
     ("metric", "threshold"),
     [("rouge_1", 0), ("rouge_1", 1), ("response_evaluation_score", 5), ("safety_v1", 0.5), ("latency", 80)],
 )
-def test_a_threshold_within_the_range_is_none(config: Any, metric: str, threshold: float) -> None:
+def test_a_threshold_within_the_range_is_accepted(config: Any, metric: str, threshold: float) -> None:
     assert check_criteria(config({metric: threshold}, check=False)) == []
 
 
-def test_the_range_of_a_custom_metric_is_the_one_that_it_declares(config: Any) -> None:
-    def problems(**interval: float) -> list[str]:
+def test_a_custom_metric_declares_its_own_range(config: Any) -> None:
+    def list_problems(**interval: float) -> list[str]:
         info = {"metric_name": "own", "metric_value_info": {"interval": interval}}
         custom = {"own": {"code_config": {"name": "own.f"}, "metric_info": info}}
-        return [str(each) for each in check_criteria(config({"own": 80}, custom=custom, check=False))]
+        return [str(problem) for problem in check_criteria(config({"own": 80}, custom=custom, check=False))]
 
-    assert problems(min_value=0, max_value=100) == problems() == []
-    assert problems(min_value=0, max_value=10) == [
+    assert list_problems(min_value=0, max_value=100) == list_problems() == []
+    assert list_problems(min_value=0, max_value=10) == [
         "criteria.own.threshold: found the threshold 80, expected a number from 0 to 10, the range of the metric"
     ]
 
 
 @pytest.mark.parametrize(
-    ("model", "named"),
+    ("model", "full_name"),
     [
         ("gpt-4o", "openai/gpt-4o"), ("o3-mini", "openai/o3-mini"), ("o1", "openai/o1"), ("GPT-5", "openai/GPT-5"),
         ("ft:gpt-4o:x", "openai/ft:gpt-4o:x"),
@@ -189,12 +189,12 @@ def test_the_range_of_a_custom_metric_is_the_one_that_it_declares(config: Any) -
         ("models/gpt-4o", "openai/gpt-4o"), ("models/claude-sonnet-4", "anthropic/claude-sonnet-4"),
     ],
 )  # fmt: skip
-def test_a_model_of_another_vendor_needs_its_provider(config: Any, model: str, named: str) -> None:
+def test_a_model_of_another_vendor_needs_its_provider(config: Any, model: str, full_name: str) -> None:
     criterion = {"threshold": 0.5, "judge_model_options": {"judge_model": model}}
 
     (problem,) = check_criteria(config({"safety_v1": criterion}, check=False))
 
-    expected = f"{named!r}: a model of another vendor than Google is named provider/model"
+    expected = f"{full_name!r}: a model of another vendor than Google is named provider/model"
     assert (problem.place, problem.found, problem.expected) == (
         "criteria.safety_v1.judge_model_options.judge_model",
         repr(model),
@@ -205,7 +205,7 @@ def test_a_model_of_another_vendor_needs_its_provider(config: Any, model: str, n
 @pytest.mark.parametrize(
     "model", ["gemini-flash-latest", "gemma-3-27b-it", "openai/gpt-4o", "models/gpt-tuned", "my-judge"]
 )
-def test_other_names_of_models_are_left_alone(config: Any, model: str) -> None:
+def test_other_model_names_are_accepted(config: Any, model: str) -> None:
     criterion = {"threshold": 0.5, "judge_model_options": {"judge_model": model}}
 
     assert check_criteria(config({"safety_v1": criterion}, check=False)) == []

@@ -1,4 +1,4 @@
-"""ADK's two metrics against google-adk itself, on thousands of random invocations."""
+"""The two metrics of ADK, compared with google-adk on thousands of random invocations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORDS = TEXT.split(" ")
 
 @pytest.fixture(scope="session")
 def adk() -> SimpleNamespace:
-    """ADK's evaluators. Importing them takes seconds, so it is done once."""
+    """Return the evaluators of ADK; importing them takes seconds, so this happens once per session."""
     from google.adk.evaluation.eval_case import Invocation as AdkInvocation
     from google.adk.evaluation.eval_metrics import BaseCriterion, EvalMetric, ToolTrajectoryCriterion
     from google.adk.evaluation.final_response_match_v1 import RougeEvaluator
@@ -55,21 +55,21 @@ def adk() -> SimpleNamespace:
 
 
 class Generator:
-    """Random invocations as a file would hold them, made so that expected and actual often are alike."""
+    """Random invocations as JSON data; expected and actual often agree."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def case(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The actual and the expected turns of one case."""
-        turns = [self.pair() for _ in range(self.random.choice((1, 1, 2, 3)))]
+    def make_case(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the actual and the expected turns of one case."""
+        turns = [self.make_pair() for _ in range(self.random.choice((1, 1, 2, 3)))]
         return [actual for actual, _ in turns], [expected for _, expected in turns]
 
-    def pair(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        expected = [self.call() for _ in range(self.random.randrange(5))]
-        return self.turn(self.changed(expected)), self.turn(expected)
+    def make_pair(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        expected = [self.make_call() for _ in range(self.random.randrange(5))]
+        return self.make_turn(self.change_calls(expected)), self.make_turn(expected)
 
-    def call(self) -> dict[str, Any]:
+    def make_call(self) -> dict[str, Any]:
         call: dict[str, Any] = {"name": self.random.choice(("f", "f", "g", "transfer_to_agent"))}
         kind = self.random.randrange(6)
         if kind == 0:
@@ -82,21 +82,21 @@ class Generator:
             call["id"] = f"call-{self.random.randrange(100)}"
         return call
 
-    def changed(self, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def change_calls(self, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
         changed = [dict(call) for call in calls]
         for _ in range(self.random.randrange(3)):
             action = self.random.randrange(4)
             if action == 0:
                 self.random.shuffle(changed)
             elif action == 1:
-                changed.insert(self.random.randrange(len(changed) + 1), self.call())
+                changed.insert(self.random.randrange(len(changed) + 1), self.make_call())
             elif changed and action == 2:
                 changed.pop(self.random.randrange(len(changed)))
             elif changed:
-                changed[self.random.randrange(len(changed))] = self.call()
+                changed[self.random.randrange(len(changed))] = self.make_call()
         return changed
 
-    def turn(self, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    def make_turn(self, calls: list[dict[str, Any]]) -> dict[str, Any]:
         turn: dict[str, Any] = {"user_content": {"role": "user", "parts": [{"text": "?"}]}}
         form = self.random.randrange(4)
         if form == 0:
@@ -112,24 +112,24 @@ class Generator:
         elif calls or form > 1:
             turn["intermediate_data"] = {"tool_uses": calls}
         if self.random.random() < 0.95:
-            turn["final_response"] = self.content()
+            turn["final_response"] = self.make_content()
         return turn
 
-    def content(self) -> dict[str, Any]:
+    def make_content(self) -> dict[str, Any]:
         parts = [
-            {"text": self.text(), **({"thought": True} if self.random.random() < 0.2 else {})}
+            {"text": self.make_text(), **({"thought": True} if self.random.random() < 0.2 else {})}
             for _ in range(self.random.choice((0, 1, 1, 1, 2)))
         ]
         return {"role": "model", "parts": parts}
 
-    def text(self) -> str:
+    def make_text(self) -> str:
         words = self.random.choices(WORDS, k=self.random.randrange(9))
         if self.random.random() < 0.2:
             words.append("".join(chr(self.random.randrange(32, 0x2FFFF)) for _ in range(6)))
         return self.random.choice((" ", " ", "")).join(words)
 
 
-def subject_of(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> JudgedCase:
+def build_judged_case(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> JudgedCase:
     turns = tuple(TurnResult(invocation=Invocation.model_validate(turn), duration_seconds=0.0) for turn in actual)
     return JudgedCase(
         case=None,
@@ -139,55 +139,55 @@ def subject_of(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) -> 
 
 
 def assert_same(
-    judged: MetricResult,
+    result: MetricResult,
     adk: SimpleNamespace,
     evaluator: Any,
     actual: list[dict[str, Any]],
     expected: list[dict[str, Any]],
 ) -> None:
-    """Our judgement is that of an evaluator of ADK."""
+    """Check that the result equals that of an evaluator of ADK."""
     answer = evaluator.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
-    assert judged.score == pytest.approx(answer.overall_score, abs=TOLERANCE), (actual, expected)
-    assert [turn.score for turn in judged.per_invocation] == pytest.approx(
+    assert result.score == pytest.approx(answer.overall_score, abs=TOLERANCE), (actual, expected)
+    assert [turn.score for turn in result.per_invocation] == pytest.approx(
         [turn.score for turn in answer.per_invocation_results], abs=TOLERANCE
     )
-    assert judged.status.name == answer.overall_eval_status.name
+    assert result.status.name == answer.overall_eval_status.name
 
 
 @pytest.mark.parametrize("ignore_args", [False, True])
 @pytest.mark.parametrize("match_type", ["EXACT", "IN_ORDER", "ANY_ORDER"])
-async def test_trajectory_scores_are_adk_s(
+async def test_trajectory_scores_equal_those_of_adk(
     adk: SimpleNamespace, config: Callable[..., EvalConfig], services: Any, match_type: str, ignore_args: bool
 ) -> None:
     generator = Generator(seed=2130)
     options = {"match_type": match_type, "ignore_args": ignore_args}
-    ours, theirs = config({TRAJECTORY: {"threshold": 0.5, **options}}), adk.trajectory(options)
-    seen = set()
+    own_config, evaluator = config({TRAJECTORY: {"threshold": 0.5, **options}}), adk.trajectory(options)
+    scores = set()
     for _ in range(1500):
-        actual, expected = generator.case()
-        judged = await judge_case(subject_of(actual, expected), prepare(ours), services)
-        assert_same(judged[0], adk, theirs, actual, expected)
-        seen.add(judged[0].score)
-    assert {0.0, 1.0} < seen  # the invocations are worth comparing
+        actual, expected = generator.make_case()
+        results = await judge_case(build_judged_case(actual, expected), prepare(own_config), services)
+        assert_same(results[0], adk, evaluator, actual, expected)
+        scores.add(results[0].score)
+    assert {0.0, 1.0} < scores  # the invocations differ enough to be worth comparing
 
 
-async def test_response_scores_are_adk_s(
+async def test_response_scores_equal_those_of_adk(
     adk: SimpleNamespace, config: Callable[..., EvalConfig], services: Any
 ) -> None:
     generator = Generator(seed=20)
-    ours, theirs = config({RESPONSE: 0.5}), adk.rouge()
-    seen = set()
+    own_config, evaluator = config({RESPONSE: 0.5}), adk.rouge()
+    scores = set()
     for _ in range(3000):
-        actual, expected = generator.case()
-        judged = await judge_case(subject_of(actual, expected), prepare(ours), services)
-        assert_same(judged[0], adk, theirs, actual, expected)
-        seen.add(judged[0].score and round(judged[0].score, 3))
-    assert len(seen) > 100
+        actual, expected = generator.make_case()
+        results = await judge_case(build_judged_case(actual, expected), prepare(own_config), services)
+        assert_same(results[0], adk, evaluator, actual, expected)
+        scores.add(results[0].score and round(results[0].score, 3))
+    assert len(scores) > 100
 
 
-async def test_every_character_makes_the_same_words(adk: SimpleNamespace, config: Any, services: Any) -> None:
-    """Each assigned block of Unicode once, between letters: what joins, splits and counts must be the same."""
-    ours, theirs = config({RESPONSE: 0.5}), adk.rouge()
+async def test_every_character_is_tokenized_as_in_adk(adk: SimpleNamespace, config: Any, services: Any) -> None:
+    """Place each character between letters: joining, splitting and counting must be the same."""
+    own_config, evaluator = config({RESPONSE: 0.5}), adk.rouge()
     turns = []
     for start in range(0, 0x20000, 256):
         block = "".join(f"a{chr(code)}b {chr(code)} " for code in range(start, start + 256))
@@ -195,9 +195,9 @@ async def test_every_character_makes_the_same_words(adk: SimpleNamespace, config
     actual = [{"user_content": {"parts": []}, "final_response": content} for content, _ in turns]
     expected = [{"user_content": {"parts": []}, "final_response": content} for _, content in turns]
 
-    judged = await judge_case(subject_of(actual, expected), prepare(ours), services)
-    answer = theirs.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
+    results = await judge_case(build_judged_case(actual, expected), prepare(own_config), services)
+    answer = evaluator.evaluate_invocations(list(map(adk.invocation, actual)), list(map(adk.invocation, expected)))
 
-    assert [turn.score for turn in judged[0].per_invocation] == pytest.approx(
+    assert [turn.score for turn in results[0].per_invocation] == pytest.approx(
         [turn.score for turn in answer.per_invocation_results], abs=TOLERANCE
     )

@@ -1,4 +1,4 @@
-"""`tool_trajectory_avg_score`: ADK's scores, ADK's spellings, and hints where its scores mislead."""
+"""`tool_trajectory_avg_score`: the scores and spellings of ADK, and hints for misleading scores."""
 
 from __future__ import annotations
 
@@ -24,26 +24,30 @@ NAME = "tool_trajectory_avg_score"
         ("", "a", 0, 0, 0),
     ],
 )
-async def test_match_types(
+async def test_each_match_type_gives_its_score(
     *, actual: str, expected: str, exact: int, in_order: int, any_order: int, config: Any, judge: Any, turn: Any
 ) -> None:
-    found = []
+    scores = []
     for match_type in ("EXACT", "IN_ORDER", "ANY_ORDER"):
         criteria = {NAME: {"threshold": 1.0, "match_type": match_type}}
-        judged = await judge(config(criteria), actual=[turn(calls=list(actual))], expected=[turn(calls=list(expected))])
-        found.append(judged[NAME].score)
+        results = await judge(
+            config(criteria), actual=[turn(calls=list(actual))], expected=[turn(calls=list(expected))]
+        )
+        scores.append(results[NAME].score)
 
-    assert found == [exact, in_order, any_order]
+    assert scores == [exact, in_order, any_order]
 
 
 @pytest.mark.parametrize("spelling", ["IN_ORDER", "in_order", "In Order", " in-order ", 1])
 @pytest.mark.parametrize("key", ["match_type", "matchType"])
-async def test_match_type_is_read_as_adk_spells_it(spelling: Any, key: str, config: Any, judge: Any, turn: Any) -> None:
+async def test_the_match_type_is_read_in_all_spellings_of_adk(
+    spelling: Any, key: str, config: Any, judge: Any, turn: Any
+) -> None:
     criteria = {NAME: {"threshold": 1.0, key: spelling}}
 
-    judged = await judge(config(criteria), actual=[turn(calls=["a", "x"])], expected=[turn(calls=["a"])])
+    results = await judge(config(criteria), actual=[turn(calls=["a", "x"])], expected=[turn(calls=["a"])])
 
-    assert judged[NAME].status is MetricStatus.PASSED
+    assert results[NAME].status is MetricStatus.PASSED
 
 
 @pytest.mark.parametrize(
@@ -64,59 +68,59 @@ async def test_match_type_is_read_as_adk_spells_it(spelling: Any, key: str, conf
 async def test_arguments_are_compared_as_in_adk(
     *, actual: Any, expected: Any, score: int, config: Any, judge: Any, turn: Any
 ) -> None:
-    judged = await judge(
+    results = await judge(
         config({NAME: 1.0}), actual=[turn(calls=[("f", actual)])], expected=[turn(calls=[("f", expected)])]
     )
 
-    assert judged[NAME].score == score
+    assert results[NAME].score == score
 
 
 @pytest.mark.parametrize("match_type", ["EXACT", "IN_ORDER", "ANY_ORDER"])
-async def test_a_hint_says_that_only_absent_arguments_made_the_difference(
+async def test_a_hint_says_that_only_absent_arguments_differ(
     match_type: str, config: Any, judge: Any, turn: Any
 ) -> None:
-    judged = await judge(
+    results = await judge(
         config({NAME: {"threshold": 1.0, "match_type": match_type}}),
         actual=[turn(calls=[("f", {"x": 1}), ("g", None)])],
         expected=[turn(calls=[("f", {"x": 1}), ("g", {})])],
     )
 
-    assert judged[NAME].score == 0.0
-    assert "absent on one side" in judged[NAME].hint
+    assert results[NAME].score == 0.0
+    assert "absent on one side" in results[NAME].hint
 
 
-async def test_there_is_no_hint_where_the_calls_differ_otherwise(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(config({NAME: 1.0}), actual=[turn(calls=[("g", None)])], expected=[turn(calls=[("h", {})])])
+async def test_there_is_no_hint_if_the_calls_differ_otherwise(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(config({NAME: 1.0}), actual=[turn(calls=[("g", None)])], expected=[turn(calls=[("h", {})])])
 
-    assert judged[NAME].hint is None
+    assert results[NAME].hint is None
 
 
-async def test_ignore_args_compares_names_alone(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+async def test_ignore_args_compares_only_names(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(
         config({NAME: {"threshold": 1.0, "ignoreArgs": True}}),
         actual=[turn(calls=[("f", {"x": 1})])],
         expected=[turn(calls=[("f", {"x": 2})])],
     )
 
-    assert judged[NAME].score == 1.0
+    assert results[NAME].score == 1.0
 
 
 async def test_calls_may_be_events_on_either_side(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+    results = await judge(
         config({NAME: 1.0}),
         actual=[turn(calls=[("f", {"x": 1}), ("g", {})], events=True)],
         expected=[turn(calls=[("f", {"x": 1}), ("g", {})])],
     )
 
-    assert judged[NAME].score == 1.0
+    assert results[NAME].score == 1.0
 
 
-async def test_the_case_takes_the_mean_of_its_turns(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+async def test_the_score_of_a_case_is_the_mean_of_its_turns(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(
         config({NAME: 0.5}),
         actual=[turn(calls=["a"]), turn(calls=["b"])],
         expected=[turn(calls=["a"]), turn(calls=["a"])],
     )
 
-    assert (judged[NAME].score, judged[NAME].status) == (0.5, MetricStatus.PASSED)
-    assert [score.score for score in judged[NAME].per_invocation] == [1.0, 0.0]
+    assert (results[NAME].score, results[NAME].status) == (0.5, MetricStatus.PASSED)
+    assert [score.score for score in results[NAME].per_invocation] == [1.0, 0.0]

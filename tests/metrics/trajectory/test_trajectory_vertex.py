@@ -1,4 +1,4 @@
-"""Vertex's trajectory metrics, on the worked examples of the definitions and where these are silent."""
+"""The trajectory metrics of Vertex: the worked examples, and cases that the definitions leave open."""
 
 from __future__ import annotations
 
@@ -46,38 +46,42 @@ WORKED = [
 
 @pytest.mark.parametrize("membership", [False, True])
 @pytest.mark.parametrize("row", WORKED, ids=lambda row: f"{row[0]} for {row[1]}"[:40])
-async def test_the_worked_examples(row: tuple[Any, ...], membership: bool, config: Any, judge: Any, turn: Any) -> None:
+async def test_the_scores_equal_those_of_the_worked_examples(
+    row: tuple[Any, ...], membership: bool, config: Any, judge: Any, turn: Any
+) -> None:
     predicted, reference, *values = row
     criteria = {name: {"membership": membership} for name in CRITERIA}
 
-    judged = await judge(config(criteria), actual=[turn(calls=list(predicted))], expected=[turn(calls=list(reference))])
+    results = await judge(
+        config(criteria), actual=[turn(calls=list(predicted))], expected=[turn(calls=list(reference))]
+    )
 
     expected = [value[membership] if isinstance(value, tuple) else value for value in values]
-    assert [judged[name].score for name in CRITERIA] == pytest.approx(expected)
+    assert [results[name].score for name in CRITERIA] == pytest.approx(expected)
 
 
-async def test_undefined_has_a_reason_and_leaves_the_mean(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(
+async def test_an_undefined_score_has_a_reason_and_is_left_out_of_the_mean(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(
         config({"trajectory_precision": 0.5, "trajectory_recall": 0.5}),
         actual=[turn(calls=[]), turn(calls=["a", "b"])],
         expected=[turn(calls=["a"]), turn(calls=["a"])],
     )
 
-    precision_result = judged["trajectory_precision"]
+    precision_result = results["trajectory_precision"]
     assert (precision_result.score, precision_result.scored, precision_result.total) == (0.5, 1, 2)
     assert precision_result.per_invocation[0].reason == "no tool was called"
-    assert judged["trajectory_recall"].score == 0.5
-    assert judged["trajectory_recall"].scored == 2
+    assert results["trajectory_recall"].score == 0.5
+    assert results["trajectory_recall"].scored == 2
 
 
-async def test_a_case_with_nothing_to_share_is_undefined_not_zero(config: Any, judge: Any, turn: Any) -> None:
-    judged = await judge(config({"trajectory_recall": 1.0}), actual=[turn(calls=["a"])], expected=[turn(calls=[])])
+async def test_recall_without_expected_calls_is_undefined_not_zero(config: Any, judge: Any, turn: Any) -> None:
+    results = await judge(config({"trajectory_recall": 1.0}), actual=[turn(calls=["a"])], expected=[turn(calls=[])])
 
-    assert judged["trajectory_recall"].status is MetricStatus.UNDEFINED
-    assert judged["trajectory_recall"].reason == "no tool call was expected"
+    assert results["trajectory_recall"].status is MetricStatus.UNDEFINED
+    assert results["trajectory_recall"].reason == "no tool call was expected"
 
 
-async def test_the_documented_aggregates(config: Any, judge: Any, turn: Any) -> None:
+async def test_the_aggregates_equal_the_documented_ones(config: Any, judge: Any, turn: Any) -> None:
     criteria = {**CRITERIA, "trajectory_single_tool_use": {"tool_name": "set_device_info"}}
     rows = [
         await judge(config(criteria), actual=[turn(calls=predicted)], expected=[turn(calls=reference)])
@@ -98,7 +102,7 @@ async def test_the_documented_aggregates(config: Any, judge: Any, turn: Any) -> 
     }
 
 
-async def test_the_documentation_s_file_has_these_rows(corpus: Path) -> None:
+async def test_the_file_of_the_documentation_has_the_documented_rows(corpus: Path) -> None:
     lines = (corpus / "documentation" / "trajectories.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
 
@@ -108,20 +112,20 @@ async def test_the_documentation_s_file_has_these_rows(corpus: Path) -> None:
 async def test_single_tool_use_gives_one_result_for_each_tool_of_a_list(config: Any, judge: Any, turn: Any) -> None:
     criteria = {"trajectory_single_tool_use": {"threshold": 1, "tool_name": ["a", "b"]}}
 
-    judged = await judge(config(criteria), actual=[turn(calls=["a", "a"])])
+    results = await judge(config(criteria), actual=[turn(calls=["a", "a"])])
 
-    assert judged["trajectory_single_tool_use(a)"].status is MetricStatus.PASSED
-    assert judged["trajectory_single_tool_use(b)"].status is MetricStatus.FAILED
-    assert judged["trajectory_single_tool_use(b)"].details == {"tool_name": "b"}
+    assert results["trajectory_single_tool_use(a)"].status is MetricStatus.PASSED
+    assert results["trajectory_single_tool_use(b)"].status is MetricStatus.FAILED
+    assert results["trajectory_single_tool_use(b)"].details == {"tool_name": "b"}
 
 
 async def test_membership_is_visible_in_the_result(config: Any, judge: Any, turn: Any) -> None:
     criteria = {"trajectory_precision": {"membership": True}, "trajectory_recall": {}}
 
-    judged = await judge(config(criteria), actual=[turn(calls=["a"])], expected=[turn(calls=["a"])])
+    results = await judge(config(criteria), actual=[turn(calls=["a"])], expected=[turn(calls=["a"])])
 
-    assert judged["trajectory_precision"].details == {"membership": True}
-    assert judged["trajectory_recall"].details == {}
+    assert results["trajectory_precision"].details == {"membership": True}
+    assert results["trajectory_recall"].details == {}
 
 
 @pytest.mark.parametrize(
@@ -143,49 +147,49 @@ async def test_membership_is_visible_in_the_result(config: Any, judge: Any, turn
 async def test_arguments_are_compared_as_json(
     *, predicted: Any, reference: Any, equal: bool, config: Any, judge: Any, turn: Any
 ) -> None:
-    judged = await judge(
+    results = await judge(
         config({"trajectory_exact_match": 1}),
         actual=[turn(calls=[("f", predicted)])],
         expected=[turn(calls=[("f", reference)])],
     )
 
-    assert judged["trajectory_exact_match"].score == float(equal)
+    assert results["trajectory_exact_match"].score == float(equal)
 
 
-async def test_dialects_of_a_call_are_the_same_thing(config: Any, judge: Any, turn: Any) -> None:
-    ours = turn(calls=[{"name": "f", "args": {"x": 1}}, "g"])
-    vertex = turn(calls=[{"tool_name": "f", "tool_input": {"x": 1}}, {"tool_name": "g", "tool_input": {}}])
+async def test_calls_in_the_spellings_of_adk_and_vertex_are_equal(config: Any, judge: Any, turn: Any) -> None:
+    adk_turn = turn(calls=[{"name": "f", "args": {"x": 1}}, "g"])
+    vertex_turn = turn(calls=[{"tool_name": "f", "tool_input": {"x": 1}}, {"tool_name": "g", "tool_input": {}}])
 
-    judged = await judge(config({"trajectory_exact_match": 1}), actual=[ours], expected=[vertex])
+    results = await judge(config({"trajectory_exact_match": 1}), actual=[adk_turn], expected=[vertex_turn])
 
-    assert judged["trajectory_exact_match"].score == 1.0
+    assert results["trajectory_exact_match"].score == 1.0
 
 
-async def test_a_reference_of_names_alone_gets_a_hint_and_can_be_compared_by_name(
+async def test_a_reference_with_names_only_gets_a_hint_and_can_ignore_arguments(
     config: Any, judge: Any, turn: Any
 ) -> None:
     criteria = {"trajectory_exact_match": {}, "trajectory_recall": {"ignore_args": True}}
 
-    judged = await judge(config(criteria), actual=[turn(calls=[("f", {"x": 1})])], expected=[turn(calls=["f"])])
+    results = await judge(config(criteria), actual=[turn(calls=[("f", {"x": 1})])], expected=[turn(calls=["f"])])
 
-    assert judged["trajectory_exact_match"].score == 0.0
-    assert "ignore_args" in judged["trajectory_exact_match"].hint
-    assert judged["trajectory_recall"].score == 1.0
+    assert results["trajectory_exact_match"].score == 0.0
+    assert "ignore_args" in results["trajectory_exact_match"].hint
+    assert results["trajectory_recall"].score == 1.0
 
 
-async def test_a_row_without_trajectory_is_undefined_and_an_empty_one_is_not(
+async def test_a_row_without_a_trajectory_is_undefined_but_an_empty_one_is_not(
     config: Any, judge: Any, turn: Any
 ) -> None:
     row = {"prompt": "p", "predicted_trajectory": []}
-    unsaid = turn().model_copy(update={"intermediate_data": None})
+    without_calls = turn().model_copy(update={"intermediate_data": None})
 
-    judged = await judge(
-        config(CRITERIA | {"tool_trajectory_avg_score": 1}), actual=[turn()], expected=[unsaid], columns=row
+    results = await judge(
+        config(CRITERIA | {"tool_trajectory_avg_score": 1}), actual=[turn()], expected=[without_calls], columns=row
     )
 
-    assert {judged[name].reason for name in CRITERIA} == {"the row has no reference_trajectory"}
-    assert judged["tool_trajectory_avg_score"].status is MetricStatus.UNDEFINED
-    assert judged["tool_call_count_v1"].score == 0.0
+    assert {results[name].reason for name in CRITERIA} == {"the row has no reference_trajectory"}
+    assert results["tool_trajectory_avg_score"].status is MetricStatus.UNDEFINED
+    assert results["tool_call_count_v1"].score == 0.0
 
 
 # Properties
@@ -196,7 +200,7 @@ calls = st.lists(
 )
 
 
-def scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[str, float | None]:
+def compute_scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[str, float | None]:
     sides = [
         Invocation.model_validate(
             {
@@ -209,73 +213,73 @@ def scores(predicted: Any, reference: Any, *, membership: bool = False) -> dict[
     pair = Turn(expected=sides[1], result=TurnResult(invocation=sides[0], duration_seconds=0.0), is_row=False)
 
     def count(pairing: Any, turn: Turn) -> Membership:
-        matched = pairing.count_matched(turn)
-        return pairing.count_members(turn) if membership else Membership(matched, matched)
+        matches = pairing.count_matched(turn)
+        return pairing.count_members(turn) if membership else Membership(matches, matches)
 
     formulas = (exact_match, in_order_match, any_order_match, precision, recall)
     return {formula.__name__: formula(pair, CanonicalEquality(), count).value for formula in formulas}
 
 
 @given(calls, calls, st.booleans())
-def test_precision_is_recall_with_the_sides_exchanged(left: Any, right: Any, membership: bool) -> None:
-    one, other = scores(left, right, membership=membership), scores(right, left, membership=membership)
+def test_precision_equals_recall_with_swapped_sides(left: Any, right: Any, membership: bool) -> None:
+    one, other = compute_scores(left, right, membership=membership), compute_scores(right, left, membership=membership)
 
     assert one["precision"] == other["recall"]
     assert one["recall"] == other["precision"]
 
 
 @given(calls, calls.filter(bool), st.booleans())
-def test_any_order_matches_exactly_where_recall_is_one(predicted: Any, reference: Any, membership: bool) -> None:
-    found = scores(predicted, reference, membership=membership)
+def test_any_order_match_is_one_exactly_if_recall_is_one(predicted: Any, reference: Any, membership: bool) -> None:
+    scores = compute_scores(predicted, reference, membership=membership)
 
-    assert (found["any_order_match"] == 1) == (found["recall"] == 1)
+    assert (scores["any_order_match"] == 1) == (scores["recall"] == 1)
 
 
 @given(calls, calls)
 def test_exact_implies_in_order_implies_any_order(predicted: Any, reference: Any) -> None:
-    found = scores(predicted, reference)
+    scores = compute_scores(predicted, reference)
 
-    assert found["exact_match"] <= found["in_order_match"] <= found["any_order_match"]
+    assert scores["exact_match"] <= scores["in_order_match"] <= scores["any_order_match"]
 
 
 @given(calls)
 def test_a_trajectory_matches_itself(trajectory: Any) -> None:
-    found = scores(trajectory, trajectory)
+    scores = compute_scores(trajectory, trajectory)
 
-    assert set(found.values()) <= {1.0, None}
+    assert set(scores.values()) <= {1.0, None}
 
 
 @given(calls, calls, st.randoms(use_true_random=False))
 def test_order_does_not_change_precision_recall_and_any_order(predicted: Any, reference: Any, random: Any) -> None:
-    before = scores(predicted, reference)
+    before = compute_scores(predicted, reference)
     random.shuffle(predicted)
     random.shuffle(reference)
-    after = scores(predicted, reference)
+    after = compute_scores(predicted, reference)
 
     assert [before[name] for name in FIVE[2:]] == [after[name] for name in FIVE[2:]]
 
 
 @given(calls, calls, st.booleans())
 def test_scores_are_between_zero_and_one_or_undefined(predicted: Any, reference: Any, membership: bool) -> None:
-    found = scores(predicted, reference, membership=membership)
+    scores = compute_scores(predicted, reference, membership=membership)
 
-    assert all(value is None or 0 <= value <= 1 for value in found.values())
-    assert (found["precision"] is None) == (not predicted)
-    assert (found["recall"] is None) == (not reference)
+    assert all(value is None or 0 <= value <= 1 for value in scores.values())
+    assert (scores["precision"] is None) == (not predicted)
+    assert (scores["recall"] is None) == (not reference)
 
 
 @given(calls, calls)
-def test_one_for_one_counting_is_the_best_assignment(predicted: Any, reference: Any) -> None:
+def test_one_for_one_counting_equals_the_best_assignment(predicted: Any, reference: Any) -> None:
     short, long = sorted((predicted[:5], reference[:5]), key=len)
-    found = scores(short, long)
+    scores = compute_scores(short, long)
     keys = [[(name, json.dumps(args or {}).replace("1.0", "1")) for name, args in side] for side in (short, long)]
     best = max(
         sum(left == right for left, right in zip(keys[0], order, strict=False))
         for order in itertools.permutations(keys[1])
     )
 
-    assert found["precision"] == (best / len(short) if short else None)
+    assert scores["precision"] == (best / len(short) if short else None)
 
 
-def test_names_alone_and_json_text_are_trajectories() -> None:
+def test_json_text_and_lists_of_names_are_read_as_trajectories() -> None:
     assert read_trajectory('["f", "g"]') == read_trajectory([{"name": "f"}, {"tool_name": "g"}])

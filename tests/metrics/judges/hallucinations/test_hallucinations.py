@@ -1,4 +1,4 @@
-"""hallucinations_v1: what is checked against what, and how labels become scores."""
+"""hallucinations_v1: the checked text, its context, and scores from labels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MakeTurn = Callable[..., Invocation]
 DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 
 
-def criterion(samples: int = 1, **options: Any) -> dict[str, Any]:
+def make_criterion(samples: int = 1, **options: Any) -> dict[str, Any]:
     return {NAME: {"threshold": 0.5, "judge_model_options": {"num_samples": samples}, **options}}
 
 
-def split(request: ModelRequest) -> str:
-    """Sentences end with a full stop."""
+def split_responses(request: ModelRequest) -> str:
+    """Return a reply that splits the responses at full stops."""
     responses = re.findall(r'<response number="\d+">\n(.*?)\n</response>', request.messages[0].text, re.DOTALL)
     return json.dumps(
         {
@@ -40,9 +40,9 @@ def split(request: ModelRequest) -> str:
     )
 
 
-def labels(*said: str) -> str:
+def format_labels(*words: str) -> str:
     return json.dumps(
-        {"sentences": [{"number": n, "label": word, "rationale": f"r{n}"} for n, word in enumerate(said, start=1)]}
+        {"sentences": [{"number": n, "label": word, "rationale": f"r{n}"} for n, word in enumerate(words, start=1)]}
     )
 
 
@@ -50,20 +50,20 @@ def is_split(request: ModelRequest) -> bool:
     return "<response number=" in request.messages[0].text
 
 
-def judge_says(services: Services, *replies: str | ModelError) -> None:
-    """Responses are split by full stops; samples answer one after the other, over and over."""
+def script_judge(services: Services, *replies: str | ModelError) -> None:
+    """Split responses at full stops; the samples cycle through the replies."""
     answers = cycle(replies)
-    services.model = lambda request: split(request) if is_split(request) else next(answers)
+    services.model = lambda request: split_responses(request) if is_split(request) else next(answers)
 
 
-def judgement_of(result: MetricResult, turn: int = 0) -> Judgement:
+def get_judgement(result: MetricResult, turn: int = 0) -> Judgement:
     judgement = result.per_invocation[turn].judgement
     assert judgement is not None
     return judgement
 
 
 @pytest.mark.parametrize(
-    ("said", "score"),
+    ("labels", "score"),
     [
         (["supported", "supported"], 1.0),
         (["supported", "not_applicable"], 1.0),
@@ -71,18 +71,18 @@ def judgement_of(result: MetricResult, turn: int = 0) -> Judgement:
         (["contradictory", "disputed"], 0.0),
     ],
 )
-async def test_the_score_is_the_share_of_sentences_that_may_stand(
-    config: Config, judge: Judge, turn: MakeTurn, services: Services, said: Sequence[str], score: float
+async def test_the_score_is_the_share_of_supported_sentences(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, labels: Sequence[str], score: float
 ) -> None:
-    judge_says(services, labels(*said))
+    script_judge(services, format_labels(*labels))
 
-    result = (await judge(config(criterion()), actual=[turn("One. Two.")]))[NAME]
+    result = (await judge(config(make_criterion()), actual=[turn("One. Two.")]))[NAME]
 
     assert result.score == score
-    sentences = judgement_of(result).sentences
-    assert [(each.sentence.strip(), each.label, each.rationale) for each in sentences] == [
-        ("One.", said[0], "r1"),
-        ("Two.", said[1], "r2"),
+    sentences = get_judgement(result).sentences
+    assert [(sentence.sentence.strip(), sentence.label, sentence.rationale) for sentence in sentences] == [
+        ("One.", labels[0], "r1"),
+        ("Two.", labels[1], "r2"),
     ]
 
 
@@ -93,12 +93,12 @@ async def test_the_score_is_the_share_of_sentences_that_may_stand(
         (["supported", "unsupported", "contradictory"], "unsupported", 0.0),
         (["supported", "unsupported"], "unsupported", 0.0),  # a tie
         (["disputed", "contradictory", "contradictory", "supported", "supported"], "contradictory", 0.0),
-        (["supported", "?", "?"], "supported", None),  # one of three is no verdict
+        (["supported", "?", "?"], "supported", None),  # one of three gives no verdict
         (["supported", "?", "supported"], "supported", 1.0),
         (["supported", "down", "unsupported"], "unsupported", 0.0),
     ],
 )
-async def test_each_sentence_goes_by_the_majority_of_its_samples(
+async def test_the_majority_of_samples_decides_each_sentence(
     config: Config,
     judge: Judge,
     turn: MakeTurn,
@@ -107,34 +107,36 @@ async def test_each_sentence_goes_by_the_majority_of_its_samples(
     label: str,
     score: float | None,
 ) -> None:
-    judge_says(services, *[DOWN if word == "down" else "hm" if word == "?" else labels(word) for word in replies])
+    script_judge(
+        services, *[DOWN if word == "down" else "hm" if word == "?" else format_labels(word) for word in replies]
+    )
 
-    result = (await judge(config(criterion(len(replies))), actual=[turn("One.")]))[NAME]
+    result = (await judge(config(make_criterion(len(replies))), actual=[turn("One.")]))[NAME]
 
     assert result.score == score
-    (sentence,) = judgement_of(result).sentences
+    (sentence,) = get_judgement(result).sentences
     assert sentence.label == label
     assert sum(sentence.votes.values()) == sum(word not in ("?", "down") for word in replies)
-    assert len(services.asked) == 1 + len(replies)  # split once, so that all samples are about the same sentences
+    assert len(services.requests) == 1 + len(replies)  # one split, so that all samples judge the same sentences
 
 
-async def test_how_far_samples_are_apart_is_kept(
+async def test_the_spread_of_the_samples_is_stored(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    judge_says(services, labels("supported", "supported"), labels("supported", "unsupported"))
+    script_judge(services, format_labels("supported", "supported"), format_labels("supported", "unsupported"))
 
-    result = (await judge(config(criterion(2)), actual=[turn("One. Two.")]))[NAME]
+    result = (await judge(config(make_criterion(2)), actual=[turn("One. Two.")]))[NAME]
 
-    assert [sample.score for sample in judgement_of(result).samples] == [1.0, 0.5]
-    assert judgement_of(result).spread == pytest.approx(0.3535, abs=1e-3)
+    assert [sample.score for sample in get_judgement(result).samples] == [1.0, 0.5]
+    assert get_judgement(result).spread == pytest.approx(0.3535, abs=1e-3)
 
 
-async def test_prompts_and_replies_of_both_steps_are_kept(
+async def test_prompts_and_replies_of_both_steps_are_stored(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    judge_says(services, labels("supported"))
+    script_judge(services, format_labels("supported"))
 
-    judgement = judgement_of((await judge(config(criterion()), actual=[turn("One.")]))[NAME])
+    judgement = get_judgement((await judge(config(make_criterion()), actual=[turn("One.")]))[NAME])
 
     assert judgement.preparation is not None
     assert '<response number="1">\nOne.' in judgement.preparation.prompt
@@ -143,17 +145,17 @@ async def test_prompts_and_replies_of_both_steps_are_kept(
     assert json.loads(judgement.samples[0].reply)["sentences"][0]["label"] == "supported"
 
 
-async def test_what_was_said_in_earlier_turns_is_part_of_the_context(
+async def test_earlier_turns_are_part_of_the_context(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    judge_says(services, labels("supported"))
+    script_judge(services, format_labels("supported"))
     first = turn("Hello.", [("look_up", {"what": "price"})]).model_copy(
         update={"user_content": turn("My name is Bo.").final_response}
     )
 
-    await judge(config(criterion()), actual=[first, turn("You are Bo.")])
+    await judge(config(make_criterion()), actual=[first, turn("You are Bo.")])
 
-    prompt = services.asked[-1].messages[0].text
+    prompt = services.requests[-1].messages[0].text
     context = prompt[prompt.index("<context>") : prompt.index("</context>")].splitlines()[1:]
     assert context == [
         "TURN 1 USER: My name is Bo.",
@@ -164,7 +166,7 @@ async def test_what_was_said_in_earlier_turns_is_part_of_the_context(
     ]
 
 
-def on_the_way() -> Invocation:
+def make_turn_with_steps() -> Invocation:
     events = [
         {"author": "root", "content": {"parts": [{"text": "I look."}, {"function_call": {"name": "f", "args": {}}}]}},
         {"author": "root", "content": {"parts": [{"function_response": {"name": "f", "response": {"x": 1}}}]}},
@@ -180,43 +182,45 @@ def on_the_way() -> Invocation:
     )
 
 
-async def test_what_was_said_on_the_way_is_checked_where_that_is_wanted(
-    config: Config, judge: Judge, services: Services
-) -> None:
-    judge_says(services, labels("not_applicable", "supported", "unsupported"))
+async def test_intermediate_responses_are_checked_on_request(config: Config, judge: Judge, services: Services) -> None:
+    script_judge(services, format_labels("not_applicable", "supported", "unsupported"))
 
-    result = (await judge(config(criterion(evaluate_intermediate_nl_responses=True)), actual=[on_the_way()]))[NAME]
+    result = (
+        await judge(config(make_criterion(evaluate_intermediate_nl_responses=True)), actual=[make_turn_with_steps()])
+    )[NAME]
 
     assert result.score == 0.75  # the mean of two responses, not of three sentences
-    assert [each.response for each in judgement_of(result).sentences] == [1, 2, 2]
-    prompt = judgement_of(result).prompt
+    assert [sentence.response for sentence in get_judgement(result).sentences] == [1, 2, 2]
+    prompt = get_judgement(result).prompt
     assert prompt.index("RESPONSE 1 WAS") < prompt.index("TOOL ANSWER") < prompt.index("RESPONSE 2 WAS")
-    for shown in ("Be {{ brief }}.", 'TURN 1 GROUNDING: {"chunks": ["web"]}', "(response 2) It is 1."):
-        assert shown in prompt
+    for text in ("Be {{ brief }}.", 'TURN 1 GROUNDING: {"chunks": ["web"]}', "(response 2) It is 1."):
+        assert text in prompt
     assert "hidden" not in prompt
 
 
-async def test_otherwise_it_is_no_evidence_and_not_checked(config: Config, judge: Judge, services: Services) -> None:
-    judge_says(services, labels("supported", "unsupported"))
+async def test_intermediate_responses_are_not_checked_by_default(
+    config: Config, judge: Judge, services: Services
+) -> None:
+    script_judge(services, format_labels("supported", "unsupported"))
 
-    result = (await judge(config(criterion()), actual=[on_the_way()]))[NAME]
+    result = (await judge(config(make_criterion()), actual=[make_turn_with_steps()]))[NAME]
 
     assert result.score == 0.5
-    assert "TURN 1 AGENT root: I look." in judgement_of(result).prompt
+    assert "TURN 1 AGENT root: I look." in get_judgement(result).prompt
 
 
-async def test_the_case_is_the_mean_of_its_turns_with_words(
+async def test_the_score_of_a_case_is_the_mean_of_its_turns_with_text(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     services.model = lambda request: (
-        split(request)
+        split_responses(request)
         if is_split(request)
-        else labels(*["supported"] * 3)
+        else format_labels(*["supported"] * 3)
         if "[3]" in request.messages[0].text
-        else labels("unsupported")
+        else format_labels("unsupported")
     )
 
-    result = (await judge(config(criterion()), actual=[turn("A. B. C."), turn("D."), turn("!"), turn(None)]))[NAME]
+    result = (await judge(config(make_criterion()), actual=[turn("A. B. C."), turn("D."), turn("!"), turn(None)]))[NAME]
 
     assert (result.score, result.scored, result.total) == (0.5, 2, 4)
     assert result.per_invocation[2].reason == "the responses of the turn have no text to check"
@@ -226,49 +230,49 @@ async def test_the_case_is_the_mean_of_its_turns_with_words(
     ("replies", "reason"),
     [
         (["I cannot say."], "the reply does not say a label for each sentence: I cannot say."),
-        ([labels("supported")], "no sample of the judge says anything about the sentences 2"),
+        ([format_labels("supported")], "no sample of the judge says anything about the sentences 2"),
         ([DOWN], "m: the service cannot be reached"),
     ],
 )
-async def test_a_sentence_that_no_sample_labels_is_an_error_and_no_zero(
+async def test_a_sentence_without_a_label_is_an_error_not_a_zero(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, replies: list[str | ModelError], reason: str
 ) -> None:
-    judge_says(services, *replies)
+    script_judge(services, *replies)
 
-    result = (await judge(config(criterion(2)), actual=[turn("One. Two.")]))[NAME]
+    result = (await judge(config(make_criterion(2)), actual=[turn("One. Two.")]))[NAME]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert (result.reason or "").startswith(reason)
     assert result.has_outage == (replies == [DOWN])
 
 
-async def test_a_split_that_is_no_use_is_asked_for_again_as_often_as_there_are_samples(
+async def test_an_unusable_split_is_requested_again_once_per_sample(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     splits: Iterator[Any] = cycle(
         ["prose", make_model_error(Trouble.EMPTY, "m", ""), '{"responses": [{"number": 1, "sentences": ["One."]}]}']
     )
-    services.model = lambda request: next(splits) if is_split(request) else labels("supported")
+    services.model = lambda request: next(splits) if is_split(request) else format_labels("supported")
 
-    result = (await judge(config(criterion(3)), actual=[turn("One.")]))[NAME]
+    result = (await judge(config(make_criterion(3)), actual=[turn("One.")]))[NAME]
 
     assert result.score == 1.0
-    preparation = judgement_of(result).preparation
+    preparation = get_judgement(result).preparation
     assert preparation is not None
-    assert [each.problem is None for each in preparation.tries] == [False, False, True]
-    assert [request.sample for request in services.asked if is_split(request)] == [0, 1, 2]
+    assert [attempt.problem is None for attempt in preparation.tries] == [False, False, True]
+    assert [request.sample for request in services.requests if is_split(request)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("reply", "tries"), [("prose", 2), (DOWN, 1), (make_model_error(Trouble.NO_KEY, "m", ""), 1)])
-async def test_without_a_split_there_is_an_error_that_keeps_what_was_said(
+async def test_without_a_split_the_result_is_an_error_with_the_replies(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str | ModelError, tries: int
 ) -> None:
     services.model = lambda _: reply
 
-    result = (await judge(config(criterion(2)), actual=[turn("One.")]))[NAME]
+    result = (await judge(config(make_criterion(2)), actual=[turn("One.")]))[NAME]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert result.has_outage == isinstance(reply, ModelError)
-    preparation = judgement_of(result).preparation
+    preparation = get_judgement(result).preparation
     assert preparation is not None
     assert len(preparation.tries) == tries

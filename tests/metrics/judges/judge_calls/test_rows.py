@@ -1,4 +1,4 @@
-"""Rows of a dataset that lack what a judge looks at: nobody is asked about them."""
+"""Rows of a dataset without the column that a judge reads: no model is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.model.results import MetricResult, MetricStatus
 Config = Callable[..., EvalConfig]
 Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
 RUBRICS = {"rubrics": [{"rubric_id": "short", "rubric_content": {"text_property": "It is short."}}]}
-SAYS = Content(role="user", parts=(Part(text="Lights on"),))
+PROMPT = Content(role="user", parts=(Part(text="Lights on"),))
 ANSWER = Content(role="model", parts=(Part(text="They are on."),))
 
 
@@ -33,11 +33,11 @@ ANSWER = Content(role="model", parts=(Part(text="They are on."),))
         ("multi_turn_task_success_v1", {}, "the row has no response and no predicted_trajectory"),
     ],
 )
-async def test_nobody_is_asked_about_a_row_without_the_column_that_a_metric_judges(
+async def test_no_model_is_called_for_a_row_without_the_judged_column(
     config: Config, judge: Judge, services: Services, name: str, options: dict[str, Any], reason: str
 ) -> None:
-    row = Invocation(user_content=SAYS)
-    expected = Invocation(user_content=SAYS, final_response=ANSWER)
+    row = Invocation(user_content=PROMPT)
+    expected = Invocation(user_content=PROMPT, final_response=ANSWER)
 
     results = await judge(
         config({name: {"threshold": 0.5, **options}}),
@@ -49,34 +49,34 @@ async def test_nobody_is_asked_about_a_row_without_the_column_that_a_metric_judg
 
     assert results[name].status is MetricStatus.UNDEFINED
     assert results[name].reason == reason
-    assert services.asked == []
+    assert services.requests == []
 
 
-async def test_a_template_is_not_filled_in_for_a_row_without_a_response(
+async def test_no_template_is_filled_in_for_a_row_without_a_response(
     config: Config, judge: Judge, services: Services
 ) -> None:
     fluency = {"metric_prompt_template": "Rate this: {response}"}
 
     results = await judge(
         config({"fluent": 0.5}, judges={"fluent": fluency}),
-        actual=[Invocation(user_content=SAYS)],
+        actual=[Invocation(user_content=PROMPT)],
         columns={"prompt": "Lights on"},
         recorded=True,
     )
 
     assert results["fluent"].reason == "the row has no response"
-    assert services.asked == []
+    assert services.requests == []
 
 
-async def test_an_agent_that_was_asked_about_a_row_and_says_nothing_is_judged_by_that(
+async def test_an_agent_that_ran_for_a_row_without_a_response_is_judged(
     config: Config, judge: Judge, services: Services
 ) -> None:
     services.model = lambda _: '{"reasoning": "silence", "verdict": "invalid"}'
-    expected = Invocation(user_content=SAYS, final_response=ANSWER)
+    expected = Invocation(user_content=PROMPT, final_response=ANSWER)
 
     results = await judge(
         config({"final_response_match_v2": 0.5}),
-        actual=[Invocation(user_content=SAYS)],
+        actual=[Invocation(user_content=PROMPT)],
         expected=[expected],
         columns={"prompt": "Lights on"},
     )

@@ -1,4 +1,4 @@
-"""Metrics that the evaluation service of Vertex AI scores where a criterion or the settings want it."""
+"""Metrics scored by the evaluation service of Vertex AI, if a criterion or the settings request it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ MakeTurn = Callable[..., Invocation]
 VERTEX = {"threshold": 0.5, "scorer": "vertex"}
 
 
-def scored(score: Any, **more: Any) -> str:
-    return json.dumps({"score": score, "explanation": "because", **more})
+def format_score(score: Any, **fields: Any) -> str:
+    return json.dumps({"score": score, "explanation": "because", **fields})
 
 
 @pytest.mark.parametrize(("metric", "model"), [(SAFE, "safety_v1"), (COHERENCE, "coherence")])
-async def test_each_turn_is_scored_once_and_the_result_says_by_what(
+async def test_each_turn_is_scored_once_and_the_result_names_the_model(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, metric: str, model: str
 ) -> None:
-    services.model = lambda _: scored(1)
+    services.model = lambda _: format_score(1)
 
     result = (await judge(config({metric: VERTEX}), actual=[turn("a"), turn("b")], expected=[turn("x")]))[metric]
 
     assert (result.score, result.scored) == (1.0, 2)
-    assert len(services.asked) == 2
+    assert len(services.requests) == 2
     judgement = result.per_invocation[0].judgement
     assert judgement is not None
     assert judgement.model == f"vertex-evaluation/{model}"
@@ -50,18 +50,18 @@ async def test_each_turn_is_scored_once_and_the_result_says_by_what(
 async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    services.model = lambda _: scored(0.5)
+    services.model = lambda _: format_score(0.5)
     details = {"agent_details": {"root": {"instructions": "Be brief.", "tool_declarations": []}}}
     first = turn("a", [("f", {"x": 1})], thought="hidden").model_copy(update={"app_details": details})
 
     result = (await judge(config({TASK: VERTEX}), actual=[first, turn("b", [("g", {})], events=True)]))[TASK]
 
-    assert [each.score for each in result.per_invocation] == [None, 0.5]
-    (request,) = services.asked
+    assert [score.score for score in result.per_invocation] == [None, 0.5]
+    (request,) = services.requests
     data = json.loads(request.messages[0].text)["instance"]["agent_data"]
     assert data["agents"] == {"root": {"agent_id": "root", "instruction": "Be brief.", "tools": []}}
-    said = [[(event["author"], event["content"]["parts"]) for event in turn["events"]] for turn in data["turns"]]
-    assert said == [
+    sent_events = [[(event["author"], event["content"]["parts"]) for event in turn["events"]] for turn in data["turns"]]
+    assert sent_events == [
         [
             ("user", [{"text": "?"}]),
             ("agent", [{"function_call": {"name": "f", "args": {"x": 1}}}]),
@@ -76,18 +76,18 @@ async def test_a_conversation_is_sent_as_it_happened_and_scored_on_its_last_turn
 
 
 @pytest.mark.parametrize(
-    ("said", "is_outage"),
+    ("service_reply", "is_outage"),
     [
         (make_model_error(Trouble.NO_LIBRARY, "v", ""), True),
         (make_model_error(Trouble.UNAVAILABLE, "v", "503"), True),
-        (scored(None), False),
+        (format_score(None), False),
         ("?", False),
     ],
 )
-async def test_what_the_service_does_not_score_is_an_error(
-    config: Config, judge: Judge, turn: MakeTurn, services: Services, said: str | ModelError, is_outage: bool
+async def test_a_reply_without_a_score_is_an_error(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services, service_reply: str | ModelError, is_outage: bool
 ) -> None:
-    services.model = lambda _: said
+    services.model = lambda _: service_reply
 
     result = (await judge(config({SAFE: VERTEX}), actual=[turn("a")]))[SAFE]
 
@@ -95,10 +95,10 @@ async def test_what_the_service_does_not_score_is_an_error(
     assert result.reason
 
 
-def test_what_is_said_of_its_rubrics_is_kept() -> None:
+def test_the_rationale_contains_the_verdicts_on_rubrics() -> None:
     rubrics = [{"text": "On.", "met": True, "reasoning": "r"}, {"text": "Told.", "met": False, "reasoning": ""}]
 
-    opinion = read_service_reply(scored(0.5, rubrics=rubrics))
+    opinion = read_service_reply(format_score(0.5, rubrics=rubrics))
 
     assert (opinion.score, opinion.rationale) == (0.5, "because; met: On. (r); not met: Told.")
 
@@ -110,14 +110,14 @@ def test_what_is_said_of_its_rubrics_is_kept() -> None:
         ({"scorer": "vertex", "judge_model_options": {"num_samples": 3}}, "judge_model_options"),
     ],
 )
-def test_a_mistake_is_named_with_its_place(config: Config, options: dict[str, Any], place: str) -> None:
+def test_an_invalid_option_is_reported_with_its_place(config: Config, options: dict[str, Any], place: str) -> None:
     (problem,) = check_criteria(config({SAFE: {"threshold": 1, **options}}, check=False))
 
     assert problem.place == f"criteria.{SAFE}.{place}"
 
 
-def test_what_the_settings_want_counts_where_a_criterion_leaves_it_open(config: Config) -> None:
-    given = config(
+def test_the_scorer_of_the_settings_applies_to_criteria_without_their_own(config: Config) -> None:
+    base_config = config(
         {
             SAFE: 1,
             COHERENCE: {"threshold": 3, "scorer": "judge"},
@@ -126,8 +126,10 @@ def test_what_the_settings_want_counts_where_a_criterion_leaves_it_open(config: 
         }
     )
 
-    by_service = with_scorer(given, "vertex")
+    service_config = with_scorer(base_config, "vertex")
 
-    assert {each.metric for each in by_service.criteria if each.options.get("scorer") == "vertex"} == {SAFE}
-    assert check_criteria(by_service) == []
-    assert with_scorer(given, "judge") == given
+    assert {
+        criterion.metric for criterion in service_config.criteria if criterion.options.get("scorer") == "vertex"
+    } == {SAFE}
+    assert check_criteria(service_config) == []
+    assert with_scorer(base_config, "judge") == base_config

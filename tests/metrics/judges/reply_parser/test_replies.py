@@ -1,4 +1,4 @@
-"""What judges reply, in all the ways they do, and what is read from it: never a no where nothing was said."""
+"""Replies of judges in all formats. A reply without a verdict never counts as a no."""
 
 from __future__ import annotations
 
@@ -70,35 +70,37 @@ RUBRICS = {"polite": "The answer is polite.", "r2": "The answer names a price."}
         ("yes" + "," * 50_000 + "no", None),
     ],
 )
-def test_a_verdict_is_read_where_there_is_one(reply: str, score: float | None) -> None:
+def test_a_verdict_is_read_if_the_reply_has_exactly_one(reply: str, score: float | None) -> None:
     opinion = read_verdict(reply)
 
     assert opinion.score == score
     assert (opinion.problem is None) == (score is not None)
 
 
-def test_the_reasoning_is_kept() -> None:
+def test_the_reasoning_is_stored() -> None:
     assert read_verdict('{"reasoning": "both say 12", "verdict": "valid"}').rationale == "both say 12"
 
 
-def entries(*said: tuple[str, str]) -> str:
-    return json.dumps({"properties": [{"id": name, "rationale": "r", "verdict": verdict} for name, verdict in said]})
+def format_entries(*verdicts: tuple[str, str]) -> str:
+    return json.dumps(
+        {"properties": [{"id": name, "rationale": "r", "verdict": verdict} for name, verdict in verdicts]}
+    )
 
 
 @pytest.mark.parametrize(
     ("reply", "scores"),
     [
-        (entries(("polite", "yes"), ("r2", "no")), {"polite": 1.0, "r2": 0.0}),
-        (entries(("polite", "Yes."), ("r2", "Not applicable")), {"polite": 1.0, "r2": 1.0}),
-        (entries(("polite", "no"), ("other", "yes")), {"polite": 0.0}),
-        (entries(("[polite]", "NO")), {"polite": 0.0}),
-        (entries(("The answer is polite", "yes")), {"polite": 1.0}),
-        (entries(("polite", "No. My eyes ..."), ("r2", "yes")), {"polite": 0.0, "r2": 1.0}),
-        (entries(("polite", "no - far too long"), ("r2", "yes (not applicable)")), {"polite": 0.0, "r2": 1.0}),
-        (entries(("polite", "✅ yes"), ("r2", "No。")), {"polite": 1.0, "r2": 0.0}),
-        (entries(("polite", "否"), ("r2", "是的，有礼貌")), {"polite": 0.0, "r2": 1.0}),
-        (entries(("polite", "no"), ("r2", "yes"), ("polite", "yes")), {"polite": None, "r2": 1.0}),
-        (entries(("polite", "yes"), ("r2", "yes"), ("polite", "yes")), {"polite": 1.0, "r2": 1.0}),
+        (format_entries(("polite", "yes"), ("r2", "no")), {"polite": 1.0, "r2": 0.0}),
+        (format_entries(("polite", "Yes."), ("r2", "Not applicable")), {"polite": 1.0, "r2": 1.0}),
+        (format_entries(("polite", "no"), ("other", "yes")), {"polite": 0.0}),
+        (format_entries(("[polite]", "NO")), {"polite": 0.0}),
+        (format_entries(("The answer is polite", "yes")), {"polite": 1.0}),
+        (format_entries(("polite", "No. My eyes ..."), ("r2", "yes")), {"polite": 0.0, "r2": 1.0}),
+        (format_entries(("polite", "no - far too long"), ("r2", "yes (not applicable)")), {"polite": 0.0, "r2": 1.0}),
+        (format_entries(("polite", "✅ yes"), ("r2", "No。")), {"polite": 1.0, "r2": 0.0}),
+        (format_entries(("polite", "否"), ("r2", "是的，有礼貌")), {"polite": 0.0, "r2": 1.0}),
+        (format_entries(("polite", "no"), ("r2", "yes"), ("polite", "yes")), {"polite": None, "r2": 1.0}),
+        (format_entries(("polite", "yes"), ("r2", "yes"), ("polite", "yes")), {"polite": 1.0, "r2": 1.0}),
         ('{"polite": {"verdict": "yes"}, "polite": {"verdict": "no"}, "r2": {"verdict": "no"}}', {"r2": 0.0}),
         (
             '{"id": "polite", "verdict": "yes", "Verdict": "no"} {"id": "r2", "verdict": "no"}',
@@ -115,7 +117,7 @@ def entries(*said: tuple[str, str]) -> str:
             'ID: polite\nVerdict: yes\n[{"id": "polite", "verdict": "no"}, {"id": "r2", "verdict": "no"}]',
             {"polite": None, "r2": 0.0},
         ),
-        (entries(("polite", "unknown"), ("r2", "yes")), {"polite": None, "r2": 1.0}),
+        (format_entries(("polite", "unknown"), ("r2", "yes")), {"polite": None, "r2": 1.0}),
         ('{"polite": {"verdict": "yes"}, "r2": {"verdict": "no", "rationale": "x"}}', {"polite": 1.0, "r2": 0.0}),
         ('[{"id": "polite", "verdict": true}]', {"polite": 1.0}),
         ("ID: polite\nProperty: The answer is polite.\nRationale: it is\nVerdict: yes", {"polite": 1.0}),
@@ -124,12 +126,12 @@ def entries(*said: tuple[str, str]) -> str:
         ('{"properties": [{"id": "polite", "verdict": "yes"}, {"id": "r2", "ver', {"polite": 1.0}),
     ],
 )
-def test_a_verdict_on_each_rubric_is_read_where_there_is_one(reply: str, scores: dict[str, float | None]) -> None:
+def test_a_verdict_on_each_rubric_is_read_if_the_reply_has_one(reply: str, scores: dict[str, float | None]) -> None:
     assert {name: score for name, (score, _) in read_rubrics(reply, RUBRICS).rubrics.items()} == scores
 
 
-@pytest.mark.parametrize("reply", ["", "All good!", "{}", '{"properties": []}', entries(("other", "yes"))])
-def test_a_reply_about_no_rubric_is_no_opinion(reply: str) -> None:
+@pytest.mark.parametrize("reply", ["", "All good!", "{}", '{"properties": []}', format_entries(("other", "yes"))])
+def test_a_reply_without_a_known_rubric_has_a_problem(reply: str) -> None:
     opinion = read_rubrics(reply, RUBRICS)
 
     assert not opinion.rubrics
@@ -137,7 +139,7 @@ def test_a_reply_about_no_rubric_is_no_opinion(reply: str) -> None:
 
 
 @given(st.text())
-def test_no_reply_is_too_strange_to_be_read(reply: str) -> None:
+def test_any_reply_is_read_without_an_exception(reply: str) -> None:
     for text in (reply, f"{{{reply}", f'{{"verdict": "{reply}"}}'):
         assert read_verdict(text).score in (None, 0.0, 1.0)
         read_rubrics(text, RUBRICS)

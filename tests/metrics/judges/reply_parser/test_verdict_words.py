@@ -1,4 +1,4 @@
-"""Words of verdicts in short texts, however judges decorate, introduce and explain them."""
+"""Verdict words in short texts, with any decoration, introduction and explanation."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ EXPLANATIONS = (
     st.sampled_from(EXPLANATIONS),
 )
 def test_the_leading_word_is_the_verdict(
-    word: str, case: type[str], before: str, introduction: str, around: str, ending: str, explanation: str
+    word: str, case: type[str], before: str, introduction: str, decoration: str, ending: str, explanation: str
 ) -> None:
-    text = f"{before}{introduction}{around}{case(word)}{ending}{explanation}"
+    text = f"{before}{introduction}{decoration}{case(word)}{ending}{explanation}"
 
     assert WORDS.find(text) == WORDS.find(word), text
 
@@ -95,10 +95,12 @@ def test_the_leading_word_is_the_verdict(
     st.sampled_from(DECORATIONS),
     st.sampled_from(ENDINGS),
 )
-def test_two_verdicts_are_none(first: str, between: str, second: str, before: str, ending: str) -> None:
+def test_two_different_verdicts_give_no_verdict(
+    first: str, separator: str, second: str, before: str, ending: str
+) -> None:
     assume(WORDS.find(first) != WORDS.find(second))
 
-    assert WORDS.find(f"{before}{first}{between}{second}{ending}") is None
+    assert WORDS.find(f"{before}{first}{separator}{second}{ending}") is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_two_verdicts_are_none(first: str, between: str, second: str, before: st
         *("true for the first part, false for the second", "yes for A, no for B", "Valid in A, but invalid in B"),
     ],
 )
-def test_what_may_be_another_word_is_no_verdict(text: str) -> None:
+def test_ambiguous_text_gives_no_verdict(text: str) -> None:
     assert WORDS.find(text) is None
 
 
@@ -148,6 +150,6 @@ def test_words_around_a_verdict_do_not_change_it(text: str, verdict: int) -> Non
 
 
 @given(st.text())
-def test_no_text_breaks_the_reading(text: str) -> None:
-    for each in (text, f"yes{text}", f"no {text}", f"{text} yes"):
-        assert WORDS.find(each) in {None, 0, 1}
+def test_any_text_is_read_without_an_exception(text: str) -> None:
+    for variant in (text, f"yes{text}", f"no {text}", f"{text} yes"):
+        assert WORDS.find(variant) in {None, 0, 1}

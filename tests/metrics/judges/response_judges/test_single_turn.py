@@ -1,4 +1,4 @@
-"""safety_v1 and response_evaluation_score: how replies are read, and what samples come to."""
+"""safety_v1 and response_evaluation_score: reading replies, and scores from samples."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ DOWN = make_model_error(Trouble.UNAVAILABLE, "m", "503")
 read = partial(read_grade, lowest=1, highest=5)
 
 
-def criterion(name: str, threshold: float, samples: int) -> dict[str, Any]:
+def make_criterion(name: str, threshold: float, samples: int) -> dict[str, Any]:
     return {name: {"threshold": threshold, "judge_model_options": {"num_samples": samples}}}
 
 
-def says(services: Services, *replies: str | ModelError) -> None:
+def script_judge(services: Services, *replies: str | ModelError) -> None:
     answers = cycle(replies)
     services.model = lambda _: next(answers)
 
 
-def grade(number: Any) -> str:
+def format_grade(number: Any) -> str:
     return f'{{"reasoning": "because {number}", "grade": {number}}}'
 
 
 @pytest.mark.parametrize(
     ("reply", "score"),
     [
-        (grade(1), 1.0),
-        (grade(5), 5.0),
-        (grade('"4"'), 4.0),
-        (grade("4.0"), 4.0),
+        (format_grade(1), 1.0),
+        (format_grade(5), 5.0),
+        (format_grade('"4"'), 4.0),
+        (format_grade("4.0"), 4.0),
         ('{"score": "4/5"}', 4.0),
         ('{"Rating": "**3**"}', 3.0),
-        (f"```json\n{grade(2)}\n```", 2.0),
+        (f"```json\n{format_grade(2)}\n```", 2.0),
         ("4", 4.0),
         ("Grade: 3", 3.0),
         ("**Grade:** 4/5\nIt flows.", 4.0),
-        (grade(0), None),
-        (grade(6), None),
-        (grade(3.5), None),
-        (grade("true"), None),
-        (grade("null"), None),
+        (format_grade(0), None),
+        (format_grade(6), None),
+        (format_grade(3.5), None),
+        (format_grade("true"), None),
+        (format_grade("null"), None),
         ('{"grade": "8/10"}', None),
         ("Grade: 3, or perhaps grade: 4", None),
         ("It deserves a four.", None),
@@ -64,7 +64,7 @@ def grade(number: Any) -> str:
         ("", None),
     ],
 )
-def test_a_grade_is_read_where_there_is_one(reply: str, score: float | None) -> None:
+def test_a_grade_is_read_if_the_reply_has_exactly_one(reply: str, score: float | None) -> None:
     opinion = read(reply)
 
     assert opinion.score == score
@@ -85,7 +85,7 @@ def test_a_grade_is_read_where_there_is_one(reply: str, score: float | None) -> 
         ("", None),
     ],
 )
-def test_a_verdict_on_safety_is_read_where_there_is_one(reply: str, score: float | None) -> None:
+def test_a_verdict_on_safety_is_read_if_the_reply_has_exactly_one(reply: str, score: float | None) -> None:
     opinion = read_verdict(reply, SAFETY)
 
     assert opinion.score == score
@@ -96,12 +96,14 @@ def test_a_verdict_on_safety_is_read_where_there_is_one(reply: str, score: float
     ("words", "score"),
     [(["safe", "safe", "unsafe"], 1.0), (["safe", "unsafe"], 0.0), (["safe", "?", "down"], None), (["unsafe"], 0.0)],
 )
-async def test_safety_goes_by_the_majority_and_a_tie_is_unsafe(
+async def test_the_majority_decides_safety_and_a_tie_is_unsafe(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, words: list[str], score: float | None
 ) -> None:
-    says(services, *[DOWN if word == "down" else "hm" if word == "?" else f'{{"verdict": "{word}"}}' for word in words])
+    script_judge(
+        services, *[DOWN if word == "down" else "hm" if word == "?" else f'{{"verdict": "{word}"}}' for word in words]
+    )
 
-    result = (await judge(config(criterion(SAFE, 1, len(words))), actual=[turn("hello")]))[SAFE]
+    result = (await judge(config(make_criterion(SAFE, 1, len(words))), actual=[turn("hello")]))[SAFE]
 
     assert result.score == score
     assert result.per_invocation[0].judgement is not None
@@ -113,13 +115,13 @@ async def test_safety_goes_by_the_majority_and_a_tie_is_unsafe(
     [
         ([4, 4, 4], 4.0, 0.0, MetricStatus.PASSED),
         ([3, 4, 5], 4.0, 1.0, MetricStatus.PASSED),
-        ([4, 4, 1], 3.0, 1.7320508, MetricStatus.FAILED),  # where a median would say 4
+        ([4, 4, 1], 3.0, 1.7320508, MetricStatus.FAILED),  # a median would be 4
         ([5, "?"], 5.0, None, MetricStatus.PASSED),
         ([4, 3, "down"], 3.5, 0.7071068, MetricStatus.PASSED),
         (["?", "down"], None, None, MetricStatus.ERROR),
     ],
 )
-async def test_coherence_is_the_mean_of_the_grades_and_their_spread_is_kept(
+async def test_coherence_is_the_mean_of_the_grades_and_stores_their_spread(
     config: Config,
     judge: Judge,
     turn: MakeTurn,
@@ -129,9 +131,11 @@ async def test_coherence_is_the_mean_of_the_grades_and_their_spread_is_kept(
     spread: float | None,
     status: MetricStatus,
 ) -> None:
-    says(services, *[DOWN if each == "down" else "hm" if each == "?" else grade(each) for each in grades])
+    script_judge(
+        services, *[DOWN if value == "down" else "hm" if value == "?" else format_grade(value) for value in grades]
+    )
 
-    result = (await judge(config(criterion(COHERENCE, 3.5, len(grades))), actual=[turn("hello")]))[COHERENCE]
+    result = (await judge(config(make_criterion(COHERENCE, 3.5, len(grades))), actual=[turn("hello")]))[COHERENCE]
 
     assert (result.score, result.status) == (score, status)
     judgement = result.per_invocation[0].judgement
@@ -140,16 +144,18 @@ async def test_coherence_is_the_mean_of_the_grades_and_their_spread_is_kept(
     assert judgement.best == 5.0
 
 
-@pytest.mark.parametrize(("name", "reply", "score"), [(SAFE, '{"verdict": "safe"}', 1.0), (COHERENCE, grade(4), 4.0)])
-async def test_no_expected_response_is_needed_and_the_case_is_the_mean_of_its_turns(
+@pytest.mark.parametrize(
+    ("name", "reply", "score"), [(SAFE, '{"verdict": "safe"}', 1.0), (COHERENCE, format_grade(4), 4.0)]
+)
+async def test_the_metrics_need_no_reference_and_average_the_turns(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, name: str, reply: str, score: float
 ) -> None:
     services.model = lambda _: reply
-    told = {"starting_prompt": "hi", "conversation_plan": "talk"}
-    case = EvalCase.model_validate({"eval_id": "c", "conversation_scenario": told})
+    scenario = {"starting_prompt": "hi", "conversation_plan": "talk"}
+    case = EvalCase.model_validate({"eval_id": "c", "conversation_scenario": scenario})
 
-    result = (await judge(config(criterion(name, 1, 1)), actual=[turn("a {{ x }}"), turn(None)], case=case))[name]
+    result = (await judge(config(make_criterion(name, 1, 1)), actual=[turn("a {{ x }}"), turn(None)], case=case))[name]
 
     assert (result.score, result.scored, result.total) == (score, 1, 2)
     assert result.per_invocation[1].reason == "the agent gave no response in words"
-    assert "<agent_response>\na {{ x }}\n</agent_response>" in services.asked[0].messages[0].text
+    assert "<agent_response>\na {{ x }}\n</agent_response>" in services.requests[0].messages[0].text

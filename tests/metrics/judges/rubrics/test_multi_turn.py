@@ -1,4 +1,4 @@
-"""multi_turn_*_v1: properties are found first, and each is judged by all samples."""
+"""multi_turn_*_v1: the model finds properties first, then all samples judge each of them."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ MakeTurn = Callable[..., Invocation]
 PROPERTIES = '{"properties": ["The lamp is off.", "The user was told."]}'
 
 
-def criterion(name: str, samples: int = 1) -> dict[str, Any]:
+def make_criterion(name: str, samples: int = 1) -> dict[str, Any]:
     return {name: {"threshold": 0.5, "judge_model_options": {"num_samples": samples}}}
 
 
-def is_preparing(request: ModelRequest) -> bool:
+def is_preparation(request: ModelRequest) -> bool:
     return "as a list of" in request.messages[0].text and "<properties>" not in request.messages[0].text
 
 
-def judge_says(services: Services, *verdicts: Mapping[str, str] | str, properties: str = PROPERTIES) -> None:
+def script_judge(services: Services, *verdicts: Mapping[str, str] | str, properties: str = PROPERTIES) -> None:
     answers = cycle(
-        each if isinstance(each, str) else json.dumps({key: {"verdict": word} for key, word in each.items()})
-        for each in verdicts
+        verdict if isinstance(verdict, str) else json.dumps({key: {"verdict": word} for key, word in verdict.items()})
+        for verdict in verdicts
     )
-    services.model = lambda request: properties if is_preparing(request) else next(answers)
+    services.model = lambda request: properties if is_preparation(request) else next(answers)
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_score_is_the_share_of_the_properties_on_the_last_turn(
+async def test_the_last_turn_scores_the_share_of_fulfilled_properties(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, name: str
 ) -> None:
-    judge_says(services, {"p1": "yes", "p2": "no"})
+    script_judge(services, {"p1": "yes", "p2": "no"})
 
-    result = (await judge(config(criterion(name)), actual=[turn("one"), turn("two", ["f"])]))[name]
+    result = (await judge(config(make_criterion(name)), actual=[turn("one"), turn("two", ["f"])]))[name]
 
     assert (result.score, result.scored, result.total) == (0.5, 1, 2)
-    assert [each.score for each in result.per_invocation] == [None, 0.5]
+    assert [score.score for score in result.per_invocation] == [None, 0.5]
     assert result.per_invocation[0].reason == "the conversation is judged as a whole, on its last turn"
     judgement = result.per_invocation[1].judgement
     assert judgement is not None
-    assert [(each.text, each.score) for each in judgement.rubrics] == [
+    assert [(score.text, score.score) for score in judgement.rubrics] == [
         ("The lamp is off.", 1.0),
         ("The user was told.", 0.0),
     ]
@@ -62,42 +62,42 @@ async def test_the_score_is_the_share_of_the_properties_on_the_last_turn(
     assert judgement.preparation.tries[0].reply == PROPERTIES
 
 
-async def test_each_property_goes_by_the_majority_of_its_samples(
+async def test_the_majority_of_samples_decides_each_property(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    judge_says(
+    script_judge(
         services, {"p1": "yes", "p2": "yes"}, {"p1": "yes", "p2": "no"}, {"p1": "no", "p2": "not applicable"}, "prose"
     )
 
-    result = (await judge(config(criterion(TASK, 4)), actual=[turn("one")]))[TASK]
+    result = (await judge(config(make_criterion(TASK, 4)), actual=[turn("one")]))[TASK]
 
     assert result.score == 1.0
-    assert len(services.asked) == 5
+    assert len(services.requests) == 5
 
 
-async def test_properties_are_found_without_a_look_at_what_the_agent_did(
+async def test_the_prompt_that_finds_properties_hides_the_tool_calls(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    judge_says(services, {"p1": "yes", "p2": "yes"})
-    told = {"starting_prompt": "hi", "conversation_plan": "Have the {{ lamp }} off."}
-    case = EvalCase.model_validate({"eval_id": "c", "conversation_scenario": told})
+    script_judge(services, {"p1": "yes", "p2": "yes"})
+    scenario = {"starting_prompt": "hi", "conversation_plan": "Have the {{ lamp }} off."}
+    case = EvalCase.model_validate({"eval_id": "c", "conversation_scenario": scenario})
 
-    await judge(config(criterion(TASK)), actual=[turn("done", [("set_lamp", {"on": False})])], case=case)
+    await judge(config(make_criterion(TASK)), actual=[turn("done", [("set_lamp", {"on": False})])], case=case)
 
-    preparing, judging = (request.messages[0].text for request in services.asked)
-    assert "Have the {{ lamp }} off." in preparing
-    assert "AGENT TURN 1: done" in preparing
-    assert "set_lamp" not in preparing
-    assert "set_lamp" in judging
+    preparation_prompt, judgement_prompt = (request.messages[0].text for request in services.requests)
+    assert "Have the {{ lamp }} off." in preparation_prompt
+    assert "AGENT TURN 1: done" in preparation_prompt
+    assert "set_lamp" not in preparation_prompt
+    assert "set_lamp" in judgement_prompt
 
 
 @pytest.mark.parametrize("reply", ["Nothing to say.", "", '{"properties": []}', '{"properties": ["cut o'])
-async def test_without_properties_there_is_an_error_and_no_score(
+async def test_a_reply_without_properties_is_an_error_without_a_score(
     config: Config, judge: Judge, turn: MakeTurn, services: Services, reply: str
 ) -> None:
-    judge_says(services, properties=reply)
+    script_judge(services, properties=reply)
 
-    result = (await judge(config(criterion(TASK, 2)), actual=[turn("one")]))[TASK]
+    result = (await judge(config(make_criterion(TASK, 2)), actual=[turn("one")]))[TASK]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert (result.reason or "").startswith("the reply does not say a list of properties")

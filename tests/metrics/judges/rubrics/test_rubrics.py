@@ -1,4 +1,4 @@
-"""The rubric metrics: which rubrics a turn has, what the judge is shown, and how its verdicts become scores."""
+"""The rubric metrics: the rubrics of a turn, the prompt of the judge, and scores from its verdicts."""
 
 from __future__ import annotations
 
@@ -26,64 +26,81 @@ Judge = Callable[..., Awaitable[Mapping[str, MetricResult]]]
 MakeTurn = Callable[..., Invocation]
 
 
-def rubric(rubric_id: str, text: str = "", kind: str | None = None) -> dict[str, Any]:
+def make_rubric(rubric_id: str, text: str = "", kind: str | None = None) -> dict[str, Any]:
     return {"rubric_id": rubric_id, "rubric_content": {"text_property": text or f"It is {rubric_id}."}, "type": kind}
 
 
-def criterion(metric: str, *rubrics: dict[str, Any], samples: int = 1) -> dict[str, Any]:
+def make_criterion(metric: str, *rubrics: dict[str, Any], samples: int = 1) -> dict[str, Any]:
     return {
         metric: {"threshold": 0.7, "rubrics": list(rubrics), "judge_model_options": {"num_samples": samples}},
     }
 
 
-def reply(**verdicts: str) -> str:
+def format_reply(**verdicts: str) -> str:
     return json.dumps({"properties": [{"id": k, "rationale": f"{k}: {v}", "verdict": v} for k, v in verdicts.items()]})
 
 
-def by_rubric(**verdicts: str) -> Callable[[ModelRequest], str]:
-    """A judge that says the same of a rubric wherever it is asked about it."""
-    return lambda request: reply(**{k: v for k, v in verdicts.items() if f"[{k}]" in request.messages[0].text})
+def answer_by_rubric(**verdicts: str) -> Callable[[ModelRequest], str]:
+    """Return a judge that gives a rubric the same verdict in every prompt."""
+    return lambda request: format_reply(**{k: v for k, v in verdicts.items() if f"[{k}]" in request.messages[0].text})
 
 
-async def test_the_score_is_the_share_of_the_rubrics_that_are_met(
+async def test_the_score_is_the_share_of_fulfilled_rubrics(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    services.model = by_rubric(a="yes", b="no", c="not applicable")
+    services.model = answer_by_rubric(a="yes", b="no", c="not applicable")
 
-    result = (await judge(config(criterion(ANSWER, *map(rubric, "abc"))), actual=[turn("hello")]))[ANSWER]
+    result = (await judge(config(make_criterion(ANSWER, *map(make_rubric, "abc"))), actual=[turn("hello")]))[ANSWER]
 
     assert result.score == pytest.approx(2 / 3)
     assert result.status is MetricStatus.FAILED
     judgement = result.per_invocation[0].judgement
     assert judgement is not None
-    assert [(each.rubric_id, each.score, each.rationale) for each in judgement.rubrics] == [
+    assert [
+        (rubric_score.rubric_id, rubric_score.score, rubric_score.rationale) for rubric_score in judgement.rubrics
+    ] == [
         ("a", 1.0, "a: yes"),
         ("b", 0.0, "b: no"),
         ("c", 1.0, "c: not applicable"),
     ]
 
 
-async def test_each_rubric_goes_by_the_majority_of_its_samples_and_a_tie_is_no(
+async def test_the_majority_of_samples_decides_each_rubric_and_a_tie_is_no(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    answers = cycle([reply(a="yes", b="yes"), reply(a="yes", b="no"), reply(a="no", b="yes"), reply(b="no"), "prose"])
+    answers = cycle(
+        [
+            format_reply(a="yes", b="yes"),
+            format_reply(a="yes", b="no"),
+            format_reply(a="no", b="yes"),
+            format_reply(b="no"),
+            "prose",
+        ]
+    )
     services.model = lambda _: next(answers)
 
-    result = (await judge(config(criterion(ANSWER, *map(rubric, "ab"), samples=5)), actual=[turn("hello")]))[ANSWER]
+    result = (await judge(config(make_criterion(ANSWER, *map(make_rubric, "ab"), samples=5)), actual=[turn("hello")]))[
+        ANSWER
+    ]
 
     judgement = result.per_invocation[0].judgement
     assert judgement is not None
-    assert [(each.score, each.yes, each.no) for each in judgement.rubrics] == [(1.0, 2, 1), (0.0, 2, 2)]
+    assert [(rubric_score.score, rubric_score.yes, rubric_score.no) for rubric_score in judgement.rubrics] == [
+        (1.0, 2, 1),
+        (0.0, 2, 2),
+    ]
     assert judgement.rubrics[1].rationale == "b: no"
     assert result.score == 0.5
 
 
-async def test_an_explained_no_is_a_vote(config: Config, judge: Judge, turn: MakeTurn, services: Services) -> None:
+async def test_a_no_with_an_explanation_counts_as_a_vote(
+    config: Config, judge: Judge, turn: MakeTurn, services: Services
+) -> None:
     block = "ID: a\nRationale: r\nVerdict: {}"
-    said = cycle(block.format(verdict) for verdict in ("No, it is not short.", "No, it is not short.", "yes"))
-    services.model = lambda _: next(said)
+    replies = cycle(block.format(verdict) for verdict in ("No, it is not short.", "No, it is not short.", "yes"))
+    services.model = lambda _: next(replies)
 
-    result = (await judge(config(criterion(ANSWER, rubric("a"), samples=3)), actual=[turn("hello")]))[ANSWER]
+    result = (await judge(config(make_criterion(ANSWER, make_rubric("a"), samples=3)), actual=[turn("hello")]))[ANSWER]
 
     assert (result.score, result.status) == (0.0, MetricStatus.FAILED)
 
@@ -113,8 +130,8 @@ async def test_a_verdict_needs_a_quorum_of_samples(
     is_judged: bool,
 ) -> None:
     outage = ModelError(Trouble.UNAVAILABLE, "503 from the model")
-    services.model = lambda request: reply(a="yes") if request.sample < readable else outage
-    criteria = config(criterion(ANSWER, rubric("a"), samples=samples)).model_copy(update={"quorum": quorum})
+    services.model = lambda request: format_reply(a="yes") if request.sample < readable else outage
+    criteria = config(make_criterion(ANSWER, make_rubric("a"), samples=samples)).model_copy(update={"quorum": quorum})
 
     result = (await judge(criteria, actual=[turn("hello")]))[ANSWER]
 
@@ -132,10 +149,12 @@ async def test_a_verdict_needs_a_quorum_of_samples(
 
 
 async def test_each_rubric_needs_a_quorum(config: Config, judge: Judge, turn: MakeTurn, services: Services) -> None:
-    answers = cycle([reply(a="yes", b="yes"), reply(a="yes"), reply(a="yes")])
+    answers = cycle([format_reply(a="yes", b="yes"), format_reply(a="yes"), format_reply(a="yes")])
     services.model = lambda _: next(answers)
 
-    result = (await judge(config(criterion(ANSWER, *map(rubric, "ab"), samples=3)), actual=[turn("hello")]))[ANSWER]
+    result = (await judge(config(make_criterion(ANSWER, *map(make_rubric, "ab"), samples=3)), actual=[turn("hello")]))[
+        ANSWER
+    ]
 
     assert (result.status, result.reason) == (
         MetricStatus.ERROR,
@@ -143,87 +162,97 @@ async def test_each_rubric_needs_a_quorum(config: Config, judge: Judge, turn: Ma
     )
 
 
-async def test_a_rubric_that_no_sample_speaks_of_is_an_error_and_not_left_out(
+async def test_a_rubric_without_any_verdict_is_an_error(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    services.model = by_rubric(a="yes")
+    services.model = answer_by_rubric(a="yes")
 
-    result = (await judge(config(criterion(ANSWER, *map(rubric, "ab"), samples=2)), actual=[turn("hello")]))[ANSWER]
+    result = (await judge(config(make_criterion(ANSWER, *map(make_rubric, "ab"), samples=2)), actual=[turn("hello")]))[
+        ANSWER
+    ]
 
     assert (result.status, result.score) == (MetricStatus.ERROR, None)
     assert result.reason == "no sample of the judge says anything about 'b'"
     assert not result.has_outage
 
 
-async def test_every_turn_is_judged_by_its_own_rubrics_and_the_case_by_all_of_them(
+async def test_each_turn_is_judged_by_rubrics_of_criterion_case_and_turn(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    services.model = by_rubric(own="yes", case="yes", first="no", second="yes")
-    first = turn("1").model_copy(update={"rubrics": read_rubrics(rubric("first", kind="TOOL_USE_QUALITY"))})
-    second = turn("2").model_copy(update={"rubrics": read_rubrics(rubric("second", kind="tool_use_quality"))})
+    services.model = answer_by_rubric(own="yes", case="yes", first="no", second="yes")
+    first = turn("1").model_copy(update={"rubrics": read_rubrics(make_rubric("first", kind="TOOL_USE_QUALITY"))})
+    second = turn("2").model_copy(update={"rubrics": read_rubrics(make_rubric("second", kind="tool_use_quality"))})
     case = EvalCase.model_validate({
         "eval_id": "c", "conversation": [],
-        "rubrics": [rubric("case", kind="TOOL_USE_QUALITY"), rubric("other", kind="FINAL_RESPONSE_QUALITY")],
+        "rubrics": [make_rubric("case", kind="TOOL_USE_QUALITY"), make_rubric("other", kind="FINAL_RESPONSE_QUALITY")],
     })  # fmt: skip
 
     results = await judge(
-        config(criterion(TOOLS, rubric("own"))), actual=[turn("1"), turn("2")], expected=[first, second], case=case
+        config(make_criterion(TOOLS, make_rubric("own"))),
+        actual=[turn("1"), turn("2")],
+        expected=[first, second],
+        case=case,
     )
 
     result = results[TOOLS]
-    assert [_ids(score) for score in result.per_invocation] == [["own", "case", "first"], ["own", "case", "second"]]
-    assert result.score == pytest.approx(5 / 6)  # of which the turn of a rubric makes no difference
+    assert [_list_rubric_ids(score) for score in result.per_invocation] == [
+        ["own", "case", "first"],
+        ["own", "case", "second"],
+    ]
+    assert result.score == pytest.approx(5 / 6)  # the mean of all rubrics, whichever turn they belong to
 
 
 async def test_a_conversation_is_judged_once_and_as_a_whole(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    services.model = by_rubric(a="yes")
+    services.model = answer_by_rubric(a="yes")
 
-    result = (await judge(config(criterion(CONVERSATION, rubric("a"))), actual=[turn("one"), turn("two", ["f"])]))[
-        CONVERSATION
-    ]
+    result = (
+        await judge(config(make_criterion(CONVERSATION, make_rubric("a"))), actual=[turn("one"), turn("two", ["f"])])
+    )[CONVERSATION]
 
-    assert len(services.asked) == 1
-    prompt = services.asked[0].messages[0].text
+    assert len(services.requests) == 1
+    prompt = services.requests[0].messages[0].text
     assert "AGENT TURN 1: one" in prompt
     assert 'STEP OF TURN 2: {"tool": "f"' in prompt
     assert [score.score for score in result.per_invocation] == [None, 1.0]
     assert result.score == 1.0
 
 
-async def test_what_the_judge_is_shown_of_a_turn(
+async def test_the_judge_sees_instructions_tools_calls_and_response(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
-    services.model = by_rubric(a="yes")
+    services.model = answer_by_rubric(a="yes")
     details = {"agent_details": {"root": {"instructions": "Be brief.", "tool_declarations": [{"name": "look_up"}]}}}
-    done = turn("12 EUR", [("look_up", {"what": "price"})]).model_copy(update={"app_details": details})
+    invocation = turn("12 EUR", [("look_up", {"what": "price"})]).model_copy(update={"app_details": details})
 
-    await judge(config(criterion(TOOLS, rubric("a", "It looks the price up."))), actual=[done])
+    await judge(config(make_criterion(TOOLS, make_rubric("a", "It looks the price up."))), actual=[invocation])
 
-    prompt = services.asked[0].messages[0].text
-    for shown in ("Be brief.", '"look_up"', '{"step": 1, "tool": "look_up", "arguments": {"what": "price"}}', "12 EUR"):
-        assert shown in prompt
+    prompt = services.requests[0].messages[0].text
+    for text in ("Be brief.", '"look_up"', '{"step": 1, "tool": "look_up", "arguments": {"what": "price"}}', "12 EUR"):
+        assert text in prompt
     assert "[a] It looks the price up." in prompt
 
 
-async def test_ids_that_are_new_in_each_run_do_not_make_a_new_question(
+async def test_call_ids_that_differ_between_runs_do_not_change_the_prompt(
     config: Config, judge: Judge, services: Services
 ) -> None:
-    services.model = by_rubric(a="yes")
+    services.model = answer_by_rubric(a="yes")
 
-    def done() -> Invocation:
+    def make_invocation() -> Invocation:
         first, second = (f"adk-{uuid.uuid4()}" for _ in range(2))
-        calls = [{"function_call": {"name": "f", "args": {}, "id": each}} for each in (first, second)]
-        answers = [{"function_response": {"name": "f", "response": {}, "id": each}} for each in (second, first)]
+        calls = [{"function_call": {"name": "f", "args": {}, "id": call_id}} for call_id in (first, second)]
+        answers = [{"function_response": {"name": "f", "response": {}, "id": call_id}} for call_id in (second, first)]
         events = [{"author": "root", "content": {"parts": parts}} for parts in (calls, answers)]
-        said = {"parts": [{"text": "?"}]}
-        return Invocation.model_validate({"user_content": said, "intermediate_data": {"invocation_events": events}})
+        user_content = {"parts": [{"text": "?"}]}
+        return Invocation.model_validate(
+            {"user_content": user_content, "intermediate_data": {"invocation_events": events}}
+        )
 
     for _ in range(2):
-        await judge(config(criterion(TOOLS, rubric("a"))), actual=[done()])
+        await judge(config(make_criterion(TOOLS, make_rubric("a"))), actual=[make_invocation()])
 
-    first, second = (request.messages[0].text for request in services.asked)
+    first, second = (request.messages[0].text for request in services.requests)
     assert first == second
     assert re.findall(r'"step": (\d), .*"id": "([^"]*)"', first) == [
         ("1", "call-1"),
@@ -233,7 +262,7 @@ async def test_ids_that_are_new_in_each_run_do_not_make_a_new_question(
     ]
 
 
-async def test_without_rubrics_there_is_no_score_and_the_reason_says_where_to_put_them(
+async def test_without_rubrics_the_reason_says_where_to_add_them(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     result = (await judge(config({ANSWER: 0.5}), actual=[turn("x")]))[ANSWER]
@@ -242,17 +271,17 @@ async def test_without_rubrics_there_is_no_score_and_the_reason_says_where_to_pu
     assert "add one to the criterion, or one of type FINAL_RESPONSE_QUALITY to the case or the turn" in (
         result.reason or ""
     )
-    assert not services.asked
+    assert not services.requests
 
 
 async def test_rubrics_with_the_same_id_are_an_error(
     config: Config, judge: Judge, turn: MakeTurn, services: Services
 ) -> None:
     case = EvalCase.model_validate(
-        {"eval_id": "c", "conversation": [], "rubrics": [rubric("a", kind="FINAL_RESPONSE_QUALITY")]}
+        {"eval_id": "c", "conversation": [], "rubrics": [make_rubric("a", kind="FINAL_RESPONSE_QUALITY")]}
     )
 
-    result = (await judge(config(criterion(ANSWER, rubric("a"))), actual=[turn("x")], case=case))[ANSWER]
+    result = (await judge(config(make_criterion(ANSWER, make_rubric("a"))), actual=[turn("x")], case=case))[ANSWER]
 
     assert result.status is MetricStatus.ERROR
     assert "duplicate rubric_id 'a'" in (result.reason or "")
@@ -264,18 +293,18 @@ async def test_rubrics_with_the_same_id_are_an_error(
         ("x", "rubrics: found 'x', expected a list of rubrics"),
         ([{"rubric_id": "a"}], "rubrics[0]: found an object, expected an object with"),
         ([{"rubric_id": "a", "rubric_content": {}}], "rubrics[0].rubric_content.text_property: found no text"),
-        ([rubric("a"), rubric("a")], "rubrics[1].rubric_id: found 'a' once more"),
+        ([make_rubric("a"), make_rubric("a")], "rubrics[1].rubric_id: found 'a' once more"),
     ],
 )
-def test_a_mistake_in_the_rubrics_is_named_with_its_place(config: Config, rubrics: Any, problem: str) -> None:
-    (found,) = check_criteria(config({ANSWER: {"threshold": 0.5, "rubrics": rubrics}}, check=False))
+def test_an_invalid_rubric_is_reported_with_its_place(config: Config, rubrics: Any, problem: str) -> None:
+    (reported,) = check_criteria(config({ANSWER: {"threshold": 0.5, "rubrics": rubrics}}, check=False))
 
-    assert problem in str(found)
+    assert problem in str(reported)
 
 
 def read_rubrics(*rubrics: dict[str, Any]) -> Any:
     return EvalCase.model_validate({"eval_id": "c", "conversation": [], "rubrics": list(rubrics)}).rubrics
 
 
-def _ids(score: Any) -> list[str]:
-    return [each.rubric_id for each in score.judgement.rubrics]
+def _list_rubric_ids(score: Any) -> list[str]:
+    return [rubric_score.rubric_id for rubric_score in score.judgement.rubrics]
