@@ -17,7 +17,7 @@ from rich.segment import Segment
 from textual.message import Message
 from textual.pilot import Pilot
 
-from tests.tui.history_projects import make_case, make_ran
+from tests.tui.history_projects import make_case, make_history_project
 from workbench.engine.plan import RunOptions, Selection
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
@@ -53,7 +53,7 @@ from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.themes import load_themes, theme_folders
 
-__all__ = ["make_case", "make_ran"]  # fixtures from another module
+__all__ = ["make_case", "make_history_project"]  # fixtures from another module
 
 
 def turn(prompt: str, response: str | None, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
@@ -88,9 +88,11 @@ def result(
 ) -> CaseResult:
     """Return a result whose metrics match its status."""
     if metrics is None:
-        passed = status is CaseStatus.PASSED
-        outcome = MetricStatus.PASSED if passed else MetricStatus.FAILED
-        metrics = [MetricResult(name="tool_trajectory_avg_score", score=float(passed), threshold=1.0, status=outcome)]
+        is_passed = status is CaseStatus.PASSED
+        outcome = MetricStatus.PASSED if is_passed else MetricStatus.FAILED
+        metrics = [
+            MetricResult(name="tool_trajectory_avg_score", score=float(is_passed), threshold=1.0, status=outcome)
+        ]
     if status is CaseStatus.ERROR and failure is None:
         failure = Failure(kind=FailureKind.AGENT, message="ValueError: no", turn=0, stderr_tail="it broke here")
     return CaseResult(
@@ -151,8 +153,8 @@ class FakeRun:
         """Send the events of one job from start to end."""
         where = {"case": case_result.case, "repeat": case_result.repeat}
         self.send(CaseStarted(**where, turns=len(case_result.execution.turns)))
-        for number, done in enumerate(case_result.execution.turns):
-            self.send(InvocationFinished(**where, turn=number, result=done))
+        for number, turn_data in enumerate(case_result.execution.turns):
+            self.send(InvocationFinished(**where, turn=number, result=turn_data))
         self.send(
             CaseFinished(
                 **where,
@@ -206,12 +208,12 @@ class FakeBackend:
     targets: dict[str, Sequence[tuple[str, str]]] = field(default_factory=lambda: {"home": (("kind", "function"),)})
     sets: dict[str, ListedSet] = field(default_factory=dict)
     cases: dict[CaseKey, EvalCase] = field(default_factory=dict)
-    stored: dict[CaseKey, Sequence[CaseResult]] = field(default_factory=dict)
+    stored_results: dict[CaseKey, Sequence[CaseResult]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     refuses_to_open: StoreError | None = None
     refuses_to_start: Exception | None = None
-    started: list[FakeRun] = field(default_factory=list)
-    asked: list[Sequence[Selection]] = field(default_factory=list)
+    started_runs: list[FakeRun] = field(default_factory=list)
+    requested_runs: list[Sequence[Selection]] = field(default_factory=list)
     repeats: int = 1
     edits = 0
 
@@ -240,12 +242,12 @@ class FakeBackend:
         return self.sets[listed.relative]
 
     async def read_case(self, case_key: CaseKey, *, stored: bool, earlier: Mapping[JobKey, Any]) -> LoadedCase:
-        found = self.cases.get(case_key)
-        results = self.stored[case_key] if stored else ()
-        return LoadedCase(case_key, found, "" if found is not None else "it is gone", results)
+        eval_case = self.cases.get(case_key)
+        results = self.stored_results[case_key] if stored else ()
+        return LoadedCase(case_key, eval_case, "" if eval_case is not None else "it is gone", results)
 
     async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
-        return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored.items()}
+        return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored_results.items()}
 
     async def find_stopped_run(self) -> None:
         """Return None: no earlier session left an unfinished run."""
@@ -259,7 +261,7 @@ class FakeBackend:
         ask: bool = False,
         only_plays: bool = False,
     ) -> Any:
-        self.asked.append(selections)
+        self.requested_runs.append(selections)
         if self.refuses_to_start is not None:
             raise self.refuses_to_start
         return SimpleNamespace(selections=selections, asks=False, options=options or RunOptions(), config=config)
@@ -273,7 +275,7 @@ class FakeBackend:
             if item.eval_set in wanted and (wanted[item.eval_set] is None or item.eval_id in wanted[item.eval_set])
         ]
         run = FakeRun(jobs)
-        self.started.append(run)
+        self.started_runs.append(run)
         return run, jobs
 
     async def read(self, listed: ListedSet) -> AsyncIterator[Sequence[CaseContent]]:
@@ -342,7 +344,7 @@ def make() -> Any:
 
 
 @pytest.fixture
-def look() -> Any:
+def screen_reader() -> Any:
     """Return a function that reads the text on the screen of a running application."""
     return SimpleNamespace(screen=main_screen, text=visible_text, strips=visible_strips)
 
@@ -448,7 +450,7 @@ def open_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
     """Open the application on a real project: `async with open_app(path) as screen`."""
 
     @asynccontextmanager
-    async def opened(path: Path, *, size: tuple[int, int] = (140, 42)) -> AsyncIterator[Driver]:
+    async def start(path: Path, *, size: tuple[int, int] = (140, 42)) -> AsyncIterator[Driver]:
         backend = Backend(path)
         messages: list[Message] = []
         app = make_app(backend, load_settings(path, user_file=path / "none.toml"))
@@ -458,12 +460,12 @@ def open_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
         finally:
             backend.close()
 
-    return opened
+    return start
 
 
 @pytest.fixture
-def running(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
-    """Open the application on a project made of plain objects: `async with running(backend) as screen`."""
+def open_fake_app(make_app: Callable[..., WorkbenchApp]) -> Callable[..., Any]:
+    """Open the application on a project made of plain objects: `async with open_fake_app(backend) as screen`."""
 
     @asynccontextmanager
     async def start(

@@ -36,7 +36,7 @@ async def insert(screen: Any, eval_id: str) -> None:
     await edit(screen, lambda document: document.insert_case(0, case(eval_id)), label=f"add {eval_id}")
 
 
-async def said(screen: Any, wanted: str) -> None:
+async def wait_for_notification(screen: Any, wanted: str) -> None:
     """Wait until a notification contains this text."""
     for _ in range(600):
         if any(wanted in message.message for message in screen.app._notifications):
@@ -52,9 +52,11 @@ def write(path: Path, *eval_ids: str) -> None:
 
 
 @pytest.fixture
-def do() -> Any:
+def actions() -> Any:
     """Actions of tests on a set."""
-    return SimpleNamespace(case=case, edit=edit, insert=insert, said=said, write=write, lights=LIGHTS)
+    return SimpleNamespace(
+        case=case, edit=edit, insert=insert, wait_for_notification=wait_for_notification, write=write, lights=LIGHTS
+    )
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
     monkeypatch.setattr(WorkbenchApp, "suspend", lambda app: nullcontext())
     monkeypatch.delenv("VISUAL", raising=False)
 
-    def use(code: str) -> Path:
+    def set_editor_program(code: str) -> Path:
         script, log = tmp_path / "editor.py", tmp_path / "editor.log"
         head = f"import sys, pathlib\nlog = pathlib.Path({str(log)!r})\n"
         note = "with log.open('a') as file: file.write(' '.join(sys.argv[1:]) + '\\n')\n"
@@ -84,4 +86,4 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
         monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
         return log
 
-    return use
+    return set_editor_program

@@ -39,13 +39,13 @@ def case(eval_id: str, prompt: str | None = None) -> dict[str, Any]:
     }
 
 
-class Ran:
+class HistoryProject:
     """A project in a folder, and its runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def break_on(self, *prompts: str) -> None:
+    def set_failing_prompts(self, *prompts: str) -> None:
         """Set how the agent fails from now on."""
         (self.path / "broken.txt").write_text(" ".join(prompts), encoding="utf-8")
 
@@ -62,11 +62,11 @@ class Ran:
 
 
 @pytest.fixture
-def make_ran(make_project: Callable[..., Path]) -> Callable[..., Ran]:
+def make_history_project(make_project: Callable[..., Path]) -> Callable[..., HistoryProject]:
     """Create a project with the set `lights` of these cases, and other sets."""
 
-    def make(*eval_ids: str, **more: Any) -> Ran:
-        return Ran(make_project(agent=AGENT, lights=[case(eval_id) for eval_id in eval_ids], **more))
+    def make(*eval_ids: str, **more: Any) -> HistoryProject:
+        return HistoryProject(make_project(agent=AGENT, lights=[case(eval_id) for eval_id in eval_ids], **more))
 
     return make
 

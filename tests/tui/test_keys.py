@@ -7,7 +7,7 @@ import pytest
 from workbench.tui.keys import KEY_ACTIONS, check_keys
 
 
-def test_the_default_keys_are_in_nobodys_way() -> None:
+def test_the_default_keys_have_no_conflicts() -> None:
     defaults = {item.id: item.keys for item in KEY_ACTIONS}
 
     assert check_keys(defaults) == (defaults, {})
@@ -33,13 +33,13 @@ def test_a_key_that_does_not_exist_is_refused(keys: str) -> None:
     assert "is no key" in problems["run_all"]
 
 
-def test_keys_of_places_that_are_never_heard_together_may_be_the_same() -> None:
+def test_places_that_are_never_active_together_may_have_the_same_keys() -> None:
     usable, problems = check_keys({"lines_down": "enter", "lines_first": "ctrl+b"})
 
     assert (usable, problems) == ({"lines_down": "enter", "lines_first": "ctrl+b"}, {})
 
 
-def test_a_key_that_is_taken_is_refused_unless_its_owner_moves_too() -> None:
+def test_a_used_key_is_refused_unless_its_owner_gets_another_key() -> None:
     assert check_keys({"run_case": "j"}) == (
         {},
         {"run_case": "[keys] run_case: j is already the key of rows_down; it keeps its own"},

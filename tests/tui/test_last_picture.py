@@ -41,12 +41,12 @@ class PseudoTerminal:
         command = [sys.executable, "-c", SHOW, *map(str, arguments)]
         return subprocess.Popen(command, stdin=self.slave, stdout=self.slave, stderr=self.slave)
 
-    def read_until(self, wanted: str) -> str:
-        seen = b""
-        while wanted.encode() not in seen:
-            assert select.select([self.master], [], [], 30)[0], f"never written: {wanted} in {seen!r}"
-            seen += os.read(self.master, 4096)
-        return seen.decode()
+    def read_until(self, text: str) -> str:
+        output = b""
+        while text.encode() not in output:
+            assert select.select([self.master], [], [], 30)[0], f"never written: {text} in {output!r}"
+            output += os.read(self.master, 4096)
+        return output.decode()
 
     @property
     def echoes(self) -> bool:
@@ -82,7 +82,7 @@ def test_only_the_user_can_read_a_picture(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "pictures").touch()
 
     Pictures(tmp_path / "pictures").save(tmp_path, ["one"], columns=20)
@@ -116,9 +116,9 @@ def test_without_a_picture_the_path_is_shown(tmp_path: Path) -> None:
     assert "\x1b[31m" not in painted
 
 
-async def test_the_screen_leaves_a_picture_of_the_open_project(running: Any, backend: Any, make: Any) -> None:
+async def test_the_screen_leaves_a_picture_of_the_open_project(open_fake_app: Any, backend: Any, make: Any) -> None:
     backend.add(make.case("case_0", make.turn("Hi", "Hello")))
-    async with running(backend, size=(100, 20)) as screen:
+    async with open_fake_app(backend, size=(100, 20)) as screen:
         await screen.until("case_0")
         await screen.press("q")
 
@@ -130,7 +130,7 @@ async def test_the_screen_leaves_a_picture_of_the_open_project(running: Any, bac
 
 
 async def test_keys_typed_before_the_project_is_open_act_on_it(
-    running: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(4)))
     may_open, open_project = asyncio.Event(), backend.project.open
@@ -141,22 +141,22 @@ async def test_keys_typed_before_the_project_is_open_act_on_it(
         return opened
 
     monkeypatch.setattr(backend.project, "open", open_later)
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         for key in ("G", "r"):
             screen.app.post_message(Key(key, key))
         await asyncio.sleep(0.2)
         may_open.set()
         await screen.until("running")
 
-    assert [selection.cases for selection in backend.asked[0]] == [("case_3",)]
+    assert [selection.cases for selection in backend.requested_runs[0]] == [("case_3",)]
 
 
 async def test_a_project_that_does_not_open_can_be_quit(
-    running: Any, backend: Any, monkeypatch: pytest.MonkeyPatch
+    open_fake_app: Any, backend: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "_LONGEST_OPENING", 0.1)
     monkeypatch.setattr(backend.project, "open", asyncio.Event().wait)
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         await screen.press("q")
 
         assert screen.app.return_code == 0

@@ -16,7 +16,7 @@ from workbench.tui.themes import ThemeChanges, load_themes, theme_folders
 OURS = ("dark", "light", "high_contrast", "colour_blind", "terminal")
 
 
-def _theme(folder: Path, **changes: str) -> None:
+def write_theme(folder: Path, **changes: str) -> None:
     text = (theme_folders()[0] / "dark.toml").read_text(encoding="utf-8")
     for name, value in changes.items():
         text = text.replace(f"{name} = ", f"{name} = {value} #", 1)
@@ -24,16 +24,16 @@ def _theme(folder: Path, **changes: str) -> None:
     (folder / "mine.toml").write_text(text, encoding="utf-8")
 
 
-def test_ours_all_load() -> None:
-    loaded = load_themes(theme_folders()[:1])
+def test_all_bundled_themes_load() -> None:
+    collection = load_themes(theme_folders()[:1])
 
-    assert set(loaded.themes) == set(OURS)
-    assert loaded.failed == ()
+    assert set(collection.themes) == set(OURS)
+    assert collection.failed == ()
 
 
 @pytest.mark.parametrize("name", OURS)
 async def test_every_theme_draws_the_screen(
-    name: str, lights: Any, make_app: Callable[..., WorkbenchApp], look: Any
+    name: str, lights: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any
 ) -> None:
     app = make_app(lights, Settings(tui=TuiSettings(theme=name)))
 
@@ -41,15 +41,15 @@ async def test_every_theme_draws_the_screen(
         await pilot.press("j", "j", "question_mark", "escape", "ctrl+p", "escape")
         await pilot.pause(0.2)
         assert app.theme == name
-        assert "Turn on the lamp" in look.text(app)
+        assert "Turn on the lamp" in screen_reader.text(app)
 
 
 def test_a_users_theme_replaces_one_of_the_same_name(tmp_path: Path) -> None:
-    _theme(tmp_path, primary='"#123456"')
+    write_theme(tmp_path, primary='"#123456"')
 
-    loaded = load_themes((*theme_folders()[:1], tmp_path))
+    collection = load_themes((*theme_folders()[:1], tmp_path))
 
-    assert loaded.themes["dark"].primary == "#123456"
+    assert collection.themes["dark"].primary == "#123456"
 
 
 @pytest.mark.parametrize(
@@ -64,28 +64,28 @@ def test_a_users_theme_replaces_one_of_the_same_name(tmp_path: Path) -> None:
         ({"accent": '"teal"\nacent = 1'}, "acent: unknown key; did you mean 'accent'?"),
     ],
 )
-def test_a_broken_theme_is_named_and_costs_only_itself(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
-    _theme(tmp_path, **changes)
+def test_a_broken_theme_is_reported_and_the_others_load(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
+    write_theme(tmp_path, **changes)
 
-    loaded = load_themes((*theme_folders()[:1], tmp_path))
+    collection = load_themes((*theme_folders()[:1], tmp_path))
 
-    assert set(loaded.themes) == set(OURS)
-    assert "mine.toml" in loaded.failed[0]
-    assert reason in loaded.failed[0]
+    assert set(collection.themes) == set(OURS)
+    assert "mine.toml" in collection.failed[0]
+    assert reason in collection.failed[0]
 
 
-def test_all_that_a_theme_lacks_is_said_at_once(tmp_path: Path) -> None:
+def test_all_missing_colours_of_a_theme_are_reported_together(tmp_path: Path) -> None:
     (tmp_path / "begun.toml").write_text('name = "begun"\n', encoding="utf-8")
 
-    (failed,) = load_themes([tmp_path]).failed
+    (message,) = load_themes([tmp_path]).failed
 
-    assert "missing: primary, secondary" in failed
+    assert "missing: primary, secondary" in message
 
 
-async def test_a_theme_is_taken_up_as_it_is_edited_and_what_is_wrong_with_it_is_listed(
-    lights: Any, tmp_path: Path, look: Any
+async def test_an_edited_theme_is_applied_and_its_errors_are_listed(
+    lights: Any, tmp_path: Path, screen_reader: Any
 ) -> None:
-    _theme(tmp_path, name='"mine"')
+    write_theme(tmp_path, name='"mine"')
     folders = (*theme_folders()[:1], tmp_path)
     app = WorkbenchApp(
         lights,
@@ -97,27 +97,27 @@ async def test_a_theme_is_taken_up_as_it_is_edited_and_what_is_wrong_with_it_is_
     async with app.run_test(size=(140, 30)) as pilot:
         await pilot.press("exclamation_mark")
         for colour, sought in (("#zz", "expected a colour such as"), ("#123456", "No problems"), ("#z", "'#z'")):
-            _theme(tmp_path, name='"mine"', primary=f'"{colour}"')
+            write_theme(tmp_path, name='"mine"', primary=f'"{colour}"')
             for _ in range(100):
                 await pilot.pause(0.05)
-                if sought in look.text(app):
+                if sought in screen_reader.text(app):
                     break
-            assert sought in look.text(app)
+            assert sought in screen_reader.text(app)
         assert app.current_theme.primary == "#123456"
 
 
-async def test_a_theme_that_does_not_exist_is_reported_and_the_default_taken(
-    lights: Any, make_app: Callable[..., WorkbenchApp], look: Any
+async def test_a_missing_theme_is_reported_and_the_default_is_used(
+    lights: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any
 ) -> None:
     app = make_app(lights, Settings(tui=TuiSettings(theme="drak")))
 
     async with app.run_test(size=(140, 30), notifications=True) as pilot:
         await pilot.pause()
         assert app.theme == "dark"
-        assert "there is no theme 'drak'" in look.text(app)
+        assert "there is no theme 'drak'" in screen_reader.text(app)
 
 
-def _luminance(name: str) -> float:
+def compute_luminance(name: str) -> float:
     channels = [value / 255 for value in Color.parse(name).rgb]
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -129,22 +129,22 @@ def _luminance(name: str) -> float:
 def test_text_has_enough_contrast(name: str, least: float) -> None:
     """Check the contrast ratio of WCAG 2.2."""
     theme = load_themes(theme_folders()[:1]).themes[name]
-    background = _luminance(theme.background or "")
+    background = compute_luminance(theme.background or "")
     colours = [theme.primary, theme.secondary, theme.success, theme.warning, theme.error, theme.foreground]
     for colour in [*colours, theme.variables["diff-removed"], theme.variables["diff-added"]]:
-        darker, lighter = sorted((background, _luminance(colour or "")))
+        darker, lighter = sorted((background, compute_luminance(colour or "")))
         assert (lighter + 0.05) / (darker + 0.05) >= least, colour
 
 
-async def test_without_colours_every_theme_can_be_read(
-    lights: Any, make_app: Callable[..., WorkbenchApp], look: Any, monkeypatch: pytest.MonkeyPatch
+async def test_every_theme_is_readable_without_colours(
+    lights: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     for name in load_themes(theme_folders()[:1]).themes:
         app = make_app(lights, Settings(tui=TuiSettings(theme=name)))
         async with app.run_test(size=(100, 20)) as pilot:
             await pilot.pause(0.2)
-            pieces = [piece for strip in look.strips(app) for piece in strip if piece.text.strip()]
+            pieces = [piece for strip in screen_reader.strips(app) for piece in strip if piece.text.strip()]
 
         assert pieces
         assert all(piece.style.color != piece.style.bgcolor for piece in pieces), name

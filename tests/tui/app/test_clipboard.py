@@ -31,39 +31,41 @@ def buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     monkeypatch.setenv("TMUX", "/tmp/tmux,1,0")
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    def use(option: str) -> Path:
+    def create_tmux(option: str) -> Path:
         program, log = tmp_path / "tmux", tmp_path / "buffers"
         program.write_text(TMUX.format(python=sys.executable, option=option, log=str(log)))
         program.chmod(0o755)
         log.touch()
         return log
 
-    return use
+    return create_tmux
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no tmux")
-@pytest.mark.parametrize(("option", "asked"), [("on", ""), ("external", "lamp\n"), ("off", "lamp\n"), ("", "lamp\n")])
-def test_tmux_is_asked_for_a_buffer_where_it_makes_none_by_itself(
-    buffers: Callable[[str], Path], option: str, asked: str
+@pytest.mark.parametrize(
+    ("option", "expected"), [("on", ""), ("external", "lamp\n"), ("off", "lamp\n"), ("", "lamp\n")]
+)
+def test_tmux_gets_a_buffer_unless_it_creates_one_itself(
+    buffers: Callable[[str], Path], option: str, expected: str
 ) -> None:
-    made = buffers(option)
+    log = buffers(option)
 
     copy_beside_terminal("lamp")
 
-    assert made.read_text() == asked
+    assert log.read_text() == expected
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no tmux")
-def test_what_is_too_long_for_a_sequence_becomes_a_buffer_in_any_case(buffers: Callable[[str], Path]) -> None:
-    made = buffers("on")
+def test_text_too_long_for_an_escape_sequence_always_becomes_a_buffer(buffers: Callable[[str], Path]) -> None:
+    log = buffers("on")
 
     copy_beside_terminal("灯" * 250_000)
 
-    assert len(made.read_text()) == 250_001
+    assert len(log.read_text()) == 250_001
 
 
 @pytest.mark.usefixtures("buffers")
-def test_without_a_tmux_to_ask_nothing_happens(tmp_path: Path) -> None:
+def test_without_a_tmux_program_no_buffer_is_created(tmp_path: Path) -> None:
     copy_beside_terminal("lamp")
 
     assert list(tmp_path.iterdir()) == []

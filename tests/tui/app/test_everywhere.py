@@ -31,7 +31,7 @@ CASES = [
 
 
 @asynccontextmanager
-async def left_as(path: Path, layout: Layout) -> AsyncIterator[Any]:
+async def open_with_layout(path: Path, layout: Layout) -> AsyncIterator[Any]:
     """Return the application on a project with this saved layout."""
     backend = Backend(path)
     app = WorkbenchApp(backend, settings=LoadedSettings(), themes=load_themes(theme_folders()[:1]), layout=layout)
@@ -43,32 +43,32 @@ async def left_as(path: Path, layout: Layout) -> AsyncIterator[Any]:
         backend.close()
 
 
-async def until(app: Any, wanted: Callable[[], bool]) -> None:
+async def wait_until_true(app: Any, condition: Callable[[], bool]) -> None:
     for _ in range(300):
-        if wanted():
+        if condition():
             return
         await app.pilot.pause(0.02)
     raise AssertionError(app.screen_stack)
 
 
-async def test_the_screen_is_found_again_as_it_was_left(make_project: Callable[..., Path]) -> None:
+async def test_the_layout_is_restored_at_the_next_start(make_project: Callable[..., Path]) -> None:
     path = make_project(lights=CASES, sounds=CASES)
 
-    async with left_as(path, Layout()) as app:
-        await until(app, lambda: len(app._main.state.browser.rows) == 9)
+    async with open_with_layout(path, Layout()) as app:
+        await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 9)
         await app.pilot.press("j", "j", "j", "o", "escape", "3")  # case two of lights, run pane, trace
         await app.pilot.press("h")
         app._main.state.browser.select_set(app._main.state.browser.sets[1])
         await app.pilot.press("h", "k", "k")
-        left = app.layout_now
+        saved_layout = app.layout_now
 
-    async with left_as(path, left) as app:
+    async with open_with_layout(path, saved_layout) as app:
         browser = app._main.state.browser
-        await until(app, lambda: len(browser.rows) == 6)
-        await until(app, lambda: browser.selected_row is not None and browser.selected_row.case is not None)
+        await wait_until_true(app, lambda: len(browser.rows) == 6)
+        await wait_until_true(app, lambda: browser.selected_row is not None and browser.selected_row.case is not None)
 
         assert browser.selected_row is not None
-        assert browser.selected_row.key == left.selected
+        assert browser.selected_row.key == saved_layout.selected
         assert [row.label for row in browser.rows] == ["pinger", "lights", "one", "two", "three", "sounds"]
         assert app._main.query_one("#pane-run").display
         assert app._main.query_one("#pane-trace").display
@@ -78,7 +78,7 @@ async def test_the_screen_is_found_again_as_it_was_left(make_project: Callable[.
     assert app.layout_now.drawer is None, "the screen has gone, and still tells how it was left"
 
 
-def test_who_moves_the_cursor_while_the_project_is_read_keeps_it(make: Any) -> None:
+def test_a_cursor_moved_during_loading_keeps_its_place(make: Any) -> None:
     browser = make.backend()  # only its builders are needed here
     keys = [make.key(name) for name in ("one", "two", "three")]
     browser = Browser(StatusBoard())
@@ -91,8 +91,8 @@ def test_who_moves_the_cursor_while_the_project_is_read_keeps_it(make: Any) -> N
     assert browser.cursor == 1
 
 
-async def test_the_palette_does_what_the_list_cannot_do_alone(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_the_palette_opens_the_filter_line(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("ctrl+p", *"list only cases", "enter")
 
@@ -100,7 +100,7 @@ async def test_the_palette_does_what_the_list_cannot_do_alone(running: Any, ligh
         assert isinstance(screen.app.focused, Input)
 
 
-async def test_every_key_that_is_told_of_has_somebody_who_carries_it_out(
+async def test_every_displayed_key_has_an_action_handler(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
     async with open_app(make_project(lights=CASES)) as screen:
@@ -111,7 +111,10 @@ async def test_every_key_that_is_told_of_has_somebody_who_carries_it_out(
             for node in screen.app.focused.ancestors_with_self:
                 for item in (item for name in getattr(node, "PLACES", ()) for item in PLACES[name].actions):
                     name = item.action.partition("(")[0].removeprefix("app.")
-                    assert any(hasattr(each, f"action_{name}") for each in node.ancestors_with_self), (tab, item.id)
+                    assert any(hasattr(ancestor, f"action_{name}") for ancestor in node.ancestors_with_self), (
+                        tab,
+                        item.id,
+                    )
 
 
 @pytest.mark.parametrize(
@@ -122,10 +125,10 @@ async def test_every_key_that_is_told_of_has_somebody_who_carries_it_out(
         (lambda: AskScreen("Who?", check=lambda _: None), "in writing", "⏎ done  esc never mind  f1 help"),
     ],
 )
-async def test_dialogs_say_their_keys_and_have_help(
-    running: Any, lights: Any, dialog: Callable[[], Screen[Any]], words: str, keys: str
+async def test_dialogs_show_their_keys_and_have_help(
+    open_fake_app: Any, lights: Any, dialog: Callable[[], Screen[Any]], words: str, keys: str
 ) -> None:
-    async with running(lights) as screen:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         screen.app.push_screen(dialog())
         await screen.until(keys)
@@ -141,9 +144,9 @@ async def test_dialogs_say_their_keys_and_have_help(
 
 @pytest.mark.parametrize("size", [(120, 34), (80, 24), (60, 15)])
 async def test_a_long_choice_leaves_room_for_its_keys_and_its_last_line(
-    running: Any, lights: Any, size: tuple[int, int]
+    open_fake_app: Any, lights: Any, size: tuple[int, int]
 ) -> None:
-    async with running(lights, size=(140, 50)) as screen:
+    async with open_fake_app(lights, size=(140, 50)) as screen:
         question = "Which of these, of which there are more than fit on any screen that people have got?"
         screen.app.push_screen(ChooseScreen(question, [f"choice {number}" for number in range(60)]))
         await screen.until("have got?", "choice 0", "never mind")
@@ -154,8 +157,8 @@ async def test_a_long_choice_leaves_room_for_its_keys_and_its_last_line(
         await screen.until("have got?", "choice 59", "never mind")
 
 
-async def test_the_keys_of_dialogs_can_be_changed(running: Any, lights: Any) -> None:
-    async with running(lights, settings=Settings(keys={"confirm_yes": "ctrl+y"})) as screen:
+async def test_the_keys_of_dialogs_can_be_changed(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, settings=Settings(keys={"confirm_yes": "ctrl+y"})) as screen:
         answers: list[Any] = []
         screen.app.push_screen(ConfirmScreen("Is it so?"), answers.append)
         await screen.until("^y yes")
@@ -166,8 +169,10 @@ async def test_the_keys_of_dialogs_can_be_changed(running: Any, lights: Any) -> 
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), (20, 5)])
-async def test_no_key_is_told_in_part_and_help_always(running: Any, lights: Any, size: tuple[int, int]) -> None:
-    async with running(lights, size=size) as screen:
+async def test_key_labels_are_never_truncated_and_help_is_always_shown(
+    open_fake_app: Any, lights: Any, size: tuple[int, int]
+) -> None:
+    async with open_fake_app(lights, size=size) as screen:
         await screen.press("2")
         line = screen.app.screen.query_one(KeyLine).render_line(0).text
 
@@ -175,8 +180,8 @@ async def test_no_key_is_told_in_part_and_help_always(running: Any, lights: Any,
         assert "…" not in line
 
 
-async def test_dialogs_tell_only_the_keys_that_they_have_room_for(running: Any, lights: Any) -> None:
-    async with running(lights, size=(28, 16)) as screen:
+async def test_dialogs_show_only_the_keys_that_fit(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, size=(28, 16)) as screen:
         screen.app.push_screen(ConfirmScreen("Is it so?"))
         await screen.until("Is it so?")
         line = screen.app.screen.query_one(KeyLine)
@@ -185,8 +190,8 @@ async def test_dialogs_tell_only_the_keys_that_they_have_room_for(running: Any, 
         assert screen.app.screen.query_one(".dialog").content_region.contains_region(line.region)
 
 
-async def test_a_click_on_a_key_is_as_good_as_pressing_it(running: Any, lights: Any) -> None:
-    async with running(lights, size=(120, 30)) as screen:
+async def test_a_click_on_a_key_label_acts_like_the_key(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, size=(120, 30)) as screen:
         await screen.until("/ filter")
 
         await screen.pilot.click(KeyLine, offset=(3, 0))
@@ -194,7 +199,7 @@ async def test_a_click_on_a_key_is_as_good_as_pressing_it(running: Any, lights: 
         await screen.until("filter:")
 
 
-async def test_h_goes_back_to_the_eval_sets_where_it_means_nothing_else(
+async def test_h_returns_to_the_eval_sets_if_it_has_no_other_meaning(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
     async with open_app(make_project(lights=CASES)) as screen:
@@ -204,8 +209,8 @@ async def test_h_goes_back_to_the_eval_sets_where_it_means_nothing_else(
             assert isinstance(screen.app.focused, CaseList), tab
 
 
-async def test_a_drawer_that_is_closed_leaves_the_focus_with_the_eval_sets(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_closing_a_drawer_returns_the_focus_to_the_eval_sets(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("!", "!")
         await screen.pilot.pause()
@@ -213,7 +218,7 @@ async def test_a_drawer_that_is_closed_leaves_the_focus_with_the_eval_sets(runni
         assert isinstance(screen.app.focused, CaseList)
 
 
-async def test_forty_columns_and_ten_lines_show_one_side_at_a_time(
+async def test_a_tiny_terminal_shows_one_side_at_a_time(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
     async with open_app(make_project(lights=CASES), size=(40, 10)) as screen:
@@ -229,7 +234,7 @@ async def test_forty_columns_and_ten_lines_show_one_side_at_a_time(
             assert (left.display, right.display) == (True, False)
 
 
-async def test_the_terminal_may_change_its_size_at_any_time(
+async def test_the_terminal_can_be_resized_in_every_pane(
     make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
     async with open_app(make_project(lights=CASES)) as screen:
@@ -244,7 +249,7 @@ async def test_the_terminal_may_change_its_size_at_any_time(
 
 
 @pytest.mark.parametrize(
-    ("width", "wanted"),
+    ("width", "expected"),
     [
         (60, " 1 Case  2 Diff  3 Trace  4 Scores  5 History  6 Chat "),
         (48, " 1 Case 2 Diff 3 Trace 4 Scores 5 History 6 Chat"),
@@ -252,19 +257,19 @@ async def test_the_terminal_may_change_its_size_at_any_time(
         (20, " 1  2 Diff  3  4  5  6 "),
     ],
 )
-def test_tabs_keep_their_names_as_long_as_there_is_room(width: int, wanted: str) -> None:
+def test_tab_names_are_shortened_only_if_they_do_not_fit(width: int, expected: str) -> None:
     names = ("Case", "Diff", "Trace", "Scores", "History", "Chat")
 
-    assert "".join(shorten_labels(names, open_index=1, marked=(), width=width)) == wanted
+    assert "".join(shorten_labels(names, open_index=1, marked=(), width=width)) == expected
 
 
-@pytest.mark.parametrize(("opening", "part"), [((), "#left"), (("2",), "#right"), (("o",), "#drawer")])
-async def test_a_zoomed_part_has_the_whole_screen_and_gives_it_back(
-    opening: tuple[str, ...], part: str, make_project: Callable[..., Path]
+@pytest.mark.parametrize(("keys", "part"), [((), "#left"), (("2",), "#right"), (("o",), "#drawer")])
+async def test_a_zoomed_part_fills_the_screen_until_the_next_zoom(
+    keys: tuple[str, ...], part: str, make_project: Callable[..., Path]
 ) -> None:
-    async with left_as(make_project(lights=CASES), Layout()) as app:
-        await until(app, lambda: len(app._main.state.browser.rows) == 5)
-        await app.pilot.press(*opening)
+    async with open_with_layout(make_project(lights=CASES), Layout()) as app:
+        await wait_until_true(app, lambda: len(app._main.state.browser.rows) == 5)
+        await app.pilot.press(*keys)
         before = {name: app.screen.query_one(name).region for name in ("#left", "#right", "#drawer")}
 
         await app.pilot.press("z")
@@ -276,13 +281,13 @@ async def test_a_zoomed_part_has_the_whole_screen_and_gives_it_back(
         assert {name: app.screen.query_one(name).region for name in before} == before
 
 
-@pytest.mark.parametrize("opening", [(), ("slash",)])
+@pytest.mark.parametrize("keys", [(), ("slash",)])
 async def test_ctrl_c_says_which_key_closes_the_application(
-    opening: tuple[str, ...], running: Any, lights: Any
+    keys: tuple[str, ...], open_fake_app: Any, lights: Any
 ) -> None:
-    async with running(lights, settings=Settings(keys={"quit": "Q"})) as screen:
+    async with open_fake_app(lights, settings=Settings(keys={"quit": "Q"})) as screen:
         await screen.until("两盏灯")
-        await screen.press(*opening, "ctrl+c")
+        await screen.press(*keys, "ctrl+c")
         await screen.until("Q closes workbench; while you type, ctrl+q does")
 
         assert "Do you want to quit?" not in screen.text

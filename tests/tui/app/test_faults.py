@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 from workbench.tui.app import WorkbenchApp, run
 from workbench.tui.screens.main_screen import MainScreen
 
-really_run = WorkbenchApp.run
+original_run = WorkbenchApp.run
 
 
-def test_a_fault_of_our_own_reaches_the_caller_and_no_traceback_the_terminal(
+def test_an_internal_error_reaches_the_caller_but_not_the_terminal(
     make_project: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project: Path = make_project()
@@ -27,7 +27,7 @@ def test_a_fault_of_our_own_reaches_the_caller_and_no_traceback_the_terminal(
         await pilot.pause(1.0)
 
     monkeypatch.setattr(MainScreen, "action_reload", break_down)
-    monkeypatch.setattr(WorkbenchApp, "run", lambda app: really_run(app, headless=True, auto_pilot=press_f5))
+    monkeypatch.setattr(WorkbenchApp, "run", lambda app: original_run(app, headless=True, auto_pilot=press_f5))
 
     with pytest.raises(RuntimeError, match="it broke here"):
         run(project)

@@ -54,7 +54,7 @@ def _is_harmful(character: str) -> bool:
     return character in HARMFUL or (unicodedata.category(character) == "Cc" and character != "\n")
 
 
-class Looker:
+class ScreenChecker:
     """Press keys and check the screen after each: no harmful text, no row wider than the screen."""
 
     def __init__(self, screen: Any, width: int) -> None:
@@ -65,13 +65,13 @@ class Looker:
         for key in keys:
             await self._screen.press(key)
             await self._screen.pilot.pause()
-            self.look()
+            self.check_screen()
 
     async def until(self, *wanted: str) -> None:
         await self._screen.until(*wanted)
-        self.look()
+        self.check_screen()
 
-    async def until_covered(self) -> None:
+    async def wait_until_covered(self) -> None:
         """Wait until another screen opens, and check it."""
         for _ in range(600):
             if self.is_covered:
@@ -79,7 +79,7 @@ class Looker:
             await self._screen.pilot.pause(0.02)
         assert self.is_covered, self._screen.text
         await self._screen.pilot.pause()
-        self.look()
+        self.check_screen()
 
     @property
     def is_covered(self) -> bool:
@@ -93,7 +93,7 @@ class Looker:
             await self.press("escape")
         raise AssertionError(self._screen.text)
 
-    def look(self) -> None:
+    def check_screen(self) -> None:
         shown = self._screen.text
         assert not {character for character in shown if _is_harmful(character)}, shown
         assert {cell_len(row) for row in shown.split("\n")} == {self._width}, shown
@@ -110,53 +110,53 @@ def nasty_project(make_project: Callable[..., Path]) -> Path:
 
 
 @SIZES
-async def test_every_pane_shows_it_and_obeys_nothing(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
+async def test_every_pane_shows_hostile_text_safely(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
     async with open_app(nasty_project, size=size) as screen:
-        at = Looker(screen, size[0])
-        await at.until("short", "long", "raises")
-        await at.press("R")
-        await at.until("finished")
+        checker = ScreenChecker(screen, size[0])
+        await checker.until("short", "long", "raises")
+        await checker.press("R")
+        await checker.until("finished")
         for _ in range(3):
-            await at.press("n", "1", "2", "3", "4", "5", "6", "o", "o", "!", "!", "question_mark", "escape", "y")
-            await at.press("escape", "escape")
+            await checker.press("n", "1", "2", "3", "4", "5", "6", "o", "o", "!", "!", "question_mark", "escape", "y")
+            await checker.press("escape", "escape")
 
 
 @SIZES
-async def test_every_screen_shows_it_and_obeys_nothing(
+async def test_every_screen_shows_hostile_text_safely(
     nasty_project: Path, open_app: Any, size: tuple[int, int]
 ) -> None:
     async with open_app(nasty_project, size=size) as screen:
-        at = Looker(screen, size[0])
-        await at.until("short", "long", "raises")
-        await at.press("C")
-        await at.until("judged by")
-        await at.press("enter")
-        await at.until("finished")
-        await at.press("n", "2")
+        checker = ScreenChecker(screen, size[0])
+        await checker.until("short", "long", "raises")
+        await checker.press("C")
+        await checker.until("judged by")
+        await checker.press("enter")
+        await checker.until("finished")
+        await checker.press("n", "2")
         for key in ("W", "t", "v", "C", "c"):
-            await at.press(key)
-            await at.until_covered()
-            await at.press("j", "j", "right")
-            await at.leave()
+            await checker.press(key)
+            await checker.wait_until_covered()
+            await checker.press("j", "j", "right")
+            await checker.leave()
 
 
 @SIZES
-async def test_a_chat_shows_it_and_obeys_nothing(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
+async def test_a_chat_shows_hostile_text_safely(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
     async with open_app(nasty_project, size=size) as screen:
-        at = Looker(screen, size[0])
-        await at.until("short", "long", "raises")
-        await at.press("j", "j", "6")
-        await at.until("Talk to")
-        await at.press("h", "i", "enter")
-        await at.until("ih[/bold]")
+        checker = ScreenChecker(screen, size[0])
+        await checker.until("short", "long", "raises")
+        await checker.press("j", "j", "6")
+        await checker.until("Talk to")
+        await checker.press("h", "i", "enter")
+        await checker.until("ih[/bold]")
 
 
 @SIZES
-async def test_a_conflict_shows_it_and_obeys_nothing(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
+async def test_a_conflict_shows_hostile_text_safely(nasty_project: Path, open_app: Any, size: tuple[int, int]) -> None:
     async with open_app(nasty_project, size=size) as screen:
-        at = Looker(screen, size[0])
-        await at.until("short", "long", "raises")
-        await at.press("j")
+        checker = ScreenChecker(screen, size[0])
+        await checker.until("short", "long", "raises")
+        await checker.press("j")
         path = nasty_project / "nasty.evalset.json"
         await screen.app._backend.edit(
             lambda workspace: workspace.documents.edit(
@@ -164,18 +164,18 @@ async def test_a_conflict_shows_it_and_obeys_nothing(nasty_project: Path, open_a
             )
         )
         path.write_text(path.read_text().replace("invocation_id", "another_id"))
-        await at.press("ctrl+s")
-        await at.until_covered()
-        await at.press("j", "j")
-        await at.leave()
+        await checker.press("ctrl+s")
+        await checker.wait_until_covered()
+        await checker.press("j", "j")
+        await checker.leave()
 
 
 @SIZES
-async def test_the_box_of_the_editor_shows_it_and_obeys_nothing(
+async def test_the_text_box_of_the_editor_shows_hostile_text_safely(
     nasty_project: Path, open_app: Any, size: tuple[int, int]
 ) -> None:
     async with open_app(nasty_project, size=size) as screen:
-        at = Looker(screen, size[0])
-        await at.until("short", "long", "raises")
+        checker = ScreenChecker(screen, size[0])
+        await checker.until("short", "long", "raises")
         for _ in range(3):
-            await at.press("e", "j", "j", "j", "enter", "end", "x", "escape", "escape", "escape", "j")
+            await checker.press("e", "j", "j", "j", "enter", "end", "x", "escape", "escape", "escape", "j")

@@ -119,8 +119,8 @@ ACTUAL: dict[str, list[dict[str, Any]]] = {
 class Screen:
     """The application while it is photographed."""
 
-    def __init__(self, app: WorkbenchApp, pilot: Any, look: Any, make: Any) -> None:
-        self.app, self.pilot, self._look, self.make = app, pilot, look, make
+    def __init__(self, app: WorkbenchApp, pilot: Any, screen_reader: Any, make: Any) -> None:
+        self.app, self.pilot, self._look, self.make = app, pilot, screen_reader, make
         self.folder = Path()
 
     async def until(self, *wanted: str) -> None:
@@ -135,13 +135,13 @@ class Screen:
         """Return the picture of the screen at this size as soon as it no longer changes."""
         self.app.theme = theme
         await self.pilot.resize_terminal(*size)
-        seen, times = "", 0
+        previous, times = "", 0
         for _ in range(200):
             await self.pilot.pause(0.03)
             for field in (*self.app.screen.query(Input), *self.app.screen.query(TextArea)):
                 field.cursor_blink = False
             text = "".join(str(strip) for strip in self._look.strips(self.app))
-            seen, times = text, times + 1 if text == seen else 0
+            previous, times = text, times + 1 if text == previous else 0
             if times == QUIET:
                 break
         return self.app.export_screenshot(title="workbench", simplify=True)
@@ -166,7 +166,7 @@ def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: flo
         )
         metrics = ()
     turns = [{"invocation": data, "duration_seconds": 0.25, "usage": {"total": 120}} for data in ACTUAL[eval_id]]
-    spans = [span for number in range(len(turns)) for span in spans_of(number)]
+    spans = [span for number in range(len(turns)) for span in make_spans(number)]
     return CaseResult(
         case=key(eval_id),
         eval_set_id="lights",
@@ -179,15 +179,15 @@ def result(eval_id: str, status: CaseStatus, *, trajectory: float, response: flo
     )
 
 
-def spans_of(number: int) -> list[Span]:
+def make_spans(number: int) -> list[Span]:
     """Return the spans of one turn: an agent, two model calls and a tool call between them."""
     start = 0.3 * number
-    tops = Span(id=f"i{number}", turn=number, kind=SpanKind.INVOCATION, name="turn", start=start, end=start + 0.25)
+    root = Span(id=f"i{number}", turn=number, kind=SpanKind.INVOCATION, name="turn", start=start, end=start + 0.25)
     agent = Span(
-        id=f"a{number}", parent_id=tops.id, turn=number, kind=SpanKind.AGENT, name="home", start=start, end=start + 0.25
+        id=f"a{number}", parent_id=root.id, turn=number, kind=SpanKind.AGENT, name="home", start=start, end=start + 0.25
     )
 
-    def inside(kind: SpanKind, name: str, begin: float, end: float, **more: Any) -> Span:
+    def make_child(kind: SpanKind, name: str, begin: float, end: float, **more: Any) -> Span:
         span_id = f"{name}{number}{begin}"
         return Span(
             id=span_id,
@@ -201,11 +201,11 @@ def spans_of(number: int) -> list[Span]:
         )
 
     return [
-        tops,
+        root,
         agent,
-        inside(SpanKind.MODEL, "model", 0.0, 0.1, request={"contents": ["Turn it off"]}, response={"text": "…"}),
-        inside(SpanKind.TOOL, "set_device", 0.1, 0.15, request={"status": "OFF"}, response={"ok": True}),
-        inside(SpanKind.MODEL, "model", 0.15, 0.25),
+        make_child(SpanKind.MODEL, "model", 0.0, 0.1, request={"contents": ["Turn it off"]}, response={"text": "…"}),
+        make_child(SpanKind.TOOL, "set_device", 0.1, 0.15, request={"status": "OFF"}, response={"ok": True}),
+        make_child(SpanKind.MODEL, "model", 0.15, 0.25),
     ]
 
 
@@ -234,7 +234,7 @@ def project(make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) 
     criteria = EvalConfig(
         criteria=(Criterion(metric="tool_trajectory_avg_score", threshold=1.0),), source="test_config.json"
     )
-    with History.open(path) as kept:
+    with History.open(path) as store:
         for day, results in ((1, first), (2, second)):
             run_id = f"2026010{day}-120000-abcd"
             record = RunRecord(
@@ -246,15 +246,15 @@ def project(make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) 
                 criteria={LIGHTS: criteria},
                 total=len(results),
             )
-            kept.begin_run(record)
-            for each in results:
-                kept.finish_job(run_id, each)
-            kept.end_run(run_id, RunSummary(total=len(results)), duration_seconds=1.5, interrupted=False)
+            store.begin_run(record)
+            for case_result in results:
+                store.finish_job(run_id, case_result)
+            store.end_run(run_id, RunSummary(total=len(results)), duration_seconds=1.5, interrupted=False)
     return path
 
 
 @pytest.fixture
-def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
+def open_project(project: Path, screen_reader: Any, make: Any) -> Callable[[], Any]:
     """Open the project with the cursor on the failed case."""
 
     @asynccontextmanager
@@ -264,24 +264,24 @@ def opened(project: Path, look: Any, make: Any) -> Callable[[], Any]:
         app = WorkbenchApp(backend, settings=settings, themes=load_themes(theme_folders()[:1]))
         try:
             async with app.run_test(size=SIZES[1], notifications=False) as pilot:
-                yield Screen(app, pilot, look, make)
+                yield Screen(app, pilot, screen_reader, make)
         finally:
             backend.close()
 
     return start
 
 
-def keys(*pressed: str, shown: Sequence[str] = ()) -> Step:
+def press_keys(*names: str, expected_texts: Sequence[str] = ()) -> Step:
     """Press keys, and wait until the screen shows a text."""
 
     async def press(screen: Screen) -> None:
-        await screen.pilot.press(*pressed)
-        await screen.until(*shown)
+        await screen.pilot.press(*names)
+        await screen.until(*expected_texts)
 
     return press
 
 
-async def run_under_way(screen: Screen) -> None:
+async def show_run(screen: Screen) -> None:
     """Show a run of three cases: one has ended, one is in its second turn. The clock is fixed."""
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
     run = screen.make.run(jobs)
@@ -299,7 +299,7 @@ PROJECT = Path("/project")
 STARTED = WatchStarted(total=4, files=23, folders=2, mode="events")
 
 
-async def watch_on(screen: Screen) -> None:
+async def show_watch(screen: Screen) -> None:
     """Show a watch after two changes: one broke a source file, the other ran two cases."""
     main = screen.app._main
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off", "关灯_两轮对话")]
@@ -311,20 +311,20 @@ async def watch_on(screen: Screen) -> None:
     watch.apply(CaseStates(PROJECT, 23, 4, affected=affected, reaches=reaches), now=0)
     paths = ("tools.py", "prompts/system.txt")
     watch.apply(ChangeSeen(at=AT, paths=paths, run=1, judged=1, waiting=0, total=4, reason=WHY), now=0)
-    passed = result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0)
-    watch.apply(VerdictKnown(result=passed, seconds_since_save=0.084), now=0)
-    broken = SourceBroken(path="tools.py", line=12, message="invalid syntax", cases=2)
+    passed_result = result("lamp_on", CaseStatus.PASSED, trajectory=1.0, response=1.0)
+    watch.apply(VerdictKnown(result=passed_result, seconds_since_save=0.084), now=0)
+    source_broken = SourceBroken(path="tools.py", line=12, message="invalid syntax", cases=2)
     why = "tools.py:12 cannot be compiled: invalid syntax"
     stale = dict.fromkeys(jobs[:2], (why,))
-    watch.apply(CaseStates(PROJECT, 23, 4, stale, broken=[broken], held=frozenset(jobs[2:])), now=0)
-    at = AT.replace(minute=1)
-    watch.apply(ChangeSeen(at=at, paths=("tools.py",), run=0, judged=0, waiting=2, total=4, reason=""), now=0)
+    watch.apply(CaseStates(PROJECT, 23, 4, stale, broken=[source_broken], held=frozenset(jobs[2:])), now=0)
+    later = AT.replace(minute=1)
+    watch.apply(ChangeSeen(at=later, paths=("tools.py",), run=0, judged=0, waiting=2, total=4, reason=""), now=0)
     await screen.pilot.press("O")
     main.refresh_all()
     await screen.until("cannot be compiled", "lamp_on", "held back")
 
 
-async def watch_paused(screen: Screen) -> None:
+async def show_paused_watch(screen: Screen) -> None:
     """Show a paused watch: two verdicts are stale, and the reason is known."""
     main = screen.app._main
     jobs = [JobKey(case=key(name), repeat=0) for name in ("lamp_on", "lamp_off")]
@@ -339,7 +339,7 @@ async def watch_paused(screen: Screen) -> None:
     await screen.until("STALE", "when w resumes")
 
 
-async def conflict(screen: Screen) -> None:
+async def show_conflict(screen: Screen) -> None:
     """Create a conflict: the set has unsaved edits and changed on disk."""
     path = screen.folder / LIGHTS
     data = json.loads(path.read_text())
@@ -353,68 +353,68 @@ async def conflict(screen: Screen) -> None:
     await screen.until("keep mine", "theirs")
 
 
-async def question(screen: Screen) -> None:
+async def show_question(screen: Screen) -> None:
     screen.app.push_screen(ConfirmScreen("A run is going on. Stop it and quit?"))
     await screen.until("yes")
 
 
 SCREENS: dict[str, Step] = {
-    "case": keys("1", shown=["eval id"]),
-    "typing": keys("1", "j", "j", "enter", shown=["leave"]),
-    "diff": keys("2", shown=["stove"]),
-    "trace": keys("3", "j", "j", "j", shown=["set_device"]),
-    "scores": keys("4", shown=["response_match_score"]),
-    "history": keys("5", shown=["old to new"]),
-    "chat": keys("6", shown=["Talk to pinger"]),
-    "agent": keys("g", "2", shown=["pinger"]),
-    "filter": keys("slash", "l", "a", "m", "p", shown=["filter:"]),
-    "run": run_under_way,
-    "problems": keys("exclamation_mark", shown=["broken.evalset.json"]),
-    "table": keys("t", shown=["mean", "lamp_off"]),
-    "criteria": keys("c", shown=["as in file"]),
-    "plan": keys("C", shown=["not now"]),
-    "review": keys("v", shown=["review 1 of 2"]),
-    "compare": keys("h", "5", "equals_sign", shown=["swap"]),
-    "whole": keys("2", "W", shown=["back"]),
-    "conflict": conflict,
-    "question": question,
-    "help": keys("2", "f1", shown=["In the diff"]),
-    "palette": keys("ctrl+p", shown=["Search"]),
-    "watch": watch_on,
-    "watch_paused": watch_paused,
-    "watch_off": keys("O", shown=["w turns watch on"]),
+    "case": press_keys("1", expected_texts=["eval id"]),
+    "typing": press_keys("1", "j", "j", "enter", expected_texts=["leave"]),
+    "diff": press_keys("2", expected_texts=["stove"]),
+    "trace": press_keys("3", "j", "j", "j", expected_texts=["set_device"]),
+    "scores": press_keys("4", expected_texts=["response_match_score"]),
+    "history": press_keys("5", expected_texts=["old to new"]),
+    "chat": press_keys("6", expected_texts=["Talk to pinger"]),
+    "agent": press_keys("g", "2", expected_texts=["pinger"]),
+    "filter": press_keys("slash", "l", "a", "m", "p", expected_texts=["filter:"]),
+    "run": show_run,
+    "problems": press_keys("exclamation_mark", expected_texts=["broken.evalset.json"]),
+    "table": press_keys("t", expected_texts=["mean", "lamp_off"]),
+    "criteria": press_keys("c", expected_texts=["as in file"]),
+    "plan": press_keys("C", expected_texts=["not now"]),
+    "review": press_keys("v", expected_texts=["review 1 of 2"]),
+    "compare": press_keys("h", "5", "equals_sign", expected_texts=["swap"]),
+    "whole": press_keys("2", "W", expected_texts=["back"]),
+    "conflict": show_conflict,
+    "question": show_question,
+    "help": press_keys("2", "f1", expected_texts=["In the diff"]),
+    "palette": press_keys("ctrl+p", expected_texts=["Search"]),
+    "watch": show_watch,
+    "watch_paused": show_paused_watch,
+    "watch_off": press_keys("O", expected_texts=["w turns watch on"]),
 }
 
 
 @pytest.mark.parametrize("name", SCREENS)
 async def test_screens_look_as_they_should(
-    name: str, opened: Callable[[], Any], project: Path, snapshot: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, open_project: Callable[[], Any], project: Path, snapshot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "run":
-        still = SimpleNamespace(monotonic=lambda: 100.0)
-        monkeypatch.setattr(main_screen, "time", still)
-        monkeypatch.setattr(run_pane, "time", still)
-    async with opened() as screen:
+        frozen_time = SimpleNamespace(monotonic=lambda: 100.0)
+        monkeypatch.setattr(main_screen, "time", frozen_time)
+        monkeypatch.setattr(run_pane, "time", frozen_time)
+    async with open_project() as screen:
         screen.folder = project
-        await go_to_failed(screen)
+        await select_failed_case(screen)
         await SCREENS[name](screen)
 
-        await compare(screen, snapshot, is_light_first=list(SCREENS).index(name) % 2 == 1)
+        await compare_pictures(screen, snapshot, is_light_first=list(SCREENS).index(name) % 2 == 1)
 
 
 @pytest.fixture
-def crashed(project: Path) -> None:
+def crashed_session(project: Path) -> None:
     """Simulate a session that crashed with unsaved edits."""
     assert subprocess.run([sys.executable, "-c", CRASH, str(project)], check=False).returncode == 9
 
 
-@pytest.mark.usefixtures("crashed")
-async def test_unsaved_edits_of_an_earlier_session(opened: Callable[[], Any], snapshot: Any) -> None:
-    async with opened() as screen:
+@pytest.mark.usefixtures("crashed_session")
+async def test_unsaved_edits_of_an_earlier_session(open_project: Callable[[], Any], snapshot: Any) -> None:
+    async with open_project() as screen:
         await screen.until("ended with unsaved edits", "kept")
         hide_paths(screen)
 
-        await compare(screen, snapshot, is_light_first=False)
+        await compare_pictures(screen, snapshot, is_light_first=False)
 
 
 def hide_paths(screen: Screen) -> None:
@@ -426,7 +426,7 @@ def hide_paths(screen: Screen) -> None:
     screen.app._main.refresh_all()
 
 
-async def go_to_failed(screen: Screen) -> None:
+async def select_failed_case(screen: Screen) -> None:
     await screen.until("never_ran", "lamp_off", "lights")
     state = screen.app._main.state
     for _ in range(300):
@@ -438,7 +438,7 @@ async def go_to_failed(screen: Screen) -> None:
     await screen.until("FAILED")
 
 
-async def compare(screen: Screen, snapshot: Any, *, is_light_first: bool) -> None:
+async def compare_pictures(screen: Screen, snapshot: Any, *, is_light_first: bool) -> None:
     """Compare pictures at three sizes, alternately dark and light."""
     pictures = snapshot.use_extension(SVGImageExtension)
     wrong = []

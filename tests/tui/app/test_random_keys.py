@@ -74,7 +74,7 @@ ALL_KEYS = sorted(
 )
 
 
-def random_keys(chance: random.Random) -> Iterator[str]:
+def generate_keys(chance: random.Random) -> Iterator[str]:
     """Yield keys without end; many are fast repeats of the same key."""
     usual = [key for key in ALL_KEYS if key not in _AVOIDED]
     while True:
@@ -89,7 +89,7 @@ def random_keys(chance: random.Random) -> Iterator[str]:
             yield chance.choice(usual)
 
 
-def send(app: App[Any], key: str) -> None:
+def send_key(app: App[Any], key: str) -> None:
     """Send a key as the terminal does: the application handles it in its turn."""
     character = key if len(key) == 1 else None
     event = events.Key({"!": "exclamation_mark", "=": "equals_sign"}.get(key, key), character)
@@ -107,11 +107,11 @@ def project(make_project: Callable[..., Path], make: Any) -> Path:
     ]
     cases.append({"eval_id": "fails", "conversation": [make.turn("hi", "ho", ("pong", {})), make.turn("2", "2")]})
     scenario = {"starting_prompt": "hi", "conversation_plan": "say bye"}
-    other = [
+    more_cases = [
         {"eval_id": "played", "conversation_scenario": scenario},
         {"eval_id": "x", "conversation": [make.turn("a", "a")]},
     ]
-    path = make_project(agent=AGENT, lights=cases, other=other)
+    path = make_project(agent=AGENT, lights=cases, other=more_cases)
     with (path / "workbench.toml").open("a") as settings:
         settings.write('[run]\nconfirm = "never"\n')
     return path
@@ -125,27 +125,29 @@ def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "true")
 
 
-async def test_no_keys_end_the_application(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_random_keys_never_end_the_application(project: Path, open_app: Callable[..., Any]) -> None:
     chance = random.Random(SEED)
-    keys = random_keys(chance)
-    pressed: list[str] = []
+    keys = generate_keys(chance)
+    pressed_keys: list[str] = []
     try:
-        while len(pressed) < KEYS:
-            await _press_in_one_session(project, open_app, chance, keys, pressed)
+        while len(pressed_keys) < KEYS:
+            await _press_in_one_session(project, open_app, chance, keys, pressed_keys)
     except BaseException:
-        sys.stderr.write(f"after {len(pressed)} keys, seed {SEED}; the last ones: {' '.join(pressed[-60:])}\n")
+        sys.stderr.write(
+            f"after {len(pressed_keys)} keys, seed {SEED}; the last ones: {' '.join(pressed_keys[-60:])}\n"
+        )
         raise
 
 
 async def _press_in_one_session(
-    project: Path, open_app: Callable[..., Any], chance: random.Random, keys: Iterator[str], pressed: list[str]
+    project: Path, open_app: Callable[..., Any], chance: random.Random, keys: Iterator[str], pressed_keys: list[str]
 ) -> None:
     async with open_app(project, size=chance.choice([(140, 42), (80, 24), (40, 10)])) as screen:
         await screen.pilot.pause()
-        for _ in range(min(_SESSION, KEYS - len(pressed))):
+        for _ in range(min(_SESSION, KEYS - len(pressed_keys))):
             key = next(keys)
-            pressed.append(key)
-            send(screen.app, key)
+            pressed_keys.append(key)
+            send_key(screen.app, key)
             if chance.random() < 0.3:
                 await asyncio.sleep(chance.choice([0, 0, 0.001, 0.01, 0.05]))
             if screen.app._exit or screen.app.fault is not None:
@@ -155,7 +157,7 @@ async def _press_in_one_session(
 
 SHARE = KEYS // 5  # of each of the screens below
 _VISIT = 50  # keys until such a screen is reopened
-_AWAY = 10  # keys for other screens after it was closed
+_KEYS_ELSEWHERE = 10  # keys for other screens after it was closed
 CRASH = """
 import os, sys
 from pathlib import Path
@@ -214,7 +216,7 @@ async def _open_scenarios(screen: Any, project: Path) -> None:
     await screen.until("3 of 3 scenarios kept")
 
 
-OPENED = {
+OPENERS = {
     "conflict": _open_conflict,
     "recovery": _open_recovery,
     "versions": _open_versions,
@@ -222,77 +224,85 @@ OPENED = {
 }
 
 
-@pytest.mark.parametrize("place", OPENED)
-async def test_no_keys_end_the_application_on_a_screen_that_they_seldom_reach(
+@pytest.mark.parametrize("place", OPENERS)
+async def test_random_keys_never_end_the_application_on_a_rare_screen(
     place: str, project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WorkbenchApp, "suspend", lambda app: nullcontext())  # for the editor, which a test cannot open
     chance = random.Random(f"{place} {SEED}")
-    heard: Counter[str] = Counter()
-    pressed: list[str] = []
+    key_counts: Counter[str] = Counter()
+    pressed_keys: list[str] = []
     if place in ("recovery", "versions"):
         _crash(project)
     files = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     with serve_judge(monkeypatch, lambda _: gemini(json.dumps({"scenarios": SCENARIOS}))):
-        while len(pressed) < SHARE:
+        while len(pressed_keys) < SHARE:
             shutil.rmtree(project / ".workbench", ignore_errors=True)  # also resets the saved cursor position
             for path, content in files.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             try:
                 async with open_app(project, size=chance.choice([(140, 42), (80, 24)])) as screen:
-                    await OPENED[place](screen, project)
-                    await _press_there(screen, place, chance, min(_VISIT, SHARE - len(pressed)), pressed, heard)
+                    await OPENERS[place](screen, project)
+                    await _press_there(
+                        screen, place, chance, min(_VISIT, SHARE - len(pressed_keys)), pressed_keys, key_counts
+                    )
             except BaseException:
-                sys.stderr.write(f"{place}: {len(pressed)} keys, seed {SEED}; {' '.join(pressed[-_VISIT:])}\n")
+                sys.stderr.write(
+                    f"{place}: {len(pressed_keys)} keys, seed {SEED}; {' '.join(pressed_keys[-_VISIT:])}\n"
+                )
                 raise
-    sys.stderr.write(f"{place}: keys heard by {dict(heard)}\n")
-    assert heard[place]
+    sys.stderr.write(f"{place}: keys heard by {dict(key_counts)}\n")
+    assert key_counts[place]
 
 
 async def _press_there(
-    screen: Any, place: str, chance: random.Random, count: int, pressed: list[str], heard: Counter[str]
+    screen: Any, place: str, chance: random.Random, count: int, pressed_keys: list[str], key_counts: Counter[str]
 ) -> None:
     """Press many keys that the screen binds, and some that it does not."""
-    own = [key.strip() for item in KEY_ACTIONS if item.where == place for key in item.keys.split(",")]
+    bound_keys = [key.strip() for item in KEY_ACTIONS if item.where == place for key in item.keys.split(",")]
     moves = ["up", "down", "left", "right", "home", "end", "pageup", "pagedown", "tab", "shift+tab", "enter"]
     rest = [key for key in ALL_KEYS if key not in _AVOIDED]
-    away = 0
+    keys_elsewhere = 0
     for _ in range(count):
-        key = chance.choice(chance.choices((own, moves, rest), weights=(2, 4, 2))[0])
-        pressed.append(key)
-        heard[_place_of(screen.app.screen)] += 1
-        away = 0 if any(_place_of(each) == place for each in screen.app.screen_stack) else away + 1
-        send(screen.app, key)
+        key = chance.choice(chance.choices((bound_keys, moves, rest), weights=(2, 4, 2))[0])
+        pressed_keys.append(key)
+        key_counts[_get_place(screen.app.screen)] += 1
+        keys_elsewhere = (
+            0
+            if any(_get_place(screen_below) == place for screen_below in screen.app.screen_stack)
+            else keys_elsewhere + 1
+        )
+        send_key(screen.app, key)
         if chance.random() < 0.5:
             await asyncio.sleep(chance.choice([0, 0, 0.001, 0.01, 0.05]))
         if screen.app._exit or screen.app.fault is not None:
             return
-        if away > _AWAY:
+        if keys_elsewhere > _KEYS_ELSEWHERE:
             break
     await asyncio.wait_for(screen.pilot.pause(), _MOST_SECONDS)
 
 
-def _place_of(screen: Screen[Any]) -> str:
+def _get_place(screen: Screen[Any]) -> str:
     places: Sequence[str] = getattr(screen, "PLACES", ())
     return places[0] if places else type(screen).__name__
 
 
-async def test_a_dialog_that_is_closed_twice_in_haste_closes_once(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_dialog_closed_twice_quickly_closes_once(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("passes")
         await screen.press("j", "j")
 
         for _ in range(3):
             for key in ("c", "escape", "escape"):
-                send(screen.app, key)
+                send_key(screen.app, key)
                 await asyncio.sleep(0.01)
         await screen.pilot.pause()
 
         assert len(screen.app.screen_stack) == 1
 
 
-async def test_a_command_for_a_dialog_that_has_closed_does_nothing(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_command_for_a_closed_dialog_does_nothing(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("passes")
         await screen.press("j", "j", "c")
@@ -309,7 +319,7 @@ async def test_a_command_for_a_dialog_that_has_closed_does_nothing(project: Path
         assert screen.app.fault is None
 
 
-async def test_a_key_for_a_list_of_commands_without_a_place_does_nothing(
+async def test_a_key_for_a_command_list_without_a_region_does_nothing(
     project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_app(project) as screen:
@@ -319,9 +329,9 @@ async def test_a_key_for_a_list_of_commands_without_a_place_does_nothing(
         with monkeypatch.context() as patch:
             patch.setattr(CommandList, "scrollable_content_region", Region())
             commands.clear_options().add_options(["one", "two"])
-            done = await screen.app.run_action("command_list('page_down')", screen.app.screen)
+            was_handled = await screen.app.run_action("command_list('page_down')", screen.app.screen)
 
-        assert not done and screen.app.fault is None
+        assert not was_handled and screen.app.fault is None
         assert not Palette().check_action("command_list", ("page_down",))  # it has no list yet
 
 
@@ -335,19 +345,19 @@ async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_
     assert screen.app.fault is None
 
 
-async def test_a_dialog_that_ends_under_another_closes_when_that_one_has(
+async def test_a_dialog_dismissed_below_another_closes_after_the_upper_one(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("passes")
         answers: list[bool | None] = []
-        below = ConfirmScreen("Below?")
-        await screen.app.push_screen(below, answers.append)
+        lower_dialog = ConfirmScreen("Below?")
+        await screen.app.push_screen(lower_dialog, answers.append)
         await screen.press("question_mark")
         await screen.until("What the symbols mean")
 
-        below.dismiss(True)
-        below.dismiss(False)
+        lower_dialog.dismiss(True)
+        lower_dialog.dismiss(False)
         await screen.until("What the symbols mean")
         await screen.press("escape")
 

@@ -14,32 +14,32 @@ NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
 
 
 @pytest.mark.parametrize(
-    ("keys", "wanted"),
+    ("keys", "expected_case"),
     [(["G", "r"], "case_9"), ([*NASTY_RHYTHM, "r"], "case_3"), (["j", "j", "space", "j", "r"], "case_0")],
 )
-async def test_what_is_run_is_what_the_keys_before_led_to(
-    running: Any, backend: Any, make: Any, keys: list[str], wanted: str
+async def test_a_run_uses_the_selection_of_the_keys_before_it(
+    open_fake_app: Any, backend: Any, make: Any, keys: list[str], expected_case: str
 ) -> None:
     backend.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(10)))
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         await screen.until("case_9", "10 cases")
         for key in keys:
             screen.app.post_message(Key(key, key if len(key) == 1 else " "))
         await screen.until("running")
 
-    assert backend.asked == [[Selection(eval_set="sets/lights.evalset.json", cases=(wanted,))]]
+    assert backend.requested_runs == [[Selection(eval_set="sets/lights.evalset.json", cases=(expected_case,))]]
 
 
 async def test_keys_typed_during_the_start_do_not_land_in_the_filter(
-    running: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    focused: list[FilterInput] = []
-    monkeypatch.setattr(FilterInput, "on_focus", lambda self, event: focused.append(self), raising=False)
+    focus_events: list[FilterInput] = []
+    monkeypatch.setattr(FilterInput, "on_focus", lambda self, event: focus_events.append(self), raising=False)
     backend.add(make.case("case_0", make.turn("Hi", "Hello")))
 
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         await screen.until("case_0")
-        assert focused == []
+        assert focus_events == []
 
         await screen.press("slash")
-        assert len(focused) == 1
+        assert len(focus_events) == 1

@@ -38,7 +38,7 @@ def _case(eval_id: str, prompt: str, response: str = "pong [/b]") -> dict[str, A
     return {"eval_id": eval_id, "conversation": [turn]}
 
 
-def _names(folder: Path) -> set[str]:
+def list_names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
@@ -48,16 +48,16 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "workbench.toml").write_text(SETTINGS, encoding="utf-8")
     (tmp_path / "agent.py").write_text(AGENT, encoding="utf-8")
     (tmp_path / "test_config.json").write_text('{"criteria": {"exact_match": 1.0}}', encoding="utf-8")
-    _write(tmp_path, _case("good", "Hi"), _case("bad", "Hi", "ping"), _case("raises", "please raise"))
+    write_set(tmp_path, _case("good", "Hi"), _case("bad", "Hi", "ping"), _case("raises", "please raise"))
     return tmp_path
 
 
-def _write(project: Path, *cases: dict[str, Any], name: str = "pings.evalset.json") -> None:
+def write_set(project: Path, *cases: dict[str, Any], name: str = "pings.evalset.json") -> None:
     (project / name).write_text(json.dumps({"eval_set_id": "pings", "eval_cases": cases}), encoding="utf-8")
 
 
 @pytest.fixture
-async def open_screen(make_app: Callable[..., WorkbenchApp], look: Any) -> AsyncIterator[Callable[..., Any]]:
+async def open_screen(make_app: Callable[..., WorkbenchApp], screen_reader: Any) -> AsyncIterator[Callable[..., Any]]:
     """Open the screen on a path, and wait on it for texts."""
     backends: list[Backend] = []
 
@@ -66,141 +66,141 @@ async def open_screen(make_app: Callable[..., WorkbenchApp], look: Any) -> Async
         backends.append(backend)
         app = make_app(backend, load_settings(path, user_file=path / "none.toml"))
 
-        async def until(pilot: Any, *wanted: str) -> str:
+        async def wait_for_text(pilot: Any, *wanted: str) -> str:
             for _ in range(600):
-                text = str(look.text(app))
+                text = str(screen_reader.text(app))
                 if all(item in text for item in wanted):
                     return text
                 await pilot.pause(0.05)
-            raise AssertionError(f"not on the screen: {wanted}\n{look.text(app)}")
+            raise AssertionError(f"not on the screen: {wanted}\n{screen_reader.text(app)}")
 
-        return app, until
+        return app, wait_for_text
 
     yield make
     for backend in backends:
         backend.close()
 
 
-async def test_a_run_on_real_agents_is_shown_and_is_there_again_the_next_time(
+async def test_a_run_of_real_agents_is_shown_and_restored_at_the_next_start(
     project: Path, open_screen: Callable[..., Any]
 ) -> None:
-    app, until = open_screen(project)
+    app, wait_for_text = open_screen(project)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, "good", "bad", "raises")
+        await wait_for_text(pilot, "good", "bad", "raises")
         await pilot.press("R")
-        await until(pilot, "finished", "3/3", "✓1", "✗1", "!1")
+        await wait_for_text(pilot, "finished", "3/3", "✓1", "✗1", "!1")
         await pilot.press("n")
-        await until(pilot, "✗ FAILED · bad", "- ping", "+ pong [/b]", "exact_match")
+        await wait_for_text(pilot, "✗ FAILED · bad", "- ping", "+ pong [/b]", "exact_match")
         await pilot.press("n")
-        await until(pilot, "! ERROR · raises", "ValueError: x [/foo] [bold]")
+        await wait_for_text(pilot, "! ERROR · raises", "ValueError: x [/foo] [bold]")
 
-    again, until = open_screen(project)
-    async with again.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, "stored")
+    second_app, wait_for_text = open_screen(project)
+    async with second_app.run_test(size=(120, 40), notifications=True) as pilot:
+        await wait_for_text(pilot, "stored")
         await pilot.press("n")
-        await until(pilot, "✗ FAILED · bad", "+ pong [/b]", "stored 20")
+        await wait_for_text(pilot, "✗ FAILED · bad", "+ pong [/b]", "stored 20")
 
 
-async def test_cancelling_stops_an_agent_that_hangs(project: Path, open_screen: Callable[..., Any]) -> None:
-    _write(project, _case("hangs", "wait"))
-    app, until = open_screen(project)
+async def test_cancelling_stops_a_hanging_agent(project: Path, open_screen: Callable[..., Any]) -> None:
+    write_set(project, _case("hangs", "wait"))
+    app, wait_for_text = open_screen(project)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, "hangs")
+        await wait_for_text(pilot, "hangs")
         await pilot.press("R")
-        await until(pilot, "◐ hangs")
+        await wait_for_text(pilot, "◐ hangs")
 
         await pilot.press("x")
 
-        await until(pilot, "cancelled  ░░░░", "0/1  -1")
+        await wait_for_text(pilot, "cancelled  ░░░░", "0/1  -1")
         await pilot.press("q")
         assert app._exit
 
 
-async def test_a_run_reads_files_again_that_have_changed(project: Path, open_screen: Callable[..., Any]) -> None:
-    app, until = open_screen(project)
+async def test_a_run_rereads_changed_files(project: Path, open_screen: Callable[..., Any]) -> None:
+    app, wait_for_text = open_screen(project)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, "○ raises")
+        await wait_for_text(pilot, "○ raises")
         await pilot.press("j", "j")
-        await until(pilot, "NOT RUN · good", "pong [/b]")
-        _write(project, _case("good", "Hi", "another answer"), _case("fresh", "Hi"))
+        await wait_for_text(pilot, "NOT RUN · good", "pong [/b]")
+        write_set(project, _case("good", "Hi", "another answer"), _case("fresh", "Hi"))
 
         await pilot.press("r")
 
-        await until(pilot, "✗ FAILED · good", "- another answer", "+ pong [/b]", "○ fresh", "2 cases")
+        await wait_for_text(pilot, "✗ FAILED · good", "- another answer", "+ pong [/b]", "○ fresh", "2 cases")
 
 
-async def test_a_case_that_is_gone_is_not_replaced_by_others(project: Path, open_screen: Callable[..., Any]) -> None:
-    app, until = open_screen(project)
+async def test_a_deleted_case_is_not_replaced_by_another_case(project: Path, open_screen: Callable[..., Any]) -> None:
+    app, wait_for_text = open_screen(project)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, "○ raises")
+        await wait_for_text(pilot, "○ raises")
         await pilot.press("j", "j")
-        _write(project, _case("fresh", "Hi"))
+        write_set(project, _case("fresh", "Hi"))
 
         await pilot.press("r")
 
-        await until(pilot, "no eval case 'good'", "○ fresh", "no run in this session")
+        await wait_for_text(pilot, "no eval case 'good'", "○ fresh", "no run in this session")
 
 
-async def test_what_is_wrong_with_files_is_shown_with_its_place(project: Path, open_screen: Callable[..., Any]) -> None:
+async def test_problems_in_files_are_shown_with_their_place(project: Path, open_screen: Callable[..., Any]) -> None:
     (project / "broken.evalset.json").write_text('{"eval_set_id": "b",\n "eval_cases": 7}', encoding="utf-8")
-    _write(project, _case("twin", "Hi"), _case("twin", "Hi"), {"eval_id": "odd", "conversation": 7})
-    app, until = open_screen(project)
+    write_set(project, _case("twin", "Hi"), _case("twin", "Hi"), {"eval_id": "odd", "conversation": 7})
+    app, wait_for_text = open_screen(project)
     async with app.run_test(size=(140, 40), notifications=True) as pilot:
-        await until(pilot, "broken", "! twin", "! twin #2")
+        await wait_for_text(pilot, "broken", "! twin", "! twin #2")
         await pilot.press("j")
-        await until(pilot, "could not be read", "found 7 as eval_cases, expected a list")
+        await wait_for_text(pilot, "could not be read", "found 7 as eval_cases, expected a list")
         await pilot.press("G")
-        await until(pilot, "odd", "conversation")
+        await wait_for_text(pilot, "odd", "conversation")
 
 
-async def test_a_set_of_no_agent_says_what_to_do(tmp_path: Path, open_screen: Callable[..., Any]) -> None:
+async def test_a_set_without_an_agent_says_what_to_do(tmp_path: Path, open_screen: Callable[..., Any]) -> None:
     (tmp_path / "workbench.toml").write_text("", encoding="utf-8")
-    _write(tmp_path, _case("lost", "Hi"))
-    app, until = open_screen(tmp_path)
+    write_set(tmp_path, _case("lost", "Hi"))
+    app, wait_for_text = open_screen(tmp_path)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, "no agent", "lost")
+        await wait_for_text(pilot, "no agent", "lost")
         await pilot.press("j")
-        await until(pilot, "no agent was found for this eval set", "[targets.NAME]")
+        await wait_for_text(pilot, "no agent was found for this eval set", "[targets.NAME]")
 
 
-async def test_looking_at_a_project_writes_nothing_to_it(project: Path, open_screen: Callable[..., Any]) -> None:
-    before = _names(project)
-    app, until = open_screen(project)
+async def test_viewing_a_project_writes_no_files(project: Path, open_screen: Callable[..., Any]) -> None:
+    before = list_names(project)
+    app, wait_for_text = open_screen(project)
     async with app.run_test(notifications=True) as pilot:
-        await until(pilot, "good")
+        await wait_for_text(pilot, "good")
 
-    assert _names(project) == before
+    assert list_names(project) == before
 
 
-async def test_a_criterion_nobody_knows_is_refused_with_the_nearest(
+async def test_an_unknown_criterion_is_refused_with_a_suggestion(
     project: Path, open_screen: Callable[..., Any]
 ) -> None:
     (project / "test_config.json").write_text('{"criteria": {"exact_mach": 1.0}}', encoding="utf-8")
-    app, until = open_screen(project)
+    app, wait_for_text = open_screen(project)
     async with app.run_test(size=(140, 40), notifications=True) as pilot:
-        await until(pilot, "good")
+        await wait_for_text(pilot, "good")
         await pilot.press("R")
-        await until(pilot, "exact_mach", "exact_match")
+        await wait_for_text(pilot, "exact_mach", "exact_match")
 
 
-async def test_only_what_is_below_the_given_folder_is_listed(project: Path, open_screen: Callable[..., Any]) -> None:
+async def test_only_sets_below_the_given_folder_are_listed(project: Path, open_screen: Callable[..., Any]) -> None:
     inner = project / "inner"
     inner.mkdir()
-    _write(inner, _case("deep", "Hi"))
-    app, until = open_screen(inner)
+    write_set(inner, _case("deep", "Hi"))
+    app, wait_for_text = open_screen(inner)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        text = await until(pilot, "deep", "1 eval set · 1 case")
+        text = await wait_for_text(pilot, "deep", "1 eval set · 1 case")
         assert "good" not in text
 
 
-def test_broken_settings_end_with_one_message_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_settings_give_one_message_and_exit_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "workbench.toml").write_text("[run\n", encoding="utf-8")
 
     assert run(tmp_path) == 2
     assert "workbench.toml" in capsys.readouterr().err
 
 
-def test_a_path_that_does_not_exist_ends_with_one_message_and_status_2(
+def test_a_missing_path_gives_one_message_and_exit_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WorkbenchApp, "run", lambda self: App.run(self, headless=True))
@@ -209,7 +209,7 @@ def test_a_path_that_does_not_exist_ends_with_one_message_and_status_2(
     assert "there is no such file or folder" in capsys.readouterr().err
 
 
-def test_the_state_knows_no_textual() -> None:
+def test_the_state_does_not_import_textual() -> None:
     code = "import sys, workbench.tui.state.project_state; sys.exit('textual' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -39,62 +39,62 @@ def open_set(folder: Path, text: str, name: str = "s.evalset.json") -> EvalSetDo
     return EvalSetDocument.open(path)
 
 
-def with_cases(*cases: str) -> str:
+def make_set_text(*cases: str) -> str:
     return f'{{"eval_set_id": "s", "eval_cases": [{", ".join(cases)}]}}'
 
 
-def ids(document: EvalSetDocument) -> list[str]:
+def list_ids(document: EvalSetDocument) -> list[str]:
     return [entry.eval_id for entry in document.entries]
 
 
-@pytest.mark.parametrize("text", [with_cases(CASE), LEGACY])
-def test_a_new_case_is_sound_in_the_format_of_its_file(tmp_path: Path, make: Any, text: str) -> None:
+@pytest.mark.parametrize("text", [make_set_text(CASE), LEGACY])
+def test_a_new_case_is_valid_in_the_format_of_its_file(tmp_path: Path, make: Any, text: str) -> None:
     document = open_set(tmp_path, text)
 
     add_case(document, "b", after=make.key("a"))
     add_case(document, "z", after=None)
     rename_case(document, make.key("z"), "c")
 
-    assert ids(document) == ["a", "b", "c"]
+    assert list_ids(document) == ["a", "b", "c"]
     assert all(entry.problem is None for entry in document.entries)
     assert document.case(1).conversation
 
 
-def test_cases_move_within_the_file_as_far_as_there_is_room(tmp_path: Path, make: Any) -> None:
-    document = open_set(tmp_path, with_cases(*(CASE.replace('"a"', f'"{name}"') for name in "abc")))
+def test_cases_move_at_most_to_the_ends_of_the_file(tmp_path: Path, make: Any) -> None:
+    document = open_set(tmp_path, make_set_text(*(CASE.replace('"a"', f'"{name}"') for name in "abc")))
 
     move_case(document, make.key("a"), 1)
-    assert ids(document) == ["b", "a", "c"]
+    assert list_ids(document) == ["b", "a", "c"]
     move_case(document, make.key("a"), -9)
-    assert ids(document) == ["a", "b", "c"]
+    assert list_ids(document) == ["a", "b", "c"]
 
 
 def test_cases_keep_their_comments_in_another_set(tmp_path: Path, make: Any) -> None:
-    source = open_set(tmp_path, with_cases(CASE, CASE.replace('"a"', '"b"').replace("/* why */ ", "")))
-    target = open_set(tmp_path, with_cases(), "t.evalset.json")
+    source = open_set(tmp_path, make_set_text(CASE, CASE.replace('"a"', '"b"').replace("/* why */ ", "")))
+    target = open_set(tmp_path, make_set_text(), "t.evalset.json")
 
-    taken = copy_cases(source, [make.key("b"), make.key("a")])
-    append_cases(target, taken)
+    copies = copy_cases(source, [make.key("b"), make.key("a")])
+    append_cases(target, copies)
     delete_cases(source, [make.key("a"), make.key("b")])
 
-    assert (ids(source), ids(target)) == ([], ["a", "b"])
+    assert (list_ids(source), list_ids(target)) == ([], ["a", "b"])
     assert "/* why */" in target.case_text(0)
     assert json.loads(target.case_text(1)) == {"eval_id": "b", "conversation": []}
 
 
-def test_cases_are_refused_where_their_id_is_taken_or_the_format_is_another(tmp_path: Path, make: Any) -> None:
-    source = open_set(tmp_path, with_cases(CASE))
-    taken = copy_cases(source, [make.key("a")])
+def test_cases_with_a_used_id_or_another_format_are_refused(tmp_path: Path, make: Any) -> None:
+    source = open_set(tmp_path, make_set_text(CASE))
+    copies = copy_cases(source, [make.key("a")])
 
     with pytest.raises(StoreError, match="has a case 'a' already"):
-        append_cases(source, taken)
+        append_cases(source, copies)
     with pytest.raises(StoreError, match="format"):
-        append_cases(open_set(tmp_path, "[" + LEGACY[1:-1].replace('"a"', '"b"') + "]", "l.test.json"), taken)
+        append_cases(open_set(tmp_path, "[" + LEGACY[1:-1].replace('"a"', '"b"') + "]", "l.test.json"), copies)
 
 
-def test_a_case_that_is_gone_is_named(tmp_path: Path, make: Any) -> None:
+def test_a_missing_case_is_named_in_the_error(tmp_path: Path, make: Any) -> None:
     with pytest.raises(StoreError, match="'x' is no longer in this file"):
-        delete_cases(open_set(tmp_path, with_cases(CASE)), [make.key("x")])
+        delete_cases(open_set(tmp_path, make_set_text(CASE)), [make.key("x")])
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_case_that_is_gone_is_named(tmp_path: Path, make: Any) -> None:
         ("old", "already"),
     ],
 )
-def test_ids_that_would_not_do_are_named(eval_id: str, problem: str) -> None:
+def test_invalid_ids_are_refused_with_a_reason(eval_id: str, problem: str) -> None:
     assert problem in (check_case_id(eval_id, {"old"}) or "")
     assert check_case_id("new [/b] 两", {"old"}) is None
 
@@ -116,11 +116,11 @@ def test_ids_that_would_not_do_are_named(eval_id: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "path", ["", "/etc/x", "../x", "a/../../x", "a\\b", "C:/x", ".hidden/x", "a/", "old", "old.evalset.json", " x"]
 )
-def test_paths_outside_the_project_hidden_taken_or_odd_are_refused(path: str) -> None:
+def test_outside_hidden_used_or_malformed_paths_are_refused(path: str) -> None:
     assert check_set_path(path, {"old.evalset.json"})
 
 
-def test_a_path_gets_the_ending_that_makes_it_an_eval_set() -> None:
+def test_a_path_gets_the_suffix_of_an_eval_set() -> None:
     assert complete_set_path("a/b") == "a/b.evalset.json"
     assert complete_set_path("./b.test.json") == "b.test.json"
     assert check_set_path("a/new", {"old.evalset.json"}) is None
@@ -129,13 +129,13 @@ def test_a_path_gets_the_ending_that_makes_it_an_eval_set() -> None:
 
 
 @given(st.text(max_size=20), st.sets(st.text(max_size=5), max_size=4))
-def test_a_path_that_is_accepted_stays_within_the_project(path: str, taken: set[str]) -> None:
-    if check_set_path(path, taken) is None:
-        whole = Path("/project") / complete_set_path(path)
-        assert "/project" in map(str, whole.parents)
-        assert complete_set_path(path) not in taken
+def test_an_accepted_path_is_inside_the_project(path: str, used_names: set[str]) -> None:
+    if check_set_path(path, used_names) is None:
+        full_path = Path("/project") / complete_set_path(path)
+        assert "/project" in map(str, full_path.parents)
+        assert complete_set_path(path) not in used_names
 
 
 @given(st.text(max_size=3), st.sets(st.text(max_size=5), max_size=6))
-def test_a_free_name_is_free(wanted: str, taken: set[str]) -> None:
-    assert find_free_name(wanted, taken) not in taken
+def test_a_free_name_is_not_in_use(name: str, used_names: set[str]) -> None:
+    assert find_free_name(name, used_names) not in used_names

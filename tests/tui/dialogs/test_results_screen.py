@@ -12,7 +12,7 @@ from workbench.tui.dialogs.results_screen import TableScreen
 Open = Callable[..., Any]
 
 
-def rows_of(screen: Any) -> list[str]:
+def list_row_ids(screen: Any) -> list[str]:
     """Return the listed ids from top to bottom."""
     table = screen.app.screen
     assert isinstance(table, TableScreen)
@@ -25,9 +25,9 @@ async def open_table(screen: Any, *wanted: str) -> None:
     await screen.until_gone("reading")
 
 
-async def test_a_case_has_a_row_with_everything_and_means_stand_below(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off", "raise")
-    project.break_on("off")
+async def test_each_case_has_a_complete_row_above_the_means(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on", "off", "raise")
+    project.set_failing_prompts("off")
     project.run()
 
     async with open_app(project.path, size=(200, 30)) as screen:
@@ -45,9 +45,9 @@ async def test_a_case_has_a_row_with_everything_and_means_stand_below(make_ran: 
         await screen.until("✓ passed")
 
 
-async def test_rows_are_sorted_by_any_column_and_back(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off", "dim")
-    project.break_on("off")
+async def test_rows_can_be_sorted_by_any_column_and_restored(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on", "off", "dim")
+    project.set_failing_prompts("off")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -55,18 +55,18 @@ async def test_rows_are_sorted_by_any_column_and_back(make_ran: Open, open_app: 
         await open_table(screen, "3 rows")
         await screen.press("right", "s")
         await screen.until("response ▲")
-        assert rows_of(screen) == ["dim", "off", "on"]
+        assert list_row_ids(screen) == ["dim", "off", "on"]
         await screen.press("s")
         await screen.until("response ▼")
-        assert rows_of(screen) == ["on", "off", "dim"]
+        assert list_row_ids(screen) == ["on", "off", "dim"]
         await screen.press("s")
         await screen.until_gone("▼")
-        assert rows_of(screen) == ["on", "off", "dim"]
+        assert list_row_ids(screen) == ["on", "off", "dim"]
 
 
-async def test_rows_are_filtered_by_words_and_escape_ends_that_first(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off", "dim")
-    project.break_on("off")
+async def test_rows_can_be_filtered_by_words_until_escape(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on", "off", "dim")
+    project.set_failing_prompts("off")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -74,7 +74,7 @@ async def test_rows_are_filtered_by_words_and_escape_ends_that_first(make_ran: O
         await open_table(screen, "3 rows")
         await screen.press("slash", *"failed", "enter")
         await screen.until("1 row ")
-        assert rows_of(screen) == ["off"]
+        assert list_row_ids(screen) == ["off"]
         await screen.press("slash", *"xyz")
         await screen.until("no row has these words")
         await screen.press("escape")
@@ -83,8 +83,8 @@ async def test_rows_are_filtered_by_words_and_escape_ends_that_first(make_ran: O
         await screen.until("eval sets")
 
 
-async def test_columns_are_hidden_and_shown(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_columns_can_be_hidden_and_shown(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -96,8 +96,8 @@ async def test_columns_are_hidden_and_shown(make_ran: Open, open_app: Open) -> N
         await screen.until_gone("did on")
 
 
-async def test_repeats_have_rows_of_their_own_where_they_are_wanted(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_repeats_get_their_own_rows_on_request(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run(runs=3)
 
     async with open_app(project.path) as screen:
@@ -107,10 +107,10 @@ async def test_repeats_have_rows_of_their_own_where_they_are_wanted(make_ran: Op
         await screen.until("3 rows", "on [2]", "on [3]")
 
 
-async def test_more_than_the_set_can_be_shown_and_a_row_be_gone_to(
-    make_ran: Open, open_app: Open, make_case: Open
+async def test_the_table_can_show_all_sets_and_select_a_case(
+    make_history_project: Open, open_app: Open, make_case: Open
 ) -> None:
-    project = make_ran("on", doors=[make_case("open"), make_case("shut")])
+    project = make_history_project("on", doors=[make_case("open"), make_case("shut")])
     project.run("lights", "doors")
 
     async with open_app(project.path) as screen:
@@ -124,8 +124,8 @@ async def test_more_than_the_set_can_be_shown_and_a_row_be_gone_to(
         await screen.until("on · lights")
 
 
-async def test_a_row_is_copied(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_a_row_can_be_copied(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -137,10 +137,10 @@ async def test_a_row_is_copied(make_ran: Open, open_app: Open) -> None:
         assert "trajectory: ping" in screen.app.clipboard
 
 
-async def test_the_rows_listed_are_exported_in_their_order_and_nothing_is_replaced_unasked(
-    make_ran: Open, open_app: Open
+async def test_listed_rows_are_exported_in_order_and_overwriting_asks_first(
+    make_history_project: Open, open_app: Open
 ) -> None:
-    project = make_ran("on", "off", "dim")
+    project = make_history_project("on", "off", "dim")
     project.run()
     path = project.path / "out.csv"
 
@@ -164,8 +164,8 @@ async def test_the_rows_listed_are_exported_in_their_order_and_nothing_is_replac
         assert path.read_text() == "mine"
 
 
-async def test_nothing_that_ran_is_an_empty_table_that_says_what_to_do(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_an_empty_table_says_what_to_do(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
 
     async with open_app(project.path) as screen:
         await screen.until("not run")
@@ -177,8 +177,8 @@ async def test_nothing_that_ran_is_an_empty_table_that_says_what_to_do(make_ran:
         await screen.until("there is nothing to copy here")
 
 
-async def test_a_history_of_a_newer_version_is_said_in_full(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_a_history_of_a_newer_version_is_reported_in_full(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run()
 
     async with open_app(project.path, size=(80, 24)) as screen:

@@ -11,19 +11,19 @@ import pytest
 from workbench.tui.external_editor import EditorFailed, editor_command
 
 
-async def on_a_case(screen: Any) -> None:
+async def select_case(screen: Any) -> None:
     await screen.until("on", "off")
     await screen.press("down", "down")
     await screen.until("hello")
 
 
-async def test_the_text_of_the_selected_case_is_edited_as_a_step_of_undo(
+async def test_editing_the_text_of_the_selected_case_is_one_undo_step(
     open_app: Any, project: Path, lights: Path, editor: Any
 ) -> None:
     before = lights.read_bytes()
     log = editor("path.write_text(path.read_text().replace('hello', 'good evening'))")
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
         await screen.until("good evening")
         assert lights.read_bytes() == before
@@ -32,7 +32,7 @@ async def test_the_text_of_the_selected_case_is_edited_as_a_step_of_undo(
     assert log.read_text().strip().endswith(".json")
 
 
-async def test_a_fault_has_its_place_and_what_was_typed_is_edited_again(
+async def test_invalid_text_is_reported_with_its_place_and_edited_again(
     open_app: Any, project: Path, editor: Any
 ) -> None:
     editor(
@@ -43,7 +43,7 @@ async def test_a_fault_has_its_place_and_what_was_typed_is_edited_again(
         "    path.write_text(text.replace('[ oops', '['))\n"
     )
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
         text = await screen.until("Edit it again?")
         assert re.search(r"line 3, column \d+: found", text)
@@ -51,19 +51,19 @@ async def test_a_fault_has_its_place_and_what_was_typed_is_edited_again(
         await screen.until("good evening")
 
 
-async def test_what_was_typed_stays_in_a_file_that_is_named_where_the_user_gives_up(
+async def test_text_that_the_user_gives_up_stays_in_a_named_file(
     open_app: Any, project: Path, lights: Path, editor: Any
 ) -> None:
     editor("path.write_text('precious [')")
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
         await screen.until("Edit it again?")
         await screen.press("n")
         text = await screen.until("nothing was changed", "what you typed is in")
         assert "hello" in text
-        kept = re.search(r"(/\S*workbench-\S+)", "".join(line.strip(" │▌▐") for line in text.splitlines()))
-        assert kept is not None
+        match = re.search(r"(/\S*workbench-\S+)", "".join(line.strip(" │▌▐") for line in text.splitlines()))
+        assert match is not None
 
 
 @pytest.mark.parametrize(
@@ -74,29 +74,29 @@ async def test_what_was_typed_stays_in_a_file_that_is_named_where_the_user_gives
         ("a 'b", "cannot be read"),
     ],
 )
-async def test_an_editor_that_fails_is_one_clear_message(
-    open_app: Any, project: Path, editor: Any, do: Any, monkeypatch: pytest.MonkeyPatch, command: str, message: str
+async def test_a_failing_editor_gets_one_clear_message(
+    open_app: Any, project: Path, editor: Any, actions: Any, monkeypatch: pytest.MonkeyPatch, command: str, message: str
 ) -> None:
     editor("")
     monkeypatch.setenv("EDITOR", command)
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
-        await do.said(screen, message)
+        await actions.wait_for_notification(screen, message)
         assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
 
-async def test_a_terminal_that_cannot_be_lent_is_told(open_app: Any, project: Path) -> None:
+async def test_a_terminal_that_cannot_be_suspended_is_reported(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
         await screen.until("cannot be lent")
 
 
-async def test_a_text_left_as_it_was_is_no_edit(open_app: Any, project: Path, editor: Any) -> None:
+async def test_an_unchanged_text_is_not_an_edit(open_app: Any, project: Path, editor: Any) -> None:
     log = editor("path.write_text(path.read_text() + '\\n')")
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
         for _ in range(200):
             if log.exists():
@@ -106,7 +106,7 @@ async def test_a_text_left_as_it_was_is_no_edit(open_app: Any, project: Path, ed
         assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
 
-def test_visual_comes_before_editor_and_the_line_is_given_as_each_editor_takes_it() -> None:
+def test_visual_takes_precedence_and_each_editor_gets_its_line_option() -> None:
     file = Path("a.json")
     assert editor_command({"VISUAL": "vim -p", "EDITOR": "nano"}, file) == ["vim", "-p", "a.json"]
     assert editor_command({"EDITOR": "/usr/bin/nano"}, file, line=7) == ["/usr/bin/nano", "+7", "a.json"]
@@ -120,16 +120,16 @@ def test_without_any_editor_the_message_says_what_to_set(monkeypatch: pytest.Mon
         editor_command({}, Path("a"))
 
 
-async def test_where_no_file_can_be_made_that_is_said(
-    open_app: Any, project: Path, editor: Any, do: Any, monkeypatch: pytest.MonkeyPatch
+async def test_a_file_that_cannot_be_created_is_reported(
+    open_app: Any, project: Path, editor: Any, actions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor("")
 
-    def full(**_: Any) -> str:
+    def raise_disk_full(**_: Any) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tempfile.mkdtemp", full)
+    monkeypatch.setattr("tempfile.mkdtemp", raise_disk_full)
     async with open_app(project) as screen:
-        await on_a_case(screen)
+        await select_case(screen)
         await screen.press("E")
-        await do.said(screen, "No space left on device")
+        await actions.wait_for_notification(screen, "No space left on device")

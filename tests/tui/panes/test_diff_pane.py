@@ -43,12 +43,12 @@ def project(make: Any, make_project: Any) -> Path:
     return make_project(agent=AGENT, criteria=criteria, lights=cases)
 
 
-def calls_of(project: Path, case: int, turn: int = 0) -> Any:
+def read_calls(project: Path, case: int, turn: int = 0) -> Any:
     data = json.loads((project / "lights.evalset.json").read_text())
     return data["eval_cases"][case]["conversation"][turn]["intermediate_data"]["tool_uses"]
 
 
-async def opened(screen: Any, *, case: str = "one") -> None:
+async def open_diff(screen: Any, *, case: str = "one") -> None:
     """Run everything, and focus the diff of a case."""
     await screen.until("lights", "right")
     await screen.press("R")
@@ -63,7 +63,7 @@ async def opened(screen: Any, *, case: str = "one") -> None:
 
 async def test_the_cursor_goes_from_difference_to_difference(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.until("difference 1 of 2", "↳ tool_trajectory_avg_score 0.00 < 1.00", "EXPECTED", "ACTUAL")
 
         await screen.press("right_curly_bracket")
@@ -80,12 +80,12 @@ async def test_accepting_one_difference_saves_it_and_scores_again_without_the_ag
     open_app: Any, project: Path
 ) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         (project / "agent.py").write_text("raise SystemExit('must not run')")
 
         await screen.press("a")
         await screen.until("accepted 1 difference", "difference 1 of 1", "passed  tool_trajectory_avg_score")
-        assert calls_of(project, 0)[1]["args"] == {"n": 2, "m": [1]}
+        assert read_calls(project, 0)[1]["args"] == {"n": 2, "m": [1]}
         await screen.until("✗ one")
         assert any(isinstance(message, RunBegun) for message in screen.messages)
         assert any(isinstance(message, DocumentsChanged) for message in screen.messages)
@@ -97,7 +97,7 @@ async def test_accepting_one_difference_saves_it_and_scores_again_without_the_ag
 async def test_undo_reverts_an_acceptance_and_scores_again(open_app: Any, project: Path) -> None:
     before = (project / "lights.evalset.json").read_bytes()
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("A")
         await screen.until("Accept 2 differences of one")
         await screen.press("y")
@@ -111,9 +111,9 @@ async def test_undo_reverts_an_acceptance_and_scores_again(open_app: Any, projec
         await screen.until("✓ one", "no differences")
 
 
-async def test_undo_elsewhere_scores_again_too(open_app: Any, project: Path) -> None:
+async def test_undo_in_another_tab_scores_again_too(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("A")
         await screen.until("Accept 2 differences of one")
         await screen.press("y")
@@ -130,7 +130,7 @@ async def test_undo_elsewhere_scores_again_too(open_app: Any, project: Path) -> 
 
 async def test_a_turn_can_be_accepted_and_equal_turns_are_folded(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen, case="two")
+        await open_diff(screen, case="two")
         await screen.until("turn 1 · user  hi  as expected (2 calls)", "set (not expected)")
 
         await screen.press("d")
@@ -139,12 +139,12 @@ async def test_a_turn_can_be_accepted_and_equal_turns_are_folded(open_app: Any, 
         await screen.until("· everything", "It is done: hi")
         await screen.press("T")
         await screen.until("accepted 1 difference", "no differences")
-    assert [call["name"] for call in calls_of(project, 1, 1)] == ["look", "set"]
+    assert [call["name"] for call in read_calls(project, 1, 1)] == ["look", "set"]
 
 
-async def test_an_error_comes_first_and_cannot_be_accepted(open_app: Any, project: Path) -> None:
+async def test_an_error_is_shown_first_and_cannot_be_accepted(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen, case="two")
+        await open_diff(screen, case="two")
         await screen.press("n")
         await screen.until("broken · lights", "! agent error at turn 1", "no such lamp", "did not finish this turn")
 
@@ -155,17 +155,17 @@ async def test_an_error_comes_first_and_cannot_be_accepted(open_app: Any, projec
 
 async def test_a_case_that_changed_on_disk_is_refused_with_the_reason(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         path = project / "lights.evalset.json"
         path.write_text(path.read_text().replace('"n": 1', '"n": 7'))
 
         await screen.press("a")
 
         await screen.until("not accepted: the case")
-        assert calls_of(project, 0)[1]["args"]["n"] == 7
+        assert read_calls(project, 0)[1]["args"]["n"] == 7
 
 
-async def test_a_from_the_list_opens_the_diff_and_W_the_whole_text(open_app: Any, project: Path) -> None:
+async def test_a_in_the_list_opens_the_diff_and_W_shows_the_whole_text(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await screen.until("lights", "right")
         await screen.press("R")
@@ -183,7 +183,7 @@ async def test_a_from_the_list_opens_the_diff_and_W_the_whole_text(open_app: Any
 
 async def test_a_click_puts_the_cursor_on_a_difference(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.until("difference 1 of 2")
         rows = screen.text.split("\n")
         row = next(number for number, line in enumerate(rows) if "It was done: on" in line)
@@ -193,7 +193,7 @@ async def test_a_click_puts_the_cursor_on_a_difference(open_app: Any, project: P
         await screen.until("difference 2 of 2")
 
 
-async def test_the_diff_is_unified_where_the_screen_is_narrow(open_app: Any, project: Path) -> None:
+async def test_the_diff_is_unified_on_a_narrow_screen(open_app: Any, project: Path) -> None:
     async with open_app(project, size=(90, 30)) as screen:
         await screen.until("lights", "right")
         await screen.press("R")
@@ -203,7 +203,7 @@ async def test_the_diff_is_unified_where_the_screen_is_narrow(open_app: Any, pro
         await screen.until("- EXPECTED  + ACTUAL", "-   n  1", "+   n  2")
 
 
-async def test_a_large_diff_is_made_in_a_thread(open_app: Any, make: Any, make_project: Any) -> None:
+async def test_a_large_diff_is_computed_in_a_thread(open_app: Any, make: Any, make_project: Any) -> None:
     agent = 'def answer(prompt):\n    return "a word " * 30_000 + "end"\n'
     cases = [{"eval_id": "large", "conversation": [make.turn("Go", "a word " * 30_000 + "END")]}]
     project = make_project(agent=agent, criteria={"exact_match": 1.0}, big=cases)
@@ -224,7 +224,7 @@ async def test_a_large_diff_is_made_in_a_thread(open_app: Any, make: Any, make_p
 
 async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("v")
         await screen.until("review 1 of 3", "lights.evalset.json:one")
 
@@ -246,13 +246,13 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
         await screen.until("review is over", "3 cases looked through", "accepted  lights.evalset.json:two")
         await screen.press("escape")
         await screen.until("✓ two", "✗ one")
-    assert calls_of(project, 0)[1]["args"]["n"] == 2
-    assert len(calls_of(project, 1, 1)) == 2
+    assert read_calls(project, 0)[1]["args"]["n"] == 2
+    assert len(read_calls(project, 1, 1)) == 2
 
 
-async def test_where_the_review_is_over_nothing_is_accepted_by_any_key(open_app: Any, project: Path) -> None:
+async def test_no_key_accepts_anything_after_the_end_of_the_review(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("v")
         await screen.until("review 1 of 3", "a accept")
         await screen.press("s", "s", "s")
@@ -266,9 +266,9 @@ async def test_where_the_review_is_over_nothing_is_accepted_by_any_key(open_app:
         assert [notice.message for notice in screen.app._notifications] == []
 
 
-async def test_the_review_shows_what_scoring_again_came_to(open_app: Any, project: Path) -> None:
+async def test_the_review_shows_the_scores_after_each_acceptance(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("v")
         await screen.until("review 1 of 3", "✗ failed  exact_match  0", "difference 1 of 2")
 
@@ -279,11 +279,9 @@ async def test_the_review_shows_what_scoring_again_came_to(open_app: Any, projec
         await screen.until("✗ failed  exact_match  0", "difference 1 of 2")
 
 
-async def test_keys_typed_ahead_in_the_review_mean_the_cases_that_the_keys_before_lead_to(
-    open_app: Any, project: Path
-) -> None:
+async def test_keys_typed_ahead_in_the_review_act_on_the_following_cases(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("v")
         await screen.until("review 1 of 3", "difference 1 of")
 
@@ -296,9 +294,9 @@ async def test_keys_typed_ahead_in_the_review_mean_the_cases_that_the_keys_befor
         await screen.until("✓ one", "✓ two")
 
 
-async def test_the_review_can_be_left_for_the_editor_and_gone_on_with(open_app: Any, project: Path) -> None:
+async def test_the_review_continues_after_a_visit_to_the_editor(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
-        await opened(screen)
+        await open_diff(screen)
         await screen.press("v")
         await screen.until("review 1 of 3")
         await screen.press("s")
@@ -314,7 +312,7 @@ async def test_the_review_can_be_left_for_the_editor_and_gone_on_with(open_app: 
         await screen.until("1 Case")
 
 
-async def test_there_is_nothing_to_review_where_all_passed(open_app: Any, make: Any, make_project: Any) -> None:
+async def test_there_is_nothing_to_accept_if_all_cases_passed(open_app: Any, make: Any, make_project: Any) -> None:
     case = {"eval_id": "right", "conversation": [turn(make, "on", None, *RIGHT)]}
     async with open_app(make_project(agent=AGENT, lights=[case])) as screen:
         await screen.until("right")

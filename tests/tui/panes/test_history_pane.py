@@ -12,12 +12,12 @@ from workbench.tui.screen_context import CaseWanted, SessionWanted
 Open = Callable[..., Any]
 
 
-async def test_a_case_has_its_executions_newest_first_with_what_it_was_judged_by(
-    make_ran: Open, open_app: Open
+async def test_executions_of_a_case_are_newest_first_with_their_criteria(
+    make_history_project: Open, open_app: Open
 ) -> None:
-    project = make_ran("on")
+    project = make_history_project("on")
     project.run()
-    project.break_on("on")
+    project.set_failing_prompts("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -31,40 +31,42 @@ async def test_a_case_has_its_executions_newest_first_with_what_it_was_judged_by
         assert "✓ tool_trajectory_avg_score 1" in rows[1]
 
 
-async def test_the_execution_whose_verdict_counts_now_is_marked(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_the_execution_whose_verdict_counts_now_is_marked(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run()
-    project.break_on("on")
+    project.set_failing_prompts("on")
     project.run()
 
-    def marks(screen: Any) -> list[str]:
+    def find_marks(screen: Any) -> list[str]:
         rows = [line for line in screen.text.splitlines() if "20" in line and "tool_trajectory_avg_score" in line]
         return ["→" if "→" in row.partition("20")[0] else "" for row in rows]
 
-    async def until_marked(screen: Any, *wanted: str) -> None:
+    async def wait_for_marks(screen: Any, *wanted: str) -> None:
         for _ in range(500):
-            if marks(screen) == list(wanted):
+            if find_marks(screen) == list(wanted):
                 return
             await screen.pilot.pause(0.02)
-        assert marks(screen) == list(wanted)
+        assert find_marks(screen) == list(wanted)
 
     async with open_app(project.path) as screen:
         await screen.until("0/1")
         await screen.press("j", "j", "5")
         await screen.until("2 executions", "→ its verdict counts now")
-        await until_marked(screen, "→", "")
+        await wait_for_marks(screen, "→", "")
 
-        project.break_on("nothing")
+        project.set_failing_prompts("nothing")
         await screen.until("counts now, but is stale")
         (project.path / "broken.txt").unlink()  # as before the first run
-        await until_marked(screen, "", "→")
+        await wait_for_marks(screen, "", "→")
         await screen.press("j")
         await screen.until("→ its verdict counts now")
         assert "but is stale" not in screen.text
 
 
-async def test_what_changed_between_runs_and_since_is_told(make_ran: Open, open_app: Open, make_case: Open) -> None:
-    project = make_ran("on")
+async def test_changes_between_runs_and_since_the_last_run_are_shown(
+    make_history_project: Open, open_app: Open, make_case: Open
+) -> None:
+    project = make_history_project("on")
     project.run()
     (project.path / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 0.5}}')
     project.run()
@@ -83,11 +85,11 @@ async def test_what_changed_between_runs_and_since_is_told(make_ran: Open, open_
         )
 
 
-async def test_entering_an_execution_looks_at_it_and_escape_returns(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
-    project.break_on("on")
+async def test_enter_opens_an_execution_and_escape_returns(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
+    project.set_failing_prompts("on")
     project.run()
-    project.break_on("nothing")
+    project.set_failing_prompts("nothing")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -104,10 +106,12 @@ async def test_entering_an_execution_looks_at_it_and_escape_returns(make_ran: Op
         await screen.until("score 1")
 
 
-async def test_a_set_has_its_runs_with_pass_rates_and_one_is_shown_as_a_table(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off")
+async def test_a_set_has_its_runs_with_pass_rates_and_one_is_shown_as_a_table(
+    make_history_project: Open, open_app: Open
+) -> None:
+    project = make_history_project("on", "off")
     project.run()
-    project.break_on("on")
+    project.set_failing_prompts("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -125,10 +129,12 @@ async def test_a_set_has_its_runs_with_pass_rates_and_one_is_shown_as_a_table(ma
         assert {message.key.eval_id for message in screen.messages if isinstance(message, CaseWanted)} == {"off"}
 
 
-async def test_two_runs_are_compared_marked_ones_first(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off", "dim")
+async def test_two_runs_are_compared_and_a_marked_run_takes_precedence(
+    make_history_project: Open, open_app: Open
+) -> None:
+    project = make_history_project("on", "off", "dim")
     project.run()
-    project.break_on("dim")
+    project.set_failing_prompts("dim")
     project.run()
     project.run()
 
@@ -153,11 +159,11 @@ async def test_two_runs_are_compared_marked_ones_first(make_ran: Open, open_app:
         assert not isinstance(screen.app.screen, ComparingScreen)
 
 
-async def test_a_run_of_one_case_is_compared_with_a_run_of_all(make_ran: Open, open_app: Open) -> None:
-    make_ran("zeta", *(f"case_{number}" for number in range(9))).run()
-    make_ran("zeta").run()
+async def test_a_run_of_one_case_is_compared_with_a_run_of_all(make_history_project: Open, open_app: Open) -> None:
+    make_history_project("zeta", *(f"case_{number}" for number in range(9))).run()
+    make_history_project("zeta").run()
 
-    async with open_app(make_ran("zeta").path) as screen:
+    async with open_app(make_history_project("zeta").path) as screen:
         await screen.until("1/1")
         await screen.press("j", "5")
         await screen.until("2 runs")
@@ -171,8 +177,8 @@ async def test_a_run_of_one_case_is_compared_with_a_run_of_all(make_ran: Open, o
         await screen.until_gone("case_3")
 
 
-async def test_the_oldest_run_has_none_to_be_compared_with(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_the_oldest_run_has_no_earlier_run_to_compare_with(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -183,10 +189,10 @@ async def test_the_oldest_run_has_none_to_be_compared_with(make_ran: Open, open_
         await screen.until("there is no earlier run to compare with")
 
 
-async def test_a_project_without_history_says_so_keeps_no_file_and_follows_the_first_run(
-    make_ran: Open, open_app: Open
+async def test_a_project_without_history_says_so_and_follows_its_first_run(
+    make_history_project: Open, open_app: Open
 ) -> None:
-    project = make_ran("on")
+    project = make_history_project("on")
 
     async with open_app(project.path) as screen:
         await screen.until("not run")

@@ -21,13 +21,13 @@ from workbench.tui.state.trace_tree import SpanNode
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 
 
-def case_of(eval_id: str, *prompts: str) -> dict[str, Any]:
+def make_case(eval_id: str, *prompts: str) -> dict[str, Any]:
     """Return a case as an eval set stores it."""
     turns = [{"user_content": {"parts": [{"text": prompt}]}} for prompt in prompts]
     return {"eval_id": eval_id, "conversation": turns}
 
 
-def pinned(spans: Sequence[Span], *turns: TurnResult, failure: Failure | None = None) -> SessionWanted:
+def pin_session(spans: Sequence[Span], *turns: TurnResult, failure: Failure | None = None) -> SessionWanted:
     """Return spans as those of a session that was never saved."""
     result = CaseResult(
         case=CaseKey(target="pinger", eval_set="s.evalset.json", eval_id="chat"),
@@ -51,10 +51,10 @@ LIGHTS = (
 @pytest.fixture
 def project(make_project: Callable[..., Path]) -> Path:
     """Create two cases; the agent fails in one."""
-    return make_project(s=[case_of("fine", "hello", "again"), case_of("broken", "raise")])
+    return make_project(s=[make_case("fine", "hello", "again"), make_case("broken", "raise")])
 
 
-async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
+async def show_session(screen: Any, wanted: SessionWanted) -> TracePane:
     """Show a session in the trace, with the focus in its tree."""
     await screen.until("fine")
     screen.app.screen_stack[0].post_message(wanted)
@@ -67,7 +67,7 @@ async def look_at(screen: Any, wanted: SessionWanted) -> TracePane:
     return pane
 
 
-def here(screen: Any) -> str:
+def get_selected_node(screen: Any) -> str:
     """Return the node under the cursor of the tree."""
     row = screen.app.screen.query_one(SpanList).source.selection
     return row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}"
@@ -108,19 +108,19 @@ async def test_steps_arrive_while_the_case_runs_and_the_cursor_stays(
     """
     import textwrap
 
-    path = make_project(agent=textwrap.dedent(agent), s=[case_of("slow", "first", "wait", "third")])
+    path = make_project(agent=textwrap.dedent(agent), s=[make_case("slow", "first", "wait", "third")])
     async with open_app(path) as screen:
         await screen.until("slow")
         await screen.press("G", "3", "r")
         await screen.until("turn 1 user first", "1 turn · 2 steps")
         screen.app.screen.query_one(TracePane).focus_first()
         await screen.press("j", "j", "d")
-        assert here(screen) == "ping"
+        assert get_selected_node(screen) == "ping"
 
         (path / "go").touch()
 
         await screen.until("3 turns · 6 steps", "turn 3 user third")
-        assert here(screen) == "ping" and "[Request]" in screen.text
+        assert get_selected_node(screen) == "ping" and "[Request]" in screen.text
 
 
 async def test_a_stored_run_shows_its_steps_in_a_later_session(project: Path, open_app: Callable[..., Any]) -> None:
@@ -136,29 +136,29 @@ async def test_a_stored_run_shows_its_steps_in_a_later_session(project: Path, op
 
 async def test_keys_of_the_tree_fold_and_unfold(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("j", "h")
         await screen.until("+3, 1 error")
         await screen.press("right")
         await screen.until_gone("+3")
         await screen.press("l")
-        assert here(screen) == "ask"
+        assert get_selected_node(screen) == "ask"
         await screen.press("left")
-        assert here(screen) == "root"
+        assert get_selected_node(screen) == "root"
         await screen.press("H")
         await screen.until_gone("◆ root")
         await screen.press("L")
         await screen.until("✦ tell")
         await screen.press("G")
-        assert here(screen) == "later"
+        assert get_selected_node(screen) == "later"
 
 
 async def test_keys_jump_to_errors_and_the_slowest_and_filter(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         for key, name in [("full_stop", "set"), ("full_stop", "later"), ("semicolon", "set"), ("m", "tell")]:
             await screen.press(key)
-            assert here(screen) == name
+            assert get_selected_node(screen) == name
         await screen.press("i")
         await screen.until("only errors", "ƒ set in root")
         await screen.press("i")
@@ -171,9 +171,9 @@ async def test_keys_jump_to_errors_and_the_slowest_and_filter(project: Path, ope
         await screen.until("bars: session")
 
 
-async def test_keys_that_lead_nowhere_say_so(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_jumps_without_a_target_say_so(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned([span("alone")]))
+        await show_session(screen, pin_session([span("alone")]))
         await screen.press("full_stop")
         await screen.until("no step of this session has an error")
         await screen.press("m")
@@ -182,11 +182,9 @@ async def test_keys_that_lead_nowhere_say_so(project: Path, open_app: Callable[.
         await screen.until("/ looks for a text")
 
 
-async def test_the_ways_to_look_at_a_step_are_kept_from_step_to_step(
-    project: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_the_open_tab_of_the_detail_stays_from_step_to_step(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("j", "j", "d")
         await screen.until("[Request]", 'room: "Kitchen"')
         await screen.press("d", "j", "j")
@@ -199,9 +197,11 @@ async def test_the_ways_to_look_at_a_step_are_kept_from_step_to_step(
         await screen.until("[Request]")
 
 
-async def test_the_detail_is_read_and_folded_by_keys_and_mouse(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_the_detail_can_be_scrolled_and_folded_by_keys_and_mouse(
+    project: Path, open_app: Callable[..., Any]
+) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("j", "j", "d", "enter")
         view = screen.app.screen.query_one(DetailView)
         assert view.has_focus
@@ -219,12 +219,12 @@ async def test_a_search_finds_names_requests_and_responses_and_shows_where(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("H", "slash", *"kitchen")
         await screen.until("“kitchen”: 2 steps")
         await screen.press("enter")
         await screen.until("“kitchen”: 1 of 2 steps", "[Request]", 'room: "Kitchen"')
-        assert here(screen) == "ask"
+        assert get_selected_node(screen) == "ask"
         await screen.press(">")
         await screen.until("2 of 2 steps", "[Response]", "a kitchen")
         await screen.press("<")
@@ -243,14 +243,14 @@ async def test_a_search_finds_names_requests_and_responses_and_shows_where(
 
 async def test_a_search_without_matches_is_reported(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS))
+        await show_session(screen, pin_session(LIGHTS))
         await screen.press("slash", *"[/b]", "enter")
         await screen.until("nothing was found: [/b]", "“[/b]”: nothing")
 
 
-async def test_tree_and_detail_divide_the_room_by_key(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_keys_change_the_sizes_of_tree_and_detail(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS))
+        await show_session(screen, pin_session(LIGHTS))
         tree = screen.app.screen.query_one(SpanList)
         before = tree.size.height
         await screen.press("ctrl+down")
@@ -263,7 +263,7 @@ async def test_tree_and_detail_divide_the_room_by_key(project: Path, open_app: C
 
 async def test_a_wide_pane_has_tree_and_detail_side_by_side(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project, size=(200, 60)) as screen:
-        await look_at(screen, pinned(LIGHTS))
+        await show_session(screen, pin_session(LIGHTS))
         await screen.pilot.pause()
         tree, detail = screen.app.screen.query_one(SpanList), screen.app.screen.query_one(DetailView)
         assert tree.region.right <= detail.region.x and detail.region.y < tree.region.bottom
@@ -272,17 +272,17 @@ async def test_a_wide_pane_has_tree_and_detail_side_by_side(project: Path, open_
 
 async def test_a_small_screen_has_room_for_tree_and_detail(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project, size=(80, 24)) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("j", "j")
         await screen.until("✦ ask", "kind        model call")
 
 
 @pytest.mark.parametrize("key", ["y"])
-async def test_a_copy_is_the_selected_step_or_what_the_detail_shows(
+async def test_copying_takes_the_selected_step_or_the_text_of_the_detail(
     project: Path, open_app: Callable[..., Any], key: str
 ) -> None:
     async with open_app(project) as screen:
-        await look_at(screen, pinned(LIGHTS, turn_result("light on", "done")))
+        await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("j", "j", key)
         assert '"name": "ask"' in screen.app.clipboard
         await screen.press("d", "enter", key)
@@ -291,18 +291,18 @@ async def test_a_copy_is_the_selected_step_or_what_the_detail_shows(
 
 async def test_a_session_without_steps_says_why(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        pane = await look_at(screen, pinned([], turn_result("hi", "ho")))
+        pane = await show_session(screen, pin_session([], turn_result("hi", "ho")))
         await screen.until("There are no steps of this execution.", "five newest")
         assert pane.copyable() is None
         failure = Failure(kind=FailureKind.SETUP, message="no [/such] module\x1b")
-        screen.app.screen_stack[0].post_message(pinned([], failure=failure))
+        screen.app.screen_stack[0].post_message(pin_session([], failure=failure))
         await screen.until("did not get as far as a step", "! no [/such] module␛")
-        screen.app.screen_stack[0].post_message(pinned(LIGHTS))
+        screen.app.screen_stack[0].post_message(pin_session(LIGHTS))
         await screen.until("✦ ask")
         assert screen.app.screen.query_one(SpanList).has_focus
 
 
-async def test_nothing_but_a_case_has_a_trace(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_only_a_case_has_a_trace(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("fine")
         await screen.press("j", "3")
@@ -319,7 +319,7 @@ async def test_markup_in_texts_of_the_agent_has_no_effect(project: Path, open_ap
         span(f"{NASTY}2", NASTY, kind=SpanKind.TOOL, attributes={"agents": {NASTY: {"tools": [NASTY]}}}),
     ]
     async with open_app(project) as screen:
-        await look_at(screen, pinned(spans, turn_result(NASTY, NASTY)))
+        await show_session(screen, pin_session(spans, turn_result(NASTY, NASTY)))
         await screen.press("j")
         for title in ("[Event]", "[Request]", "[Response]", "[Graph]"):
             await screen.until(title, "[/foo] [bold]")
@@ -348,7 +348,7 @@ async def test_an_adk_agent_shows_runs_models_tools_and_its_graph(tmp_path: Path
         await screen.until("[Graph]", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "path taken")
 
 
-async def test_accepting_is_offered_for_the_trace_of_a_case_and_not_for_that_of_a_chat(
+async def test_accepting_is_offered_for_the_trace_of_a_case_but_not_of_a_chat(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project, size=(200, 42)) as screen:
@@ -358,7 +358,7 @@ async def test_accepting_is_offered_for_the_trace_of_a_case_and_not_for_that_of_
         await screen.press("3")
         await screen.until("fine · s", "a accept")
 
-        screen.app.screen_stack[0].post_message(pinned(LIGHTS))
+        screen.app.screen_stack[0].post_message(pin_session(LIGHTS))
         await screen.until("a chat")
         await screen.until_gone("a accept")
         await screen.press("escape")

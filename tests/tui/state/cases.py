@@ -31,13 +31,13 @@ def file_name(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def rows_of(document: EvalSetDocument, index: int) -> Sequence[Row]:
+def outline_case(document: EvalSetDocument, index: int) -> Sequence[Row]:
     """Return the outline of a case of a document."""
     build = case_rows if document.format is DocumentFormat.CURRENT else legacy_rows
     return build(document.raw_case(index))
 
 
-def sound_cases(document: EvalSetDocument) -> Iterator[int]:
+def iterate_readable_cases(document: EvalSetDocument) -> Iterator[int]:
     """Return the cases whose JSON can be read."""
     for entry in document.entries:
         try:
@@ -47,26 +47,26 @@ def sound_cases(document: EvalSetDocument) -> Iterator[int]:
         yield entry.index
 
 
-def leaves(data: Any, place: Place = ()) -> Iterator[Place]:
+def iterate_leaves(data: Any, place: Place = ()) -> Iterator[Place]:
     """Return the paths of all values without children."""
     if isinstance(data, dict) and data:
         for key, value in data.items():
-            yield from leaves(value, (*place, key))
+            yield from iterate_leaves(value, (*place, key))
     elif isinstance(data, list) and data:
         for index, value in enumerate(data):
-            yield from leaves(value, (*place, index))
+            yield from iterate_leaves(value, (*place, index))
     else:
         yield place
 
 
-def set_of(*cases: Any, **header: Any) -> bytes:
+def make_set_bytes(*cases: Any, **header: Any) -> bytes:
     """Return an eval set as a file."""
     return json.dumps({"eval_set_id": "s", **header, "eval_cases": list(cases)}, indent=2, ensure_ascii=False).encode()
 
 
-def document_of(*cases: Any, **header: Any) -> EvalSetDocument:
+def make_document(*cases: Any, **header: Any) -> EvalSetDocument:
     """Return an eval set in memory."""
-    return EvalSetDocument(Path("s.evalset.json"), set_of(*cases, **header), None)
+    return EvalSetDocument(Path("s.evalset.json"), make_set_bytes(*cases, **header), None)
 
 
 def apply_to_data(edit: Edit, data: Any) -> Any:
@@ -76,13 +76,13 @@ def apply_to_data(edit: Edit, data: Any) -> Any:
         case SetValue(place=(), value=value):
             return value
         case SetValue(place, value):
-            above = data
+            parent_value = data
             *steps, last = spell_place(data, place)
             for step in steps:
-                if isinstance(above, dict) and above.get(step) is None:
-                    above[step] = {}
-                above = above[step]
-            above[last] = value
+                if isinstance(parent_value, dict) and parent_value.get(step) is None:
+                    parent_value[step] = {}
+                parent_value = parent_value[step]
+            parent_value[last] = value
         case InsertItem(place, index, value):
             get_value(data, place).insert(index, value)
         case RemoveValue(place):
@@ -92,10 +92,10 @@ def apply_to_data(edit: Edit, data: Any) -> Any:
             items = get_value(data, place)
             items.insert(target, items.pop(source))
         case RenameKey(place, key):
-            held = get_value(data, place[:-1])
-            members = [(key if old == place[-1] else old, value) for old, value in held.items()]
-            held.clear()
-            held.update(members)
+            parent = get_value(data, place[:-1])
+            members = [(key if old == place[-1] else old, value) for old, value in parent.items()]
+            parent.clear()
+            parent.update(members)
         case ReplaceMember(old, new):
             return apply_to_data(RemoveValue(old), apply_to_data(new, data))
     return data

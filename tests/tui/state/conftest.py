@@ -15,7 +15,7 @@ from workbench.tui.state.project_state import ProjectState
 SET = "sets/lights.evalset.json"
 
 
-class Listed:
+class ListedProject:
     """The state of a project with one set, filled by the test as the backend fills it."""
 
     def __init__(self, make: Any) -> None:
@@ -27,9 +27,9 @@ class Listed:
         return self._make.key(eval_id, eval_set=SET)
 
     def list_cases(self, *eval_ids: str) -> None:
-        listed = ListedSet(SET, "home", tuple(make_case_row(self.key(eval_id)) for eval_id in eval_ids))
+        listed_set = ListedSet(SET, "home", tuple(make_case_row(self.key(eval_id)) for eval_id in eval_ids))
         self.browser.replace_sets(["home"], [ListedSet(SET, "home")])
-        self.state.list_set(listed)
+        self.state.list_set(listed_set)
 
     def read(self, *cases: EvalCase, hashes: Hashes | None = None) -> None:
         self.browser.update_contents(index_case(self.key(case.eval_id), case, hashes) for case in cases)
@@ -49,14 +49,14 @@ class Listed:
     def select(self, eval_id: str) -> None:
         assert self.browser.select_case(self.key(eval_id))
 
-    def marked(self) -> list[str]:
+    def list_marked_ids(self) -> list[str]:
         return [key.eval_id for key in self.browser.marks]
 
 
 @pytest.fixture
-def listed(make: Any) -> Callable[..., Listed]:
-    def fill(eval_ids: Iterable[str]) -> Listed:
-        project = Listed(make)
+def make_listed_project(make: Any) -> Callable[..., ListedProject]:
+    def fill(eval_ids: Iterable[str]) -> ListedProject:
+        project = ListedProject(make)
         project.list_cases(*eval_ids)
         return project
 

@@ -27,24 +27,24 @@ def turn_result(prompt: str, response: str, **more: Any) -> TurnResult:
     return TurnResult.model_validate({"invocation": {**content, **more}, "duration_seconds": 1.0})
 
 
-def view_of(spans: Iterable[Span], *turns: TurnResult, prompts: Iterable[str] = ()) -> TraceView:
+def make_view(spans: Iterable[Span], *turns: TurnResult, prompts: Iterable[str] = ()) -> TraceView:
     """Return a view of these spans."""
     view = TraceView()
     view.show(list(spans), turns, list(prompts))
     return view
 
 
-def text(line: Line) -> str:
+def join_text(line: Line) -> str:
     """Return the text of a line."""
     return "".join(piece.text for piece in line)
 
 
-def rows(view: TraceView, *, width: int = 100) -> list[str]:
+def render_rows(view: TraceView, *, width: int = 100) -> list[str]:
     """Return the rows as text, without trailing blanks."""
-    return [text(view.line(index, width)).rstrip() for index in range(len(view))]
+    return [join_text(view.line(index, width)).rstrip() for index in range(len(view))]
 
 
-def names(view: TraceView) -> list[str]:
+def list_names(view: TraceView) -> list[str]:
     """Return the listed names: span names and "turn N"."""
-    listed = [view.row(index) for index in range(len(view))]
-    return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in listed]
+    entries = [view.row(index) for index in range(len(view))]
+    return [row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}" for row in entries]

@@ -16,31 +16,31 @@ def browser(make: Any) -> Browser:
     """Return a browser with two agents, three sets and six cases."""
     browser = Browser(StatusBoard())
     sets = [
-        ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "y", "z")),
-        ListedSet("a/two.evalset.json", "alpha", _cases(make, "a/two.evalset.json", "alpha", "p")),
-        ListedSet("b/one.test.json", "beta", _cases(make, "b/one.test.json", "beta", "q", "r")),
+        ListedSet("a/one.evalset.json", "alpha", make_rows(make, "a/one.evalset.json", "alpha", "x", "y", "z")),
+        ListedSet("a/two.evalset.json", "alpha", make_rows(make, "a/two.evalset.json", "alpha", "p")),
+        ListedSet("b/one.test.json", "beta", make_rows(make, "b/one.test.json", "beta", "q", "r")),
     ]
     browser.replace_sets(["alpha", "beta"], sets)
-    for listed in sets:
-        browser.update_set(listed)
+    for listed_set in sets:
+        browser.update_set(listed_set)
     return browser
 
 
-def _cases(make: Any, eval_set: str, target: str, *ids: str) -> tuple[Row, ...]:
+def make_rows(make: Any, eval_set: str, target: str, *ids: str) -> tuple[Row, ...]:
     return tuple(make_case_row(make.key(name, eval_set=eval_set, target=target)) for name in ids)
 
 
-def _labels(browser: Browser) -> list[str]:
+def list_labels(browser: Browser) -> list[str]:
     return ["  " * row.depth + row.label for row in browser.rows]
 
 
 def test_rows_are_targets_then_their_sets_then_their_cases(browser: Browser) -> None:
-    assert _labels(browser) == [
+    assert list_labels(browser) == [
         "alpha", "  one", "    x", "    y", "    z", "  two", "    p", "beta", "  one", "    q", "    r",
     ]  # fmt: skip
 
 
-def test_folding_hides_what_is_below_and_folding_again_goes_up(browser: Browser) -> None:
+def test_folding_hides_the_children_and_folding_again_goes_up(browser: Browser) -> None:
     browser.set_cursor(2)
 
     browser.fold()
@@ -48,16 +48,16 @@ def test_folding_hides_what_is_below_and_folding_again_goes_up(browser: Browser)
     assert browser.selected_row.label == "one"
 
     browser.fold()
-    assert _labels(browser)[:3] == ["alpha", "  one", "  two"]
+    assert list_labels(browser)[:3] == ["alpha", "  one", "  two"]
     browser.fold()
     assert browser.cursor == 0
     browser.fold()
-    assert _labels(browser) == ["alpha", "beta", "  one", "    q", "    r"]
+    assert list_labels(browser) == ["alpha", "beta", "  one", "    q", "    r"]
 
 
-def test_unfolding_shows_what_is_below_and_unfolding_again_goes_in(browser: Browser) -> None:
+def test_unfolding_shows_the_children_and_unfolding_again_goes_down(browser: Browser) -> None:
     browser.toggle_fold()
-    assert _labels(browser)[:2] == ["alpha", "beta"]
+    assert list_labels(browser)[:2] == ["alpha", "beta"]
 
     browser.unfold()
     browser.unfold()
@@ -77,7 +77,7 @@ def test_the_cursor_stays_on_its_case_when_rows_before_it_come_and_go(browser: B
     browser.select_case(make.key("q", eval_set="b/one.test.json", target="beta"))
 
     browser.update_set(
-        ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "new"))
+        ListedSet("a/one.evalset.json", "alpha", make_rows(make, "a/one.evalset.json", "alpha", "x", "new"))
     )
 
     assert browser.selected_row is not None
@@ -85,23 +85,23 @@ def test_the_cursor_stays_on_its_case_when_rows_before_it_come_and_go(browser: B
 
 
 @pytest.mark.parametrize(("left", "label"), [(("x", "z"), "z"), (("x",), "x"), ((), "one")])
-def test_a_case_that_is_gone_leaves_the_cursor_on_its_neighbour_or_its_set(
+def test_a_removed_case_leaves_the_cursor_on_its_neighbour_or_its_set(
     browser: Browser, make: Any, left: tuple[str, ...], label: str
 ) -> None:
     browser.select_case(make.key("y", eval_set="a/one.evalset.json", target="alpha"))
 
-    browser.update_set(ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", *left)))
+    browser.update_set(ListedSet("a/one.evalset.json", "alpha", make_rows(make, "a/one.evalset.json", "alpha", *left)))
 
     assert browser.selected_row is not None
     assert browser.selected_row.label == label
 
 
-def test_a_case_that_is_expected_is_gone_to_when_it_is_listed(browser: Browser, make: Any) -> None:
+def test_a_requested_case_is_selected_as_soon_as_it_is_listed(browser: Browser, make: Any) -> None:
     browser.select_when_listed(make.key("new", eval_set="a/one.evalset.json", target="alpha"))
     assert browser.cursor == 0
 
     browser.update_set(
-        ListedSet("a/one.evalset.json", "alpha", _cases(make, "a/one.evalset.json", "alpha", "x", "new"))
+        ListedSet("a/one.evalset.json", "alpha", make_rows(make, "a/one.evalset.json", "alpha", "x", "new"))
     )
     assert browser.selected_row is not None
     assert browser.selected_row.label == "new"
@@ -111,7 +111,7 @@ def test_a_case_that_is_expected_is_gone_to_when_it_is_listed(browser: Browser, 
     assert browser.cursor == 0
 
 
-def test_a_set_that_is_expected_is_gone_to_when_it_is_listed(browser: Browser) -> None:
+def test_a_requested_set_is_selected_as_soon_as_it_is_listed(browser: Browser) -> None:
     browser.select_when_listed("b/new.evalset.json")
 
     browser.replace_sets(["alpha", "beta"], [*browser.sets, ListedSet("b/new.evalset.json", "beta")])
@@ -120,7 +120,7 @@ def test_a_set_that_is_expected_is_gone_to_when_it_is_listed(browser: Browser) -
     assert browser.selected_row.eval_set == "b/new.evalset.json"
 
 
-def test_going_to_a_case_unfolds_what_hides_it(browser: Browser, make: Any) -> None:
+def test_selecting_a_case_unfolds_the_rows_that_hide_it(browser: Browser, make: Any) -> None:
     browser.toggle_fold()
 
     browser.select_case(make.key("z", eval_set="a/one.evalset.json", target="alpha"))
@@ -130,11 +130,11 @@ def test_going_to_a_case_unfolds_what_hides_it(browser: Browser, make: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("start", "backwards", "found"),
+    ("start", "backwards", "expected_id"),
     [("x", False, "z"), ("z", False, "q"), ("q", False, "z"), ("z", True, "q"), ("q", True, "z")],
 )
-def test_the_next_case_is_looked_for_all_the_way_round(
-    browser: Browser, start: str, backwards: bool, found: str
+def test_the_search_for_the_next_case_wraps_around(
+    browser: Browser, start: str, backwards: bool, expected_id: str
 ) -> None:
     row = next(row for row in browser.iterate_case_rows() if row.label == start)
     assert row.case is not None
@@ -143,7 +143,7 @@ def test_the_next_case_is_looked_for_all_the_way_round(
     key = browser.find_next_case(lambda key: key.eval_id in ("z", "q"), backwards=backwards)
 
     assert key is not None
-    assert key.eval_id == found
+    assert key.eval_id == expected_id
 
 
 def test_from_a_set_the_next_case_may_be_the_first_in_it(browser: Browser) -> None:
@@ -155,14 +155,14 @@ def test_from_a_set_the_next_case_may_be_the_first_in_it(browser: Browser) -> No
     assert key.eval_id == "x"
 
 
-def test_sets_of_one_name_in_one_target_are_told_apart_by_their_paths(make: Any) -> None:
+def test_sets_of_the_same_name_in_one_target_show_their_paths(make: Any) -> None:
     browser = Browser(StatusBoard())
     browser.replace_sets(["a"], [ListedSet("x/s.evalset.json", "a"), ListedSet("y/s.evalset.json", "a")])
 
     assert [row.label for row in browser.rows] == ["a", "x/s.evalset.json", "y/s.evalset.json"]
 
 
-def test_sets_without_an_agent_come_last_under_a_heading_of_their_own(make: Any) -> None:
+def test_sets_without_an_agent_come_last_under_their_own_heading(make: Any) -> None:
     browser = Browser(StatusBoard())
     browser.replace_sets(
         ["a"], [ListedSet("lost.evalset.json", pairing_problem="no agent"), ListedSet("s.evalset.json", "a")]
@@ -173,11 +173,11 @@ def test_sets_without_an_agent_come_last_under_a_heading_of_their_own(make: Any)
     ]  # fmt: skip
 
 
-def test_ids_from_outside_are_shown_on_one_line_without_control_characters(make: Any) -> None:
+def test_external_ids_are_shown_on_one_line_without_control_characters(make: Any) -> None:
     browser = Browser(StatusBoard())
     browser.replace_sets(["a"], [ListedSet("s.evalset.json", "a")])
     browser.update_set(
-        ListedSet("s.evalset.json", "a", (*_cases(make, "s.evalset.json", "a", "a\x1b[31m\nb", "", "[bold]"),))
+        ListedSet("s.evalset.json", "a", (*make_rows(make, "s.evalset.json", "a", "a\x1b[31m\nb", "", "[bold]"),))
     )
 
     assert [row.label for row in browser.iterate_case_rows()] == ["a␛[31m b", "(empty id)", "[bold]"]

@@ -14,65 +14,67 @@ from workbench.tui.state.browser_rows import format_border_subtitle, format_bord
 SET = "sets/lights.evalset.json"
 
 
-def drawn(project: Any, eval_id: str, width: int = 46) -> str:
+def draw_row(project: Any, eval_id: str, width: int = 46) -> str:
     project.select(eval_id)
     line = format_row(project.state.row_view(project.browser.cursor), width)
     assert sum(cell_len(piece.text) for piece in line) == width
     return "".join(piece.text for piece in line)
 
 
-def test_a_case_shows_symbol_and_time_and_where_they_come_from(listed: Any) -> None:
-    project = listed(["good", "bad", "new"])
+def test_a_case_shows_its_symbol_its_time_and_their_source(make_listed_project: Any) -> None:
+    project = make_listed_project(["good", "bad", "new"])
     project.store(good=CaseStatus.PASSED, bad=CaseStatus.ERROR)
 
-    assert drawn(project, "good").split() == ["✓", "good", "stored", "0.25", "s"]
-    assert drawn(project, "bad").split() == ["!", "bad", "stored", "error"]
-    assert drawn(project, "new").split() == ["○", "new", "not", "run"]
+    assert draw_row(project, "good").split() == ["✓", "good", "stored", "0.25", "s"]
+    assert draw_row(project, "bad").split() == ["!", "bad", "stored", "error"]
+    assert draw_row(project, "new").split() == ["○", "new", "not", "run"]
 
 
-def test_a_stale_case_still_shows_its_verdict(listed: Any, make: Any) -> None:
-    project = listed(["a"])
+def test_a_stale_case_still_shows_its_verdict(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a"])
     project.store(a=CaseStatus.FAILED)
     project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
 
-    assert drawn(project, "a").split() == ["●", "a", "0.25", "s", "✗", "stale"]
+    assert draw_row(project, "a").split() == ["●", "a", "0.25", "s", "✗", "stale"]
 
 
-def test_an_agent_shows_that_it_is_being_imported(listed: Any) -> None:
-    state = listed(["a"]).state
+def test_an_agent_shows_that_it_is_being_imported(make_listed_project: Any) -> None:
+    state = make_listed_project(["a"]).state
     run = state.begin_run("r1", total=1, now=0.0)
 
-    def row_of_agent() -> list[str]:
+    def draw_agent_row() -> list[str]:
         return "".join(piece.text for piece in format_row(state.row_view(0), 46)).split()
 
     run.apply(AgentsImporting(targets=("home",)), now=1.0)
-    assert row_of_agent() == ["▾", "home", "0/1", "importing"]
+    assert draw_agent_row() == ["▾", "home", "0/1", "importing"]
     run.apply(AgentsImporting(targets=()), now=2.0)
-    assert row_of_agent() == ["▾", "home", "0/1"]
+    assert draw_agent_row() == ["▾", "home", "0/1"]
 
 
-def test_marks_and_unsaved_edits_have_symbols_of_their_own(listed: Any) -> None:
-    project = listed(["a", "b"])
+def test_marks_and_unsaved_edits_have_their_own_symbols(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b"])
     project.browser.marks.add([project.key("a")])
     project.browser.set_edited_cases(SET, frozenset({"a"}))
 
-    assert drawn(project, "a").startswith("   ◆○ a *")
-    assert drawn(project, "b").startswith("    ○ b ")
+    assert draw_row(project, "a").startswith("   ◆○ a *")
+    assert draw_row(project, "b").startswith("    ○ b ")
 
 
 @pytest.mark.parametrize(
     "eval_id", ["a_rather_long_name_of_a_case", "关灯_两轮对话_关灯_两轮对话", "[bold]x[/bold] and more"]
 )
-def test_where_there_is_little_room_the_words_go_first_and_then_the_end_of_the_name(listed: Any, eval_id: str) -> None:
-    project = listed([eval_id])
-    assert "not run" in drawn(project, eval_id, 60)
-    narrow = drawn(project, eval_id, 24)
+def test_a_narrow_row_drops_the_words_first_and_then_the_end_of_the_name(
+    make_listed_project: Any, eval_id: str
+) -> None:
+    project = make_listed_project([eval_id])
+    assert "not run" in draw_row(project, eval_id, 60)
+    narrow = draw_row(project, eval_id, 24)
     assert "not run" not in narrow
     assert "…" in narrow
 
 
-def test_the_frame_says_how_many_are_listed_and_marked_and_in_which_order(listed: Any) -> None:
-    project = listed(["a", "b"])
+def test_the_frame_shows_the_counts_of_cases_and_marks_and_the_order(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b"])
     assert (format_border_title(project.browser), format_border_subtitle(project.browser)) == (
         "eval sets",
         "file order",

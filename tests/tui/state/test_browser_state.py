@@ -20,8 +20,8 @@ from workbench.tui.state.case_status import StatusBoard
 SET = "sets/lights.evalset.json"
 
 
-def test_text_is_looked_for_in_ids_prompts_and_tools(listed: Any, make: Any) -> None:
-    project = listed(["one", "two", "three"])
+def test_text_is_searched_in_ids_prompts_and_tools(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["one", "two", "three"])
     project.read(
         make.case("one", make.turn("Turn on the LAMP", "done")),
         make.case("two", make.turn("Hi", "the lamp"), make.turn("x", "y", ("lamp_off", {}))),
@@ -40,8 +40,8 @@ def test_text_is_looked_for_in_ids_prompts_and_tools(listed: Any, make: Any) -> 
     assert project.ids == ["three"]
 
 
-def test_before_a_case_is_read_it_is_found_by_its_id(listed: Any, make: Any) -> None:
-    project = listed(["lamp", "other"])
+def test_an_unread_case_is_found_by_its_id(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["lamp", "other"])
 
     project.browser.filter("lamp")
     assert project.ids == ["lamp"]
@@ -49,8 +49,8 @@ def test_before_a_case_is_read_it_is_found_by_its_id(listed: Any, make: Any) -> 
     assert project.ids == ["lamp", "other"]
 
 
-def test_status_and_traits_filter_together_with_text(listed: Any, make: Any) -> None:
-    project = listed(["a1", "a2", "b1"])
+def test_status_and_traits_filter_together_with_text(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a1", "a2", "b1"])
     project.store(a1=CaseStatus.FAILED, a2=CaseStatus.PASSED, b1=CaseStatus.FAILED)
     project.browser.set_edited_cases(SET, frozenset({"a2"}))
 
@@ -64,8 +64,8 @@ def test_status_and_traits_filter_together_with_text(listed: Any, make: Any) -> 
     assert len(project.ids) == 3
 
 
-def test_a_status_filter_follows_the_run_when_it_is_listed_anew(listed: Any, make: Any) -> None:
-    project = listed(["a", "b"])
+def test_a_status_filter_follows_the_run_at_the_next_refresh(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a", "b"])
     project.store(a=CaseStatus.FAILED, b=CaseStatus.FAILED)
     project.browser.filter("!failed")
     assert project.browser.needs_results
@@ -86,8 +86,8 @@ def test_a_status_filter_follows_the_run_when_it_is_listed_anew(listed: Any, mak
         (Order.NEWEST, ["c1", "c2", "c10"]),
     ],
 )
-def test_cases_are_sorted_within_their_set(listed: Any, make: Any, order: Order, ids: list[str]) -> None:
-    project = listed(["c10", "c2", "c1"])
+def test_cases_are_sorted_within_their_set(make_listed_project: Any, make: Any, order: Order, ids: list[str]) -> None:
+    project = make_listed_project(["c10", "c2", "c1"])
     results = {"c2": (CaseStatus.FAILED, 2.0), "c1": (CaseStatus.PASSED, 1.0)}
     for eval_id, (status, duration) in results.items():
         result = make.result(project.key(eval_id), status).model_copy(update={"agent_seconds": duration})
@@ -100,8 +100,8 @@ def test_cases_are_sorted_within_their_set(listed: Any, make: Any, order: Order,
     assert project.ids == ids
 
 
-def test_the_cursor_stays_on_its_case_when_the_order_changes(listed: Any) -> None:
-    project = listed(["b", "a"])
+def test_the_cursor_stays_on_its_case_when_the_order_changes(make_listed_project: Any) -> None:
+    project = make_listed_project(["b", "a"])
     project.select("b")
 
     project.browser.sort(Order.ID)
@@ -110,18 +110,18 @@ def test_the_cursor_stays_on_its_case_when_the_order_changes(listed: Any) -> Non
     assert project.ids == ["a", "b"]
 
 
-def test_going_through_the_orders_comes_back_to_the_first() -> None:
-    order, seen = Order.FILE, []
+def test_cycling_through_the_orders_returns_to_the_first() -> None:
+    order, orders = Order.FILE, []
     for _ in Order:
-        seen.append(order)
+        orders.append(order)
         order = order.next
 
-    assert seen == list(Order)
+    assert orders == list(Order)
     assert order is Order.FILE
 
 
-def test_a_mark_moves_on_and_survives_a_filter(listed: Any) -> None:
-    project = listed(["a", "b", "c"])
+def test_marking_moves_the_cursor_on_and_the_mark_survives_a_filter(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c"])
     project.select("a")
 
     project.browser.toggle_mark()
@@ -129,53 +129,53 @@ def test_a_mark_moves_on_and_survives_a_filter(listed: Any) -> None:
     project.browser.filter("c")
     project.browser.toggle_mark()
 
-    assert project.marked() == ["a", "c"]
+    assert project.list_marked_ids() == ["a", "c"]
     project.browser.filter("")
-    assert project.marked() == ["a", "c"]
+    assert project.list_marked_ids() == ["a", "c"]
 
 
-def test_a_range_is_marked_from_the_last_mark_to_the_cursor(listed: Any) -> None:
-    project = listed(["a", "b", "c", "d", "e"])
+def test_a_range_is_marked_from_the_last_mark_to_the_cursor(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c", "d", "e"])
     project.select("d")
     project.browser.toggle_mark()
     project.select("b")
 
     project.browser.mark_range()
 
-    assert sorted(project.marked()) == ["b", "c", "d"]
+    assert sorted(project.list_marked_ids()) == ["b", "c", "d"]
 
 
-def test_marking_a_set_marks_what_is_listed_of_it_and_again_unmarks_it(listed: Any) -> None:
-    project = listed(["a1", "b1", "a2"])
+def test_marking_a_set_marks_its_listed_cases_and_again_unmarks_them(make_listed_project: Any) -> None:
+    project = make_listed_project(["a1", "b1", "a2"])
     project.browser.filter("a")
     project.browser.set_cursor(1)
 
     project.browser.toggle_mark()
-    assert project.marked() == ["a1", "a2"]
+    assert project.list_marked_ids() == ["a1", "a2"]
     project.browser.toggle_mark()
-    assert project.marked() == []
+    assert project.list_marked_ids() == []
 
 
-def test_every_listed_case_is_marked_and_marks_are_cleared(listed: Any) -> None:
-    project = listed(["a", "b"])
+def test_every_listed_case_is_marked_and_marks_are_cleared(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b"])
 
     project.browser.mark_listed()
-    assert project.marked() == ["a", "b"]
+    assert project.list_marked_ids() == ["a", "b"]
     project.browser.marks.clear()
-    assert project.marked() == []
+    assert project.list_marked_ids() == []
 
 
-def test_a_case_that_is_gone_is_no_longer_marked(listed: Any) -> None:
-    project = listed(["a", "b"])
+def test_a_removed_case_is_no_longer_marked(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b"])
     project.browser.mark_listed()
 
     project.list_cases("b")
 
-    assert project.marked() == ["b"]
+    assert project.list_marked_ids() == ["b"]
 
 
-def test_run_selected_runs_the_marked_cases_wherever_the_cursor_is(listed: Any) -> None:
-    project = listed(["a", "b", "c"])
+def test_run_selected_runs_the_marked_cases_wherever_the_cursor_is(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c"])
     project.select("a")
     assert project.state.select_row_cases(project.state.selected_key) == [Selection(eval_set=SET, cases=("a",))]
 
@@ -184,8 +184,8 @@ def test_run_selected_runs_the_marked_cases_wherever_the_cursor_is(listed: Any) 
     assert project.state.select_row_cases(project.state.selected_key) == [Selection(eval_set=SET, cases=("c", "b"))]
 
 
-def test_run_all_runs_what_is_listed_and_whole_sets_where_nothing_is_filtered(listed: Any) -> None:
-    project = listed(["a", "b", "c"])
+def test_run_all_runs_the_listed_cases_or_whole_sets_without_a_filter(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c"])
     assert project.state.select_all_cases() == [Selection(eval_set=SET)]
 
     project.browser.filter("b")
@@ -193,8 +193,8 @@ def test_run_all_runs_what_is_listed_and_whole_sets_where_nothing_is_filtered(li
     assert project.state.select_all_cases() == [Selection(eval_set=SET, cases=("b",))]
 
 
-def test_run_failed_keeps_to_what_is_marked_else_to_what_is_listed(listed: Any) -> None:
-    project = listed(["a", "b", "c"])
+def test_run_failed_is_limited_to_marked_or_else_to_listed_cases(make_listed_project: Any) -> None:
+    project = make_listed_project(["a", "b", "c"])
     project.store(a=CaseStatus.FAILED, b=CaseStatus.ERROR, c=CaseStatus.PASSED)
     assert project.state.select_failed_cases() == [Selection(eval_set=SET, cases=("a", "b"))]
 
@@ -204,10 +204,8 @@ def test_run_failed_keeps_to_what_is_marked_else_to_what_is_listed(listed: Any) 
     assert project.state.select_failed_cases() == [Selection(eval_set=SET, cases=("a",))]
 
 
-def test_a_verdict_is_stale_when_the_case_or_its_criteria_have_changed_and_fresh_when_they_are_back(
-    listed: Any, make: Any
-) -> None:
-    project = listed(["a"])
+def test_a_verdict_is_stale_while_the_case_or_its_criteria_differ(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a"])
     case, key = make.case("a", make.turn("Hi", "Hello")), project.key("a")
     project.store(a=CaseStatus.PASSED)
     assert not project.browser.freshness.is_stale(key)
@@ -221,8 +219,8 @@ def test_a_verdict_is_stale_when_the_case_or_its_criteria_have_changed_and_fresh
     assert project.browser.freshness.count_stale("home", SET) == 0
 
 
-def test_a_run_makes_a_stale_verdict_fresh_and_a_later_edit_stale_again(listed: Any, make: Any) -> None:
-    project = listed(["a"])
+def test_a_run_makes_a_stale_verdict_current_until_the_next_edit(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a"])
     case, key = make.case("a", make.turn("Hi", "Hello")), project.key("a")
     project.store(a=CaseStatus.PASSED)
     project.read(case, hashes=("e", "new"))
@@ -241,10 +239,8 @@ def test_a_run_makes_a_stale_verdict_fresh_and_a_later_edit_stale_again(listed: 
     assert project.ids == ["a"]
 
 
-def test_a_stale_verdict_stays_stale_where_the_run_that_would_have_renewed_it_is_cancelled(
-    listed: Any, make: Any
-) -> None:
-    project = listed(["a"])
+def test_a_stale_verdict_stays_stale_if_its_rerun_is_cancelled(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a"])
     key = project.key("a")
     project.store(a=CaseStatus.PASSED)
     project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
@@ -264,14 +260,14 @@ def test_a_stale_verdict_stays_stale_where_the_run_that_would_have_renewed_it_is
     order=st.sampled_from(Order),
     moves=st.lists(st.integers(-3, 3), max_size=6),
 )
-def test_whatever_is_filtered_sorted_and_moved_the_rows_are_of_the_set_and_the_cursor_on_one(
+def test_filtering_sorting_and_moving_keep_the_rows_consistent(
     ids: list[str], text: str, order: Order, moves: list[int]
 ) -> None:
     browser = Browser(StatusBoard())
     keys = [CaseKey(target="t", eval_set="s.json", eval_id=eval_id) for eval_id in ids]
     browser.replace_sets(["t"], [ListedSet("s.json", "t", tuple(map(make_case_row, keys)))])
-    for by in moves:
-        browser.move_cursor(by)
+    for step in moves:
+        browser.move_cursor(step)
         browser.toggle_mark()
     selected = browser.selected_row
 

@@ -68,7 +68,7 @@ def test_a_call_is_read_in_all_spellings(text: str, expected: dict[str, Any] | N
         ("f([1])", "column 3: found [, expected the name of an argument"),
     ],
 )
-def test_what_is_no_call_is_named_with_its_column(text: str, message: str) -> None:
+def test_an_invalid_call_is_reported_with_its_column(text: str, message: str) -> None:
     with pytest.raises(InvalidCall) as raised:
         parse_call(text)
 
@@ -130,7 +130,7 @@ def test_a_call_that_one_line_cannot_show_is_not_read(value: Any) -> None:
 
 
 @pytest.fixture
-def known() -> KnownCalls:
+def known_calls() -> KnownCalls:
     calls = KnownCalls()
     calls.add_call("set_light", {"room": "hall", "on": True})
     calls.add_call("set_light", {"room": "hall", "on": False})
@@ -161,13 +161,13 @@ def known() -> KnownCalls:
         ('set_light(room="hall")', ""),
     ],
 )
-def test_the_most_frequent_known_continuation_is_offered(known: KnownCalls, text: str, rest: str) -> None:
-    assert complete_call(text, known) == rest
+def test_the_most_frequent_known_continuation_is_offered(known_calls: KnownCalls, text: str, rest: str) -> None:
+    assert complete_call(text, known_calls) == rest
 
 
-def test_a_whole_call_can_be_completed_step_by_step(known: KnownCalls) -> None:
+def test_a_whole_call_can_be_completed_step_by_step(known_calls: KnownCalls) -> None:
     text = "se"
-    while rest := complete_call(text, known):
+    while rest := complete_call(text, known_calls):
         text += rest
 
     assert parse_call(text) == Call("set_light", {"room": "hall", "on": False})

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_snake
 
-from tests.tui.state.cases import CASES, FILES, apply_to_data, document_of, file_name, rows_of, set_of, sound_cases
+from tests.tui.state.cases import (
+    CASES,
+    FILES,
+    apply_to_data,
+    file_name,
+    iterate_readable_cases,
+    make_document,
+    make_set_bytes,
+    outline_case,
+)
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -34,31 +43,31 @@ from workbench.tui.state.case_outline import Input, Row, case_rows, get_value
 TYPED = {Input.LINE: "other", Input.TEXT: "two\nlines", Input.NUMBER: 3, Input.VALUE: False, Input.JSON: {"new": [1]}}
 
 
-def _make(document: EvalSetDocument, index: int, edit: Edit) -> Any:
+def apply_and_undo(document: EvalSetDocument, index: int, edit: Edit) -> Any:
     """Make an edit, check that text and data agree, and undo it to the byte."""
     before, data = document.content(), document.raw_case(index)
     expected = apply_to_data(edit, data)
     edit.apply(document, case=index)
     after = document.raw_case(index)
-    assert _in_one_spelling(after) == _in_one_spelling(expected)
+    assert normalize_keys(after) == normalize_keys(expected)
     if document.content() != before:
         assert document.undo() is not None
     assert document.content() == before
     return after
 
 
-def _in_one_spelling(data: Any) -> str:
+def normalize_keys(data: Any) -> str:
     """Return the data as text with all keys in snake_case: the document writes new keys in the style of the file."""
 
-    def folded(value: Any) -> Any:
+    def fold(value: Any) -> Any:
         if isinstance(value, dict):
-            return {to_snake(key): folded(item) for key, item in value.items()}
-        return [folded(item) for item in value] if isinstance(value, list) else value
+            return {to_snake(key): fold(item) for key, item in value.items()}
+        return [fold(item) for item in value] if isinstance(value, list) else value
 
-    return json.dumps(folded(data), sort_keys=True)
+    return json.dumps(fold(data), sort_keys=True)
 
 
-def _edits_of(row: Row, data: Any) -> list[Edit]:
+def list_edits(row: Row, data: Any) -> list[Edit]:
     edits: list[Edit] = [
         slot.edit(TYPED[slot.input], data) for slot in (find_slot(row, data), find_json_slot(row, data))
     ]
@@ -78,22 +87,22 @@ def test_every_row_of_every_file_can_be_edited_and_undone(path: Path) -> None:
     if document.path.name.startswith(("odd_values", "broken")):
         pytest.skip("has cases that no edit can be written into: NaN, halves of characters")
 
-    for index in sound_cases(document):
+    for index in iterate_readable_cases(document):
         data = document.raw_case(index)
-        for row in rows_of(document, index)[:60]:
-            for edit in _edits_of(row, data):
-                _make(document, index, edit)
+        for row in outline_case(document, index)[:60]:
+            for edit in list_edits(row, data):
+                apply_and_undo(document, index, edit)
 
 
 @settings(max_examples=120, deadline=None)
 @given(CASES, st.data())
-def test_an_edit_of_a_row_changes_just_its_place(case: Any, choose: st.DataObject) -> None:
-    document = document_of(case)
+def test_an_edit_of_a_row_changes_only_its_place(case: Any, choose: st.DataObject) -> None:
+    document = make_document(case)
     rows = case_rows(case)
     row = choose.draw(st.sampled_from(rows))
 
-    for edit in _edits_of(row, case):
-        after = _make(document, 0, edit)
+    for edit in list_edits(row, case):
+        after = apply_and_undo(document, 0, edit)
         if isinstance(edit, SetValue) and edit.place and get_value(case, edit.place) is not None:
             value = get_value(after, edit.place)
             assert json.dumps(apply_to_data(SetValue(edit.place, value), case)) == json.dumps(after)
@@ -101,52 +110,52 @@ def test_an_edit_of_a_row_changes_just_its_place(case: Any, choose: st.DataObjec
 
 @settings(max_examples=120, deadline=None)
 @given(CASES, st.data())
-def test_whatever_is_added_leaves_a_sound_case(case: Any, choose: st.DataObject) -> None:
-    document = document_of(case)
+def test_any_addition_leaves_a_valid_case(case: Any, choose: st.DataObject) -> None:
+    document = make_document(case)
     rows = case_rows(case)
     addition = choose.draw(st.sampled_from(list_additions(rows, choose.draw(st.integers(0, len(rows) - 1)), case)))
     slot = addition.with_key("a new key") if addition.needs_key else addition.slot
-    typed = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
+    typed_value = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
 
-    after = _make(document, 0, slot.edit(typed, case))
+    after = apply_and_undo(document, 0, slot.edit(typed_value, case))
 
     assert document.find_fault(after) is None
     assert slot.instead_of is not None or len(json.dumps(after)) > len(json.dumps(case))
 
 
 @pytest.mark.parametrize("path", FILES, ids=file_name)
-def test_whatever_is_added_to_a_sound_case_of_a_file_leaves_it_sound(path: Path) -> None:
+def test_any_addition_to_a_valid_case_of_a_file_leaves_it_valid(path: Path) -> None:
     document = EvalSetDocument.open(path)
-    for index in sound_cases(document):
-        data, rows = document.raw_case(index), rows_of(document, index)
+    for index in iterate_readable_cases(document):
+        data, rows = document.raw_case(index), outline_case(document, index)
         if document.find_fault(data) is not None or "odd_values" in path.name:
             continue
-        for at in range(0, len(rows), 1 + len(rows) // 12):
-            for addition in list_additions(rows, at, data):
+        for position in range(0, len(rows), 1 + len(rows) // 12):
+            for addition in list_additions(rows, position, data):
                 slot = addition.with_key("a new key") if addition.needs_key else addition.slot
-                typed = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
-                assert document.find_fault(_make(document, index, slot.edit(typed, data))) is None
+                typed_value = {"text": "x"} if slot.input is Input.JSON else TYPED[slot.input]
+                assert document.find_fault(apply_and_undo(document, index, slot.edit(typed_value, data))) is None
 
 
-def _added(case: Any, at: str, wanted: str) -> Any:
+def add_item(case: Any, label: str, title: str) -> Any:
     rows = case_rows(case)
-    index = next(index for index, row in enumerate(rows) if row.label == at)
-    addition = next(item for item in list_additions(rows, index, case) if item.label == wanted)
+    index = next(index for index, row in enumerate(rows) if row.label == label)
+    addition = next(item for item in list_additions(rows, index, case) if item.label == title)
     return apply_to_data(addition.slot.edit("typed", case), case)
 
 
-def test_a_case_of_events_gets_events() -> None:
+def test_additions_to_a_case_of_events_are_events() -> None:
     turn = {"user_content": {"parts": [{"text": "hi"}]}}
     events = {"invocation_events": [{"author": "roller", "content": {"parts": [{"text": "hm"}]}}]}
     case = {"eval_id": "x", "conversation": [{**turn, "intermediate_data": events}, turn]}
 
-    after = _added(case, "turn 2", "call, as an event")
+    after = add_item(case, "turn 2", "call, as an event")
 
     (event,) = after["conversation"][1]["intermediate_data"]["invocation_events"]
     assert event["content"]["parts"] == [{"function_call": {"name": "typed", "args": {}}}]
 
 
-def test_after_an_event_comes_any_other_once() -> None:
+def test_each_kind_of_event_is_offered_once_after_an_event() -> None:
     event = {"author": "roller", "content": {"parts": [{"text": "hm"}]}}
     turn = {"userContent": {"parts": [{"text": "hi"}]}, "intermediateData": {"invocationEvents": [event, event]}}
     case = {"evalId": "x", "conversation": [turn]}
@@ -157,36 +166,38 @@ def test_after_an_event_comes_any_other_once() -> None:
 
     assert [item.label.partition(",")[0] for item in wanted] == ["call", "tool response", "message"]
     after = apply_to_data(wanted[1].slot.edit("roll", case), case)
-    added = after["conversation"][0]["intermediateData"]["invocationEvents"][1]["content"]
-    assert added == {"parts": [{"function_response": {"name": "roll", "response": {}}}], "role": "user"}
+    new_content = after["conversation"][0]["intermediateData"]["invocationEvents"][1]["content"]
+    assert new_content == {"parts": [{"function_response": {"name": "roll", "response": {}}}], "role": "user"}
 
 
-def test_a_scenario_takes_the_place_of_a_conversation_and_back() -> None:
+def test_a_scenario_can_replace_a_conversation_and_be_replaced_by_one() -> None:
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}
-    document = document_of(case)
+    document = make_document(case)
     rows = case_rows(case)
     scenario = next(item for item in list_additions(rows, 0, case) if item.label.startswith("scenario"))
 
-    after = _make(document, 0, scenario.slot.edit("Tea?", case))
+    after = apply_and_undo(document, 0, scenario.slot.edit("Tea?", case))
 
     assert after == {"eval_id": "x", "conversation_scenario": {"starting_prompt": "Tea?", "conversation_plan": ""}}
     assert document.find_fault(after) is None
-    back = next(item for item in list_additions(case_rows(after), 0, after) if item.label.startswith("conversation"))
-    again = _make(document_of(after), 0, back.slot.edit("hi", after))
-    assert list(again) == ["eval_id", "conversation"] and document.find_fault(again) is None
+    addition = next(
+        item for item in list_additions(case_rows(after), 0, after) if item.label.startswith("conversation")
+    )
+    restored = apply_and_undo(make_document(after), 0, addition.slot.edit("hi", after))
+    assert list(restored) == ["eval_id", "conversation"] and document.find_fault(restored) is None
 
 
-def test_a_case_of_flat_lists_gets_calls() -> None:
+def test_additions_to_a_case_of_flat_lists_are_calls() -> None:
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "hi"}]}}]}
 
-    after = _added(case, "turn 1", "call")
+    after = add_item(case, "turn 1", "call")
 
     assert after["conversation"][0]["intermediate_data"] == {"tool_uses": [{"name": "typed", "args": {}}]}
 
 
 def test_new_content_is_written_in_the_style_of_the_file() -> None:
     case = {"evalId": "x", "conversation": [{"userContent": {"parts": [{"text": "hi"}]}}]}
-    document = document_of(case)
+    document = make_document(case)
     rows = case_rows(case)
     response = next(item for item in list_additions(rows, 1, case) if item.label == "response")
 
@@ -197,17 +208,17 @@ def test_new_content_is_written_in_the_style_of_the_file() -> None:
 
 def test_a_one_word_edit_changes_one_line_of_the_file() -> None:
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "Boil water."}]}}]}
-    document = document_of(case)
+    document = make_document(case)
     row = next(row for row in case_rows(case) if row.label == "user")
 
     find_slot(row, case).edit("Boil milk.", case).apply(document, case=0)
 
-    before, after = set_of(case).decode().splitlines(), document.content().decode().splitlines()
+    before, after = make_set_bytes(case).decode().splitlines(), document.content().decode().splitlines()
     ((old, new),) = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
     assert new == old.replace("water", "milk")
 
 
-def test_a_message_that_is_not_there_gets_its_parts_with_the_first_text() -> None:
+def test_a_missing_message_gets_its_parts_with_the_first_text() -> None:
     case = {"eval_id": "x", "conversation": [{"user_content": {"parts": []}, "final_response": None}]}
     rows = {row.label: row for row in case_rows(case)}
 
@@ -219,7 +230,7 @@ def test_a_message_that_is_not_there_gets_its_parts_with_the_first_text() -> Non
     )
 
 
-def test_a_copied_rubric_gets_an_id_of_its_own() -> None:
+def test_a_copied_rubric_gets_its_own_id() -> None:
     rubric = {"rubric_id": "kind", "rubric_content": {"text_property": "is kind"}}
     case = {"eval_id": "x", "conversation": [], "rubrics": [rubric]}
     row = next(row for row in case_rows(case) if row.label == "rubric")
@@ -250,11 +261,11 @@ def test_the_arguments_of_a_call_are_edited_as_json() -> None:
         ("parts", lambda row, data: make_removal(row), "both an author and parts"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_words(label: str, operation: Any, why: str) -> None:
-    between = {"intermediate_responses": [["helper", []]]}
+def test_an_impossible_edit_is_refused_with_a_reason(label: str, operation: Any, why: str) -> None:
+    intermediate_data = {"intermediate_responses": [["helper", []]]}
     case = {
         "eval_id": "x",
-        "conversation": [{"user_content": {"parts": [{"text": "a"}]}, "intermediate_data": between}],
+        "conversation": [{"user_content": {"parts": [{"text": "a"}]}, "intermediate_data": intermediate_data}],
     }
     row = next(row for row in case_rows(case) if row.label == label)
 
@@ -262,7 +273,7 @@ def test_what_makes_no_sense_is_refused_in_words(label: str, operation: Any, why
         operation(row, case)
 
 
-def test_a_slot_without_its_list_makes_the_list() -> None:
+def test_a_slot_creates_its_missing_list() -> None:
     slot = Slot(place=("rubrics",), index=3, title="rubric", input=Input.TEXT)
 
     assert slot.edit("x", {}) == SetValue(("rubrics",), ["x"])
@@ -273,7 +284,7 @@ def test_legacy_formats_are_edited_with_their_own_keys(tmp_path: Path) -> None:
     path.write_text('[\n  {\n    "query": "Boil water.",\n    "reference": "Done."\n  }\n]\n')
     document = EvalSetDocument.open(path)
     assert document.format is DocumentFormat.LEGACY_TURNS
-    data, rows = document.raw_case(0), rows_of(document, 0)
+    data, rows = document.raw_case(0), outline_case(document, 0)
     call = next(item for item in list_additions(rows, 0, data) if item.label == "call")
 
     call.slot.edit("switch", data).apply(document, case=0)
@@ -281,8 +292,8 @@ def test_legacy_formats_are_edited_with_their_own_keys(tmp_path: Path) -> None:
     assert document.raw_case(0)[0]["expected_tool_use"] == [{"tool_name": "switch", "tool_input": {}}]
 
 
-def test_a_document_that_refuses_an_edit_is_as_before() -> None:
-    document = document_of({"eval_id": "x", "conversation": []})
+def test_a_refused_edit_leaves_the_document_unchanged() -> None:
+    document = make_document({"eval_id": "x", "conversation": []})
     before = document.content()
 
     with pytest.raises(StoreError):

@@ -12,7 +12,7 @@ from workbench.tui.state.case_filter import Query, Trait, cycle_status_filter, p
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
 
 
-def test_words_and_phrases_are_looked_for_without_capitals() -> None:
+def test_words_and_phrases_are_searched_without_regard_to_case() -> None:
     assert parse_query('Lamp "turn ON" x:y').words == ("lamp", "turn on", "x:y")
 
 
@@ -29,11 +29,11 @@ def test_words_and_phrases_are_looked_for_without_capitals() -> None:
         ("is:failing", set(FAILING_STATES)),
     ],
 )
-def test_statuses_are_named_whole_begun_or_several(text: str, states: Any) -> None:
+def test_statuses_may_be_complete_abbreviated_or_several(text: str, states: Any) -> None:
     assert parse_query(text).states == states
 
 
-def test_traits_and_tools_have_terms_of_their_own() -> None:
+def test_traits_and_tools_have_their_own_terms() -> None:
     query = parse_query("is:stale is:d is:marked tool:Set_Device lamp")
 
     assert query.traits == {Trait.STALE, Trait.DIRTY, Trait.MARKED}
@@ -42,33 +42,35 @@ def test_traits_and_tools_have_terms_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "status:", "!", "is:", "tool:", '"'])
-def test_what_is_still_being_written_means_every_case(text: str) -> None:
+def test_an_unfinished_term_matches_every_case(text: str) -> None:
     assert parse_query(text).matches_all
 
 
-@pytest.mark.parametrize(("text", "known"), [("!broken", "not-run"), ("is:old", "stale, dirty"), ("!a [/b]", "failed")])
-def test_what_means_nothing_is_named_with_what_there_is(text: str, known: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "known_terms"), [("!broken", "not-run"), ("is:old", "stale, dirty"), ("!a [/b]", "failed")]
+)
+def test_an_unknown_term_is_reported_with_the_known_ones(text: str, known_terms: str) -> None:
     query = parse_query(text)
 
-    assert known in query.problems[0]
+    assert known_terms in query.problems[0]
     assert not query.matches_all
 
 
 @given(st.text())
-def test_no_text_is_too_odd_to_be_read(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     assert isinstance(parse_query(text), Query)
     assert isinstance(cycle_status_filter(text), str)
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,6}", fullmatch=True), max_size=3))
-def test_the_status_key_goes_round_and_leaves_the_words(words: list[str]) -> None:
+def test_the_status_key_cycles_and_keeps_the_words(words: list[str]) -> None:
     text = " ".join(words)
-    seen = [text]
-    while (following := cycle_status_filter(seen[-1])) != text:
-        seen.append(following)
-        assert len(seen) < 20
-        assert parse_query(following).words == tuple(words)
+    queries = [text]
+    while (next_query := cycle_status_filter(queries[-1])) != text:
+        queries.append(next_query)
+        assert len(queries) < 20
+        assert parse_query(next_query).words == tuple(words)
 
-    assert {standing for each in seen for standing in parse_query(each).states or ()} >= {
+    assert {state for query in queries for state in parse_query(query).states or ()} >= {
         CaseState.FAILED, CaseState.PASSED, CaseState.NOT_RUN,
     }  # fmt: skip

@@ -11,39 +11,49 @@ import pytest
 from hypothesis import given, settings
 from pydantic.alias_generators import to_camel
 
-from tests.tui.state.cases import CASES, FILES, apply_to_data, file_name, leaves, rows_of, sound_cases
+from tests.tui.state.cases import (
+    CASES,
+    FILES,
+    apply_to_data,
+    file_name,
+    iterate_leaves,
+    iterate_readable_cases,
+    outline_case,
+)
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.state.case_edits import list_additions
 from workbench.tui.state.case_outline import Input, Kind, Place, Row, case_rows, set_rows
 
 
-def _uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
+def find_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
     """Return the values that no row shows."""
     whole = {row.value_place if row.value_place is not None else row.place for row in rows}
     shown = whole.union(*(row.covered for row in rows)) if rows else whole
-    return [place for place in leaves(data) if not any(place[:end] in shown for end in range(len(place), -1, -1))]
+    return [
+        place for place in iterate_leaves(data) if not any(place[:end] in shown for end in range(len(place), -1, -1))
+    ]
 
 
-def _exactly_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
+def find_exactly_uncovered(data: Any, rows: Sequence[Row]) -> list[Place]:
     shown = {row.value_place if row.value_place is not None else row.place for row in rows}
     shown |= {place for row in rows for place in row.covered}
-    return [place for place in leaves(data) if place not in shown]
+    return [place for place in iterate_leaves(data) if place not in shown]
 
 
 @pytest.mark.parametrize("path", FILES, ids=file_name)
 def test_every_value_of_every_file_has_its_row(path: Path) -> None:
     document = EvalSetDocument.open(path)
 
-    for index in sound_cases(document):
-        assert _exactly_uncovered(document.raw_case(index), rows_of(document, index)) == []
+    for index in iterate_readable_cases(document):
+        assert find_exactly_uncovered(document.raw_case(index), outline_case(document, index)) == []
     header = {key: value for key, value in document.header.items() if key != document.cases_key}
-    assert _exactly_uncovered(header, set_rows(header)) == ([] if header else [()])
+    assert find_exactly_uncovered(header, set_rows(header)) == ([] if header else [()])
 
 
 @settings(max_examples=200, deadline=None)
 @given(CASES)
 def test_every_value_of_any_case_has_its_row(case: Any) -> None:
-    assert _exactly_uncovered(case, case_rows(case)) == []
+    assert find_exactly_uncovered(case, case_rows(case)) == []
 
 
 @pytest.mark.parametrize(
@@ -65,22 +75,22 @@ def test_every_value_of_any_case_has_its_row(case: Any) -> None:
     ids=repr,
 )
 def test_values_that_break_the_format_are_shown(case: Any) -> None:
-    assert _exactly_uncovered(case, case_rows(case)) == []
+    assert find_exactly_uncovered(case, case_rows(case)) == []
 
 
-def test_deep_json_is_one_row_from_some_level_on() -> None:
+def test_json_below_a_certain_depth_is_one_row() -> None:
     deep: Any = 1
     for _ in range(150):
         deep = {"a": [deep]}
 
     rows = case_rows({"eval_id": "x", "conversation": [], "session_input": {"state": deep}})
 
-    assert _uncovered({"eval_id": "x", "session_input": {"state": deep}}, rows) == []
+    assert find_uncovered({"eval_id": "x", "session_input": {"state": deep}}, rows) == []
     assert rows[-1].input is Input.JSON
     assert len(rows) < 60
 
 
-def test_a_case_reads_as_people_think_of_it() -> None:
+def test_the_outline_of_a_case_has_a_readable_order() -> None:
     case = {
         "conversation": [
             {
@@ -111,7 +121,7 @@ def test_a_case_reads_as_people_think_of_it() -> None:
     ]
 
 
-def test_members_that_are_null_take_no_room() -> None:
+def test_null_members_have_no_rows() -> None:
     nulls = {"video_metadata": None, "thought": None, "inline_data": None, "file_data": None, "function_response": None}
     content = {"parts": [{**nulls, "function_call": None, "text": "Hi."}], "role": None}
     call = {"id": None, "args": None, "name": "find", "partial_args": None}
@@ -134,14 +144,14 @@ def test_members_that_are_null_take_no_room() -> None:
         (2, "call", "find"),
         (1, "response", "Hi."),
     ]
-    assert _exactly_uncovered(case, rows) == []
-    at = next(index for index, row in enumerate(rows) if row.label == "call")
-    (argument,) = [addition for addition in list_additions(rows, at, case) if addition.label == "argument"]
+    assert find_exactly_uncovered(case, rows) == []
+    index_of_call = next(index for index, row in enumerate(rows) if row.label == "call")
+    (argument,) = [addition for addition in list_additions(rows, index_of_call, case) if addition.label == "argument"]
     edit = argument.with_key("location").edit("Bedroom", case)
-    made = apply_to_data(edit, case)["conversation"][0]["intermediate_data"]["invocation_events"][0]["content"][
-        "parts"
-    ][0]
-    assert made["function_call"]["args"] == {"location": "Bedroom"}
+    event_content = apply_to_data(edit, case)["conversation"][0]["intermediate_data"]["invocation_events"][0][
+        "content"
+    ]["parts"][0]
+    assert event_content["function_call"]["args"] == {"location": "Bedroom"}
 
 
 def test_both_spellings_give_the_same_outline() -> None:
@@ -161,17 +171,17 @@ def test_both_spellings_give_the_same_outline() -> None:
         ],
     }
 
-    camel = _renamed(case, lambda key: key if key == "a_b" else to_camel(key))
+    camel = rename_keys(case, lambda key: key if key == "a_b" else to_camel(key))
 
     assert "functionCall" in json.dumps(camel)
-    assert [_gist(row) for row in case_rows(camel)] == [_gist(row) for row in case_rows(case)]
+    assert [summarize_row(row) for row in case_rows(camel)] == [summarize_row(row) for row in case_rows(case)]
 
 
-def _gist(row: Row) -> tuple[Any, ...]:
+def summarize_row(row: Row) -> tuple[Any, ...]:
     return row.kind, row.depth, row.label, row.input, row.value_place is None
 
 
-def _renamed(data: Any, rename: Callable[[str], str]) -> Any:
+def rename_keys(data: Any, rename: Callable[[str], str]) -> Any:
     if isinstance(data, dict):
-        return {rename(key): _renamed(value, rename) for key, value in data.items()}
-    return [_renamed(item, rename) for item in data] if isinstance(data, list) else data
+        return {rename(key): rename_keys(value, rename) for key, value in data.items()}
+    return [rename_keys(item, rename) for item in data] if isinstance(data, list) else data

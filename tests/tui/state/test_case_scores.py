@@ -17,14 +17,14 @@ from workbench.tui.state.case_scores import describe_judgements, describe_result
 from workbench.tui.state.text_layout import render_blocks
 
 
-def shown(**judgement: Any) -> str:
-    said = Judgement.model_validate({"model": "gemini", "prompt": "the prompt", **judgement})
+def render_judgement(**judgement: Any) -> str:
+    model = Judgement.model_validate({"model": "gemini", "prompt": "the prompt", **judgement})
     metric = MetricResult(
         name="m",
         score=0.5,
         threshold=1.0,
         status=MetricStatus.FAILED,
-        per_invocation=(InvocationScore(score=0.5, judgement=said),),
+        per_invocation=(InvocationScore(score=0.5, judgement=model),),
     )
     lines = render_blocks(describe_judgements(metric), width=200, side_by_side=False)
     return "\n".join("".join(piece.text for piece in line) for line in lines)
@@ -38,7 +38,7 @@ def sentence(text: str, label: str | None, response: int = 1, **more: Any) -> Se
 def test_each_sentence_has_its_label_votes_reason_and_evidence() -> None:
     votes = {"supported": 1, "not_applicable": 1, "unsupported": 3}
 
-    text = shown(
+    text = render_judgement(
         sentences=[
             sentence("It is [red].", "supported", evidence="red"),
             sentence("It\x1b is free.", "unsupported", votes=votes, rationale="Not told."),
@@ -52,44 +52,46 @@ def test_each_sentence_has_its_label_votes_reason_and_evidence() -> None:
     assert "! no label  So it is." in text
 
 
-def test_responses_are_told_apart_where_there_are_several() -> None:
-    text = shown(sentences=[sentence("A.", "supported", 1), sentence("B.", "supported", 2)])
+def test_several_responses_are_numbered() -> None:
+    text = render_judgement(sentences=[sentence("A.", "supported", 1), sentence("B.", "supported", 2)])
 
     assert text.index("response 1") < text.index("A.") < text.index("response 2") < text.index("B.")
-    assert "response 1" not in shown(sentences=[sentence("A.", "supported")])
+    assert "response 1" not in render_judgement(sentences=[sentence("A.", "supported")])
 
 
-def test_grades_are_shown_as_they_are_with_their_spread() -> None:
+def test_grades_are_shown_unchanged_with_their_spread() -> None:
     samples = [JudgeSample(score=1.0, rationale="bad"), JudgeSample(score=5.0, rationale="good")]
 
-    text = shown(samples=samples, best=5.0, spread=2.828)
+    text = render_judgement(samples=samples, best=5.0, spread=2.828)
 
     assert "sample 1   · 1  bad" in text
     assert "sample 2   ✓ 5  good" in text
     assert "±2.8" in text
 
 
-def test_both_prompts_and_all_replies_are_there_word_for_word() -> None:
+def test_both_prompts_and_all_replies_are_shown_verbatim() -> None:
     tries = (JudgeSample(reply="prose", problem="the reply says nothing"), JudgeSample(reply="the split"))
 
-    text = shown(samples=[JudgeSample(reply="the labels")], preparation=Preparation(prompt="split!", tries=tries))
+    text = render_judgement(
+        samples=[JudgeSample(reply="the labels")], preparation=Preparation(prompt="split!", tries=tries)
+    )
 
     for word in ("the prompt", "the labels", "split!", "prose", "the split", "reply 2 to what was asked first"):
         assert word in text
 
 
-def test_a_judge_that_got_no_further_than_its_first_question_shows_that() -> None:
+def test_a_judge_that_failed_at_its_first_question_shows_that_question() -> None:
     tries = (JudgeSample(reply="prose", problem="the reply says nothing"),)
 
-    text = shown(prompt="", preparation=Preparation(prompt="split!", tries=tries))
+    text = render_judgement(prompt="", preparation=Preparation(prompt="split!", tries=tries))
 
     assert "split!" in text and "! the reply says nothing" in text
 
 
 def test_a_verdict_with_missing_samples_says_so_in_its_heading() -> None:
     samples = (JudgeSample(score=1.0), JudgeSample(score=1.0), JudgeSample(problem="503"))
-    said = Judgement(model="gemini", prompt="p", samples=samples)
-    score = InvocationScore(score=1.0, judgement=said)
+    model = Judgement(model="gemini", prompt="p", samples=samples)
+    score = InvocationScore(score=1.0, judgement=model)
     metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=(score,))
 
     heading = render_blocks(describe_result(metric, ()), width=200, side_by_side=False)[0]

@@ -38,22 +38,22 @@ AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NASTY = "[/b] \x1b[31mred \u202egnp 🕯️ 卧室 e\u0301"
 
 
-def said(text: str) -> Content:
+def make_message(text: str) -> Content:
     return Content.of_text(text, role="user")
 
 
-def conversation(*prompts: str, state: dict[str, Any] | None = None) -> Conversation:
-    made = Conversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
+def make_conversation(*prompts: str, state: dict[str, Any] | None = None) -> Conversation:
+    conversation = Conversation("home", 1, SessionInput(app_name="home", user_id="me", state=state or {}))
     for prompt in prompts:
-        made.add_message(said(prompt))
-    return made
+        conversation.add_message(make_message(prompt))
+    return conversation
 
 
-def began(turn: int, text: str) -> TurnBegan:
-    return TurnBegan(turn=turn, content=said(text), at=AT)
+def make_turn_begin(turn: int, text: str) -> TurnBegan:
+    return TurnBegan(turn=turn, content=make_message(text), at=AT)
 
 
-def answered(turn: int, response: str, *, data: dict[str, Any] | None = None, **more: Any) -> TurnAnswered:
+def make_turn_answer(turn: int, response: str, *, data: dict[str, Any] | None = None, **more: Any) -> TurnAnswered:
     invocation: dict[str, Any] = {
         "user_content": {"role": "user", "parts": [{"text": "x"}]},
         "final_response": {"role": "model", "parts": [{"text": response}]},
@@ -63,55 +63,60 @@ def answered(turn: int, response: str, *, data: dict[str, Any] | None = None, **
     return TurnAnswered(turn=turn, result=result)
 
 
-def tool(name: str, *, end: float | None, id: str = "t", **more: Any) -> StepSeen:
+def make_tool_step(name: str, *, end: float | None, id: str = "t", **more: Any) -> StepSeen:
     return StepSeen(span=Span(id=id, kind=SpanKind.TOOL, name=name, start=0.1, end=end, request={"id": 1}, **more))
 
 
-def take(made: Conversation, *events: Any) -> Conversation:
+def apply_events(conversation: Conversation, *events: Any) -> Conversation:
     for event in events:
-        made.apply(event, now=10.0)
-    return made
+        conversation.apply(event, now=10.0)
+    return conversation
 
 
-def text_of(lines: list[Line]) -> str:
+def join_lines(lines: list[Line]) -> str:
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
-def shown(made: Conversation, width: int = 80) -> str:
-    return text_of(ChatLines(made).make_lines(width))
+def render_chat(conversation: Conversation, width: int = 80) -> str:
+    return join_lines(ChatLines(conversation).make_lines(width))
 
 
-def standing(chat: TargetChat, now: float = 12.0) -> str:
-    return text_of([format_status(chat, now=now)])
+def render_status(chat: TargetChat, now: float = 12.0) -> str:
+    return join_lines([format_status(chat, now=now)])
 
 
-def failed(turn: int, **more: Any) -> TurnFailed:
+def make_turn_failure(turn: int, **more: Any) -> TurnFailed:
     fields = {"status": CaseStatus.ERROR, "failure": Failure(kind=FailureKind.AGENT, message="ValueError: no")}
     return TurnFailed(turn=turn, duration_seconds=1.0, **{**fields, **more})
 
 
-def test_a_tool_call_is_shown_while_it_is_at_work_and_when_it_has_come_back() -> None:
-    made = take(conversation("on"), began(0, "on"), tool("set_device", end=None))
-    at_work = shown(made)
-    take(made, tool("set_device", end=0.4, response={"status": "ok"}))
+def test_a_tool_call_is_shown_while_it_runs_and_afterwards() -> None:
+    conversation = apply_events(
+        make_conversation("on"), make_turn_begin(0, "on"), make_tool_step("set_device", end=None)
+    )
+    at_work = render_chat(conversation)
+    apply_events(conversation, make_tool_step("set_device", end=0.4, response={"status": "ok"}))
 
     assert "→ set_device  id=1" in at_work and "… running" in at_work
-    assert '← {"status": "ok"}' in shown(made) and "… running" not in shown(made)
+    assert '← {"status": "ok"}' in render_chat(conversation) and "… running" not in render_chat(conversation)
 
 
-def test_an_answered_turn_shows_everything_in_its_order() -> None:
+def test_an_answered_turn_shows_everything_in_order() -> None:
     events = [
         {"author": "root", "content": {"parts": [{"text": "let me see"}]}},
         {"author": "root", "content": {"parts": [{"function_call": {"id": "1", "name": "roll", "args": {"n": 6}}}]}},
         {"author": "root", "content": {"parts": [{"function_response": {"id": "1", "response": {"r": 4}}}]}},
         {"author": "helper", "content": {"parts": [{"text": "thinking", "thought": True}, {"text": "four it is"}]}},
     ]  # fmt: skip
-    made = take(conversation("roll"), began(0, "roll"), tool("roll", end=None))
-    take(
-        made, answered(0, "You rolled 4.", data={"invocation_events": events}, inference_calls=2, usage={"total": 1234})
+    conversation = apply_events(make_conversation("roll"), make_turn_begin(0, "roll"), make_tool_step("roll", end=None))
+    apply_events(
+        conversation,
+        make_turn_answer(
+            0, "You rolled 4.", data={"invocation_events": events}, inference_calls=2, usage={"total": 1234}
+        ),
     )
 
-    text = shown(made)
+    text = render_chat(conversation)
 
     wanted = [
         "roll",
@@ -124,8 +129,8 @@ def test_an_answered_turn_shows_everything_in_its_order() -> None:
         "home",
         "You rolled 4.",
     ]
-    places = [text.index(item) for item in wanted]
-    assert places == sorted(places)
+    make_new_sets = [text.index(item) for item in wanted]
+    assert make_new_sets == sorted(make_new_sets)
     assert "thinking" not in text
     assert "0.50 s · 1,234 tokens · 2 model calls" in text
 
@@ -134,123 +139,174 @@ def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> No
     library = 'File "/venv/lib/python3.11/site-packages/google/adk/runners.py", line 5, in run'
     traceback = f'Traceback: api_key=abcdefghij\n  {library}\n  File "/home/me/agent.py", line 3, in look_up'
     failure = Failure(kind=FailureKind.CRASH, message="it died", traceback=traceback, stderr_tail="last words")
-    made = take(conversation("x"), began(0, "x"), tool("slow", end=None), failed(0, failure=failure))
+    conversation = apply_events(
+        make_conversation("x"),
+        make_turn_begin(0, "x"),
+        make_tool_step("slow", end=None),
+        make_turn_failure(0, failure=failure),
+    )
 
-    text = shown(made)
+    text = render_chat(conversation)
 
     assert "! crash error  it died" in text and "last words" in text and "did not return" in text
     assert "… 1 frame in google.adk" in text and "runners.py" not in text and "look_up" in text
     assert "abcdefghij" not in text
 
 
-def test_text_from_outside_is_shown_and_never_obeyed() -> None:
-    made = take(conversation(NASTY), began(0, NASTY), tool(NASTY, end=0.2, response=NASTY), answered(0, NASTY))
+def test_external_text_is_shown_without_control_characters() -> None:
+    conversation = apply_events(
+        make_conversation(NASTY),
+        make_turn_begin(0, NASTY),
+        make_tool_step(NASTY, end=0.2, response=NASTY),
+        make_turn_answer(0, NASTY),
+    )
 
-    text = shown(made, width=40)
+    text = render_chat(conversation, width=40)
 
     assert "\x1b" not in text and "\u202e" not in text
     assert "[/b]" in text and "卧" in text
 
 
-def test_what_is_long_is_shortened_and_says_so() -> None:
-    made = take(
-        conversation("x"), began(0, "x"), tool("big", end=1.0, response="y" * 200_000), answered(0, "z" * 200_000)
+def test_long_content_is_shortened_with_a_note() -> None:
+    conversation = apply_events(
+        make_conversation("x"),
+        make_turn_begin(0, "x"),
+        make_tool_step("big", end=1.0, response="y" * 200_000),
+        make_turn_answer(0, "z" * 200_000),
     )
-    take(
-        made,
-        began(1, "x"),
-        StepSeen(span=tool("big", end=1.0, response="y" * 200_000).span.model_copy(update={"turn": 1})),
+    apply_events(
+        conversation,
+        make_turn_begin(1, "x"),
+        StepSeen(span=make_tool_step("big", end=1.0, response="y" * 200_000).span.model_copy(update={"turn": 1})),
     )
 
-    text = shown(made)
+    text = render_chat(conversation)
 
     assert "180,000 more characters not shown" in text
     assert "more characters in the trace" in text
     assert len(text) < 60_000
 
 
-def test_of_thousands_of_steps_the_newest_are_shown_and_then_the_first() -> None:
-    made = take(conversation("x"), began(0, "x"), *(tool(f"tool{n}", end=1.0, id=str(n)) for n in range(5_000)))
-    live = shown(made)
+def test_many_steps_show_the_newest_during_and_the_first_after_the_turn() -> None:
+    conversation = apply_events(
+        make_conversation("x"),
+        make_turn_begin(0, "x"),
+        *(make_tool_step(f"tool{n}", end=1.0, id=str(n)) for n in range(5_000)),
+    )
+    live = render_chat(conversation)
     calls = [{"name": f"tool{n}", "args": {}} for n in range(1_000)]
-    take(made, answered(0, "done", data={"tool_uses": calls}))
+    apply_events(conversation, make_turn_answer(0, "done", data={"tool_uses": calls}))
 
     assert "4,600 earlier steps" in live and "tool4999" in live and "tool4599 " not in live
-    assert "600 more steps" in shown(made) and "tool399" in shown(made) and "tool400" not in shown(made)
+    assert (
+        "600 more steps" in render_chat(conversation)
+        and "tool399" in render_chat(conversation)
+        and "tool400" not in render_chat(conversation)
+    )
 
 
-def test_only_what_changed_is_laid_out_again() -> None:
-    made = take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"))
-    lines = ChatLines(made)
+def test_only_changed_turns_are_laid_out_again() -> None:
+    conversation = apply_events(
+        make_conversation("a", "b"), make_turn_begin(0, "a"), make_turn_answer(0, "A"), make_turn_begin(1, "b")
+    )
+    lines = ChatLines(conversation)
     first = lines.make_lines(80)
-    take(made, answered(1, "B"))
+    apply_events(conversation, make_turn_answer(1, "B"))
 
     again = lines.make_lines(80)
 
-    assert again[0] is first[0] and "B" in text_of(again) and "B" not in text_of(first)
+    assert again[0] is first[0] and "B" in join_lines(again) and "B" not in join_lines(first)
     second = lines.find_first_line(1, 80)
     assert (
         lines.find_turn(second, 80) == 1 and lines.find_turn(second - 1, 80) == 0 and lines.find_turn(999, 80) is None
     )
 
 
-def test_how_it_stands_is_said_at_every_point() -> None:
+def test_the_status_is_shown_at_every_stage_of_a_chat() -> None:
     chat = TargetChat("home")
-    assert "no session yet" in standing(chat)
-    made = conversation("a", "b")
-    chat.start(made)
-    take(made, began(0, "a"))
-    assert "2.0 s  waiting for the agent · 1 turn to follow" in standing(chat)
-    take(made, tool("set_device", end=None))
-    assert "set_device" in standing(chat)
-    take(made, answered(0, "A", usage={"prompt": 3, "candidates": 4}), StateSeen(turn=0, state={}), began(1, "b"))
-    take(made, answered(1, "B"))
-    assert standing(chat).strip() == "2 turns · 7 tokens · 1.00 s"
-    take(made, ChatEnded(failure=Failure(kind=FailureKind.CRASH, message="it died")))
-    assert standing(chat).strip() == "! the session is over"
-    assert "! crash error  it died" in shown(made) and "enter says the 2 answered turns again" in shown(made)
+    assert "no session yet" in render_status(chat)
+    conversation = make_conversation("a", "b")
+    chat.start(conversation)
+    apply_events(conversation, make_turn_begin(0, "a"))
+    assert "2.0 s  waiting for the agent · 1 turn to follow" in render_status(chat)
+    apply_events(conversation, make_tool_step("set_device", end=None))
+    assert "set_device" in render_status(chat)
+    apply_events(
+        conversation,
+        make_turn_answer(0, "A", usage={"prompt": 3, "candidates": 4}),
+        StateSeen(turn=0, state={}),
+        make_turn_begin(1, "b"),
+    )
+    apply_events(conversation, make_turn_answer(1, "B"))
+    assert render_status(chat).strip() == "2 turns · 7 tokens · 1.00 s"
+    apply_events(conversation, ChatEnded(failure=Failure(kind=FailureKind.CRASH, message="it died")))
+    assert render_status(chat).strip() == "! the session is over"
+    assert "! crash error  it died" in render_chat(
+        conversation
+    ) and "enter says the 2 answered turns again" in render_chat(conversation)
     chat.problem = "api_key=abcdefghij is wrong"
-    assert "[redacted]" in standing(chat)
+    assert "[redacted]" in render_status(chat)
 
 
-def test_a_turn_that_failed_is_in_the_input_again_unless_something_else_is() -> None:
-    made = take(conversation("a"), began(0, "a"), failed(0, status=CaseStatus.CANCELLED, failure=None), ChatEnded())
+def test_a_failed_turn_returns_to_the_input_unless_it_has_other_text() -> None:
+    conversation = apply_events(
+        make_conversation("a"),
+        make_turn_begin(0, "a"),
+        make_turn_failure(0, status=CaseStatus.CANCELLED, failure=None),
+        ChatEnded(),
+    )
     chat = TargetChat("home")
-    chat.start(made)
+    chat.start(conversation)
 
-    assert made.turns[0].phase is ChatPhase.CANCELLED and not made.is_busy
-    assert chat.restore_draft(made.turns[0]) and chat.draft == "a"
+    assert conversation.turns[0].phase is ChatPhase.CANCELLED and not conversation.is_busy
+    assert chat.restore_draft(conversation.turns[0]) and chat.draft == "a"
     chat.draft = "typed meanwhile"
-    assert not chat.restore_draft(made.turns[0]) and chat.draft == "typed meanwhile"
+    assert not chat.restore_draft(conversation.turns[0]) and chat.draft == "typed meanwhile"
 
 
-def test_what_is_said_again_where_a_session_starts_again() -> None:
-    made = take(conversation("a", "b", "c"), began(0, "a"), answered(0, "A"), began(1, "b"), failed(1))
-    take(made, ChatEnded(unsaid=(said("c"),)))
+def test_a_restarted_session_repeats_all_or_the_answered_messages() -> None:
+    conversation = apply_events(
+        make_conversation("a", "b", "c"),
+        make_turn_begin(0, "a"),
+        make_turn_answer(0, "A"),
+        make_turn_begin(1, "b"),
+        make_turn_failure(1),
+    )
+    apply_events(conversation, ChatEnded(unsaid=(make_message("c"),)))
     chat = TargetChat("home")
-    chat.start(made)
+    chat.start(conversation)
 
     assert [content.text() for content in chat.list_all_messages()] == ["a", "b", "c"]
     assert [content.text() for content in chat.list_answered_messages()] == ["a"]
 
 
-def test_the_result_of_a_chat_is_what_a_case_would_have_left() -> None:
-    made = take(conversation("a", "b", state={"n": 0}), began(0, "a"), tool("t", end=None), tool("t", end=0.3))
-    take(
-        made, answered(0, "A"), StateSeen(turn=0, state={"n": 1}), began(1, "b"), failed(1), ChatEnded(stderr_tail="!")
+def test_the_result_of_a_chat_is_like_the_result_of_a_case() -> None:
+    conversation = apply_events(
+        make_conversation("a", "b", state={"n": 0}),
+        make_turn_begin(0, "a"),
+        make_tool_step("t", end=None),
+        make_tool_step("t", end=0.3),
+    )
+    apply_events(
+        conversation,
+        make_turn_answer(0, "A"),
+        StateSeen(turn=0, state={"n": 1}),
+        make_turn_begin(1, "b"),
+        make_turn_failure(1),
+        ChatEnded(stderr_tail="!"),
     )
 
-    result = made.make_result()
+    result = conversation.make_result()
 
     assert result.case == CaseKey(target="home", eval_set="", eval_id="chat 1")
     assert result.status is CaseStatus.NOT_EVALUATED
     assert [span.end for span in result.execution.spans] == [0.3]
     assert result.execution.final_state == {"n": 1} and result.execution.stderr_tail == "!"
     assert result.failure is not None and result.duration_seconds == 1.5
-    assert (made.find_state_before_turn(0), made.find_state_before_turn(1)) == ({"n": 0}, {"n": 1})
+    assert (conversation.find_state_before_turn(0), conversation.find_state_before_turn(1)) == ({"n": 0}, {"n": 1})
 
 
-def test_prompts_are_brought_back_and_what_was_typed_with_them() -> None:
+def test_earlier_prompts_and_the_typed_text_can_be_recalled() -> None:
     prompts = TargetChat("home").prompts
     for text in ("one", "two", "one"):
         prompts.add(text)
@@ -263,23 +319,31 @@ def test_prompts_are_brought_back_and_what_was_typed_with_them() -> None:
     assert [prompts.show_next("two"), prompts.show_next("one"), prompts.show_next("typed")] == ["one", "typed", None]
 
 
-def test_the_cursor_moves_from_turn_to_turn_and_leaves_behind_the_last() -> None:
+def test_the_cursor_moves_from_turn_to_turn_and_leaves_after_the_last() -> None:
     chat = TargetChat("home")
     chat.move_cursor(-1)
     assert chat.chosen is None
-    chat.start(take(conversation("a", "b"), began(0, "a"), answered(0, "A"), began(1, "b"), answered(1, "B")))
+    chat.start(
+        apply_events(
+            make_conversation("a", "b"),
+            make_turn_begin(0, "a"),
+            make_turn_answer(0, "A"),
+            make_turn_begin(1, "b"),
+            make_turn_answer(1, "B"),
+        )
+    )
 
-    seen: list[Any] = []
-    for by in (-1, -1, -1, 1, 1):
-        chat.move_cursor(by)
-        seen.append(chat.chosen)
+    selections: list[Any] = []
+    for step in (-1, -1, -1, 1, 1):
+        chat.move_cursor(step)
+        selections.append(chat.chosen)
 
-    assert seen == [1, 0, 0, 1, None]
+    assert selections == [1, 0, 0, 1, None]
 
 
-def test_only_what_was_not_kept_is_lost_with_a_session() -> None:
+def test_only_unsaved_turns_are_lost_with_a_session() -> None:
     chat = TargetChat("home")
-    chat.start(take(conversation("a"), began(0, "a"), answered(0, "A")))
+    chat.start(apply_events(make_conversation("a"), make_turn_begin(0, "a"), make_turn_answer(0, "A")))
     assert chat.unsaved_turns == 1
     chat.saved_turns = 1
     assert chat.unsaved_turns == 0
@@ -295,9 +359,11 @@ SETS = [
 
 
 def test_the_nearest_place_for_a_case_comes_first() -> None:
-    here = CaseKey(target="home", eval_set="a/z.test.json", eval_id="c")
+    case_key = CaseKey(target="home", eval_set="a/z.test.json", eval_id="c")
 
-    assert [item.label for item in list_save_locations(SETS, target="home", eval_set="a/z.test.json", case=here)] == [
+    assert [
+        item.label for item in list_save_locations(SETS, target="home", eval_set="a/z.test.json", case=case_key)
+    ] == [
         "in a/z.test.json",
         "replacing the case c",
         "in a/y.evalset.json",
@@ -321,12 +387,12 @@ def test_the_nearest_place_for_a_case_comes_first() -> None:
     ],
 )
 def test_the_name_of_a_new_set_is_checked(name: str, problem: str | None) -> None:
-    found = problem_of_set_name(name, sets=SETS)
+    problem_found = problem_of_set_name(name, sets=SETS)
 
-    assert (found is None) if problem is None else (found is not None and problem in found)
+    assert (problem_found is None) if problem is None else (problem_found is not None and problem in problem_found)
 
 
-def places(**eval_sets: Sequence[str]) -> NewSets:
+def make_new_sets(**eval_sets: Sequence[str]) -> NewSets:
     """Return the sets that can be created in a project with these targets and eval-set patterns."""
     targets = {
         name: Target(name=name, kind=AgentKind.FUNCTION, location="agent:f", path=ROOT, eval_sets=tuple(patterns))
@@ -335,18 +401,18 @@ def places(**eval_sets: Sequence[str]) -> NewSets:
     return NewSets(Project(root=ROOT, targets=targets, eval_sets=()))
 
 
-def test_names_are_proposed_that_are_free() -> None:
-    anywhere = places(home=["**/*.json"])
-    used = [*SETS, ListedSet("a/chats.evalset.json", "home")]
+def test_proposed_names_are_not_in_use() -> None:
+    anywhere = make_new_sets(home=["**/*.json"])
+    used_sets = [*SETS, ListedSet("a/chats.evalset.json", "home")]
 
     assert propose_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
-    assert propose_set_name(used, target="home", places=anywhere) == "a/chats_2.evalset.json"
+    assert propose_set_name(used_sets, target="home", places=anywhere) == "a/chats_2.evalset.json"
     assert propose_set_name([], target="home", places=anywhere) == "chats.evalset.json"
     assert propose_case_id({"chat_1"}) == "chat_2"
 
 
 @pytest.mark.parametrize(
-    ("patterns", "proposed"),
+    ("patterns", "expected_name"),
     [
         (["a/y.evalset.json", "a/kept_*.evalset.json"], "a/kept_chats.evalset.json"),
         (["a/?.*.json", "a/*.test.json"], "a/chats.test.json"),
@@ -355,18 +421,21 @@ def test_names_are_proposed_that_are_free() -> None:
         (["a/y.evalset.json", "a/z.test.json"], "a/chats.evalset.json"),  # a new file cannot belong to the agent
     ],
 )
-def test_a_new_set_is_proposed_where_the_settings_of_its_agent_find_it(patterns: list[str], proposed: str) -> None:
-    assert propose_set_name(SETS, target="home", places=places(other=["b/*"], home=patterns)) == proposed
+def test_a_new_set_is_proposed_at_a_path_that_its_agent_lists(patterns: list[str], expected_name: str) -> None:
+    assert propose_set_name(SETS, target="home", places=make_new_sets(other=["b/*"], home=patterns)) == expected_name
 
 
-def test_a_name_that_makes_a_set_of_another_agent_or_of_none_is_warned_of() -> None:
-    project = places(other=["b/*"], home=["a/*"])
+def test_a_name_for_a_set_of_another_agent_or_none_gets_a_warning() -> None:
+    project = make_new_sets(other=["b/*"], home=["a/*"])
 
     assert warning_of_set_name("a/new.evalset.json", target="home", places=project) is None
-    other = warning_of_set_name("b/new.evalset.json", target="home", places=project)
-    assert other == "it will belong to the agent other: workbench.toml does not list it under eval_sets of home"
-    nobody = warning_of_set_name("new.evalset.json", target="home", places=project)
-    assert nobody == "it will belong to no agent: workbench.toml does not list it under eval_sets of home"
+    other_agent_warning = warning_of_set_name("b/new.evalset.json", target="home", places=project)
+    assert (
+        other_agent_warning
+        == "it will belong to the agent other: workbench.toml does not list it under eval_sets of home"
+    )
+    no_agent_warning = warning_of_set_name("new.evalset.json", target="home", places=project)
+    assert no_agent_warning == "it will belong to no agent: workbench.toml does not list it under eval_sets of home"
 
 
 @pytest.mark.parametrize(
@@ -381,9 +450,9 @@ def test_a_name_that_makes_a_set_of_another_agent_or_of_none_is_warned_of() -> N
     ],
 )
 def test_the_id_of_a_new_case_is_checked(eval_id: str, problem: str | None) -> None:
-    found = check_new_case_id(eval_id, taken={"taken"})
+    problem_found = check_new_case_id(eval_id, taken={"taken"})
 
-    assert (found is None) if problem is None else (found is not None and problem in found)
+    assert (problem_found is None) if problem is None else (problem_found is not None and problem in problem_found)
 
 
 @pytest.mark.parametrize(
@@ -397,17 +466,21 @@ def test_the_id_of_a_new_case_is_checked(eval_id: str, problem: str | None) -> N
         ("[" * 100_000, {}, "nested too deeply"),
     ],
 )
-def test_the_initial_state_is_read_as_it_is_typed(text: str, state: dict[str, Any], problem: str) -> None:
-    found = parse_state(text)
+def test_the_initial_state_is_read_from_the_typed_text(text: str, state: dict[str, Any], problem: str) -> None:
+    problem_found = parse_state(text)
 
-    assert found[0] == state and problem in found[1] and bool(found[1]) == bool(problem)
+    assert problem_found[0] == state and problem in problem_found[1] and bool(problem_found[1]) == bool(problem)
 
 
-def test_a_call_that_was_simulated_says_so_at_work_and_afterwards() -> None:
+def test_a_simulated_call_says_so_while_it_runs_and_afterwards() -> None:
     marked: dict[str, Any] = {"attributes": {"workbench.simulated": "model"}}
-    made = take(conversation("on"), began(0, "on"), tool("set_device", end=0.4, response={}, **marked))
-    assert "→ set_device  id=1  (simulated: model)" in shown(made)
+    conversation = apply_events(
+        make_conversation("on"), make_turn_begin(0, "on"), make_tool_step("set_device", end=0.4, response={}, **marked)
+    )
+    assert "→ set_device  id=1  (simulated: model)" in render_chat(conversation)
 
-    take(made, answered(0, "done", data={"tool_uses": [{"name": "set_device", "args": {"id": 1}}]}))
+    apply_events(
+        conversation, make_turn_answer(0, "done", data={"tool_uses": [{"name": "set_device", "args": {"id": 1}}]})
+    )
 
-    assert "→ set_device  id=1  (simulated: model)" in shown(made)
+    assert "→ set_device  id=1  (simulated: model)" in render_chat(conversation)

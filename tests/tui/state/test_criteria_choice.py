@@ -26,77 +26,77 @@ from workbench.tui.state.text_layout import render_blocks
 TRAJECTORY = Criterion(metric="tool_trajectory_avg_score", threshold=1.0, options={"matchType": "IN_ORDER"})
 
 
-def config(*criteria: Criterion, **custom: CustomMetric) -> EvalConfig:
+def make_config(*criteria: Criterion, **custom: CustomMetric) -> EvalConfig:
     return EvalConfig(criteria=criteria, custom_metrics=custom, source="test_config.json")
 
 
-def choice(*criteria: Criterion, **custom: CustomMetric) -> CriteriaChoice:
-    return CriteriaChoice(config(*(criteria or (TRAJECTORY,)), **custom))
+def make_choice(*criteria: Criterion, **custom: CustomMetric) -> CriteriaChoice:
+    return CriteriaChoice(make_config(*(criteria or (TRAJECTORY,)), **custom))
 
 
-def go_to(chosen: CriteriaChoice, row: Any) -> None:
-    chosen.move_to(chosen.rows.index(row))
+def move_cursor(choice: CriteriaChoice, row: Any) -> None:
+    choice.move_to(choice.rows.index(row))
 
 
-def test_every_known_metric_is_listed_once_under_its_family_with_the_files_own() -> None:
-    chosen = choice(TRAJECTORY, Criterion(metric="nobody_knows", threshold=1), mine=CustomMetric(path="a.mine"))
+def test_every_metric_is_listed_once_under_its_family() -> None:
+    choice = make_choice(TRAJECTORY, Criterion(metric="nobody_knows", threshold=1), mine=CustomMetric(path="a.mine"))
 
-    metrics = [row.metric for row in chosen.rows if isinstance(row, MetricRow)]
+    metrics = [row.metric for row in choice.rows if isinstance(row, MetricRow)]
 
     assert sorted(metrics) == sorted([*known_metrics(), "mine", "nobody_knows"])
-    custom = chosen.rows.index(FamilyRow("custom"))
-    assert chosen.rows[custom + 1 : custom + 3] == [MetricRow("mine"), MetricRow("nobody_knows")]
+    custom = choice.rows.index(FamilyRow("custom"))
+    assert choice.rows[custom + 1 : custom + 3] == [MetricRow("mine"), MetricRow("nobody_knows")]
 
 
-def test_a_judge_metric_of_the_file_is_listed_among_those_of_judges_with_the_range_of_its_rubric() -> None:
+def test_a_judge_metric_of_the_file_is_listed_with_the_range_of_its_rubric() -> None:
     tone = JudgeMetric(criteria={"Tone": "t"}, rating_rubric={"1": "bad", "2": "fair", "5": "good"})
-    chosen = CriteriaChoice(config(TRAJECTORY).model_copy(update={"judge_metrics": {"tone": tone}}))
+    choice = CriteriaChoice(make_config(TRAJECTORY).model_copy(update={"judge_metrics": {"tone": tone}}))
 
-    rows = list(chosen.rows)
+    rows = list(choice.rows)
     families = [row.family for row in rows[: rows.index(MetricRow("tone"))] if isinstance(row, FamilyRow)]
 
     assert families[-1] == "judge"
-    assert chosen.find_range("tone") == (1.0, 5.0)
-    assert chosen.check_threshold("tone", "7") is not None
+    assert choice.find_range("tone") == (1.0, 5.0)
+    assert choice.check_threshold("tone", "7") is not None
 
 
-def test_an_unchanged_choice_is_the_file_whatever_was_tried_in_between() -> None:
-    chosen = choice(TRAJECTORY, Criterion(metric="exact_match", threshold=1.0))
-    go_to(chosen, MetricRow(TRAJECTORY.metric))
+def test_a_choice_that_is_changed_back_equals_the_file() -> None:
+    choice = make_choice(TRAJECTORY, Criterion(metric="exact_match", threshold=1.0))
+    move_cursor(choice, MetricRow(TRAJECTORY.metric))
 
-    chosen.toggle()
-    assert chosen.config.source == "chosen for this run"
-    chosen.toggle()
+    choice.toggle()
+    assert choice.config.source == "chosen for this run"
+    choice.toggle()
 
-    assert not chosen.is_changed
-    assert chosen.config.source == "test_config.json"
+    assert not choice.is_changed
+    assert choice.config.source == "test_config.json"
 
 
 def test_a_metric_switched_off_keeps_its_settings() -> None:
-    chosen = choice()
-    go_to(chosen, MetricRow(TRAJECTORY.metric))
-    chosen.set_threshold(TRAJECTORY.metric, 0.4)
+    choice = make_choice()
+    move_cursor(choice, MetricRow(TRAJECTORY.metric))
+    choice.set_threshold(TRAJECTORY.metric, 0.4)
 
-    chosen.toggle()
-    chosen.toggle()
+    choice.toggle()
+    choice.toggle()
 
-    assert chosen.get_criterion(TRAJECTORY.metric).threshold == 0.4
+    assert choice.get_criterion(TRAJECTORY.metric).threshold == 0.4
 
 
 def test_an_option_keeps_the_spelling_of_the_file() -> None:
-    chosen = choice()
-    go_to(chosen, OptionRow(TRAJECTORY.metric, "match_type"))
+    choice = make_choice()
+    move_cursor(choice, OptionRow(TRAJECTORY.metric, "match_type"))
 
-    chosen.step(1)
-    assert chosen.get_criterion(TRAJECTORY.metric).options == {"matchType": "ANY_ORDER"}
-    chosen.step(1)
-    assert chosen.get_criterion(TRAJECTORY.metric).options == {"matchType": "EXACT"}
-    chosen.set_option(TRAJECTORY.metric, "match_type", None)
-    assert chosen.get_criterion(TRAJECTORY.metric).options == {}
+    choice.step(1)
+    assert choice.get_criterion(TRAJECTORY.metric).options == {"matchType": "ANY_ORDER"}
+    choice.step(1)
+    assert choice.get_criterion(TRAJECTORY.metric).options == {"matchType": "EXACT"}
+    choice.set_option(TRAJECTORY.metric, "match_type", None)
+    assert choice.get_criterion(TRAJECTORY.metric).options == {}
 
 
 @pytest.mark.parametrize(
-    ("metric", "threshold", "by", "stepped"),
+    ("metric", "threshold", "steps", "expected"),
     [
         ("exact_match", 0.97, 1, 1.0),
         ("exact_match", 0.03, -1, 0.0),
@@ -108,15 +108,15 @@ def test_an_option_keeps_the_spelling_of_the_file() -> None:
         ("response_evaluation_score", 4.0, 1, 4.1),
     ],
 )
-def test_a_threshold_goes_in_steps_that_fit_its_range(
-    metric: str, threshold: float | None, by: int, stepped: float
+def test_a_threshold_changes_in_steps_that_fit_its_range(
+    metric: str, threshold: float | None, steps: int, expected: float
 ) -> None:
-    chosen = choice(Criterion(metric=metric, threshold=threshold))
-    go_to(chosen, MetricRow(metric))
+    choice = make_choice(Criterion(metric=metric, threshold=threshold))
+    move_cursor(choice, MetricRow(metric))
 
-    chosen.step(by)
+    choice.step(steps)
 
-    assert chosen.get_criterion(metric).threshold == stepped
+    assert choice.get_criterion(metric).threshold == expected
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_a_threshold_goes_in_steps_that_fit_its_range(
         ("latency", None),
     ],
 )
-def test_a_metric_begins_with_its_usual_threshold(metric: str, usual: float | None) -> None:
-    assert choice(Criterion(metric="bleu", threshold=0.1)).get_criterion(metric).threshold == usual
+def test_a_metric_starts_with_its_usual_threshold(metric: str, usual: float | None) -> None:
+    assert make_choice(Criterion(metric="bleu", threshold=0.1)).get_criterion(metric).threshold == usual
 
 
 @pytest.mark.parametrize(
     ("text", "is_right"), [("0.5", True), ("", True), ("1.01", False), ("-0.1", False), ("nan", False), ("high", False)]
 )
 def test_a_typed_threshold_is_checked_against_the_range(text: str, is_right: bool) -> None:
-    assert (choice().check_threshold("exact_match", text) is None) is is_right
+    assert (make_choice().check_threshold("exact_match", text) is None) is is_right
 
 
 @pytest.mark.parametrize(
@@ -153,87 +153,89 @@ def test_a_typed_threshold_is_checked_against_the_range(text: str, is_right: boo
     ],
 )
 def test_a_typed_option_is_checked_as_planning_would(option: str, text: str, is_right: bool) -> None:
-    assert (choice().check_option(TRAJECTORY.metric, option, text) is None) is is_right
+    assert (make_choice().check_option(TRAJECTORY.metric, option, text) is None) is is_right
 
 
-def test_problems_are_told_by_metric() -> None:
-    chosen = choice()
-    chosen.set_option(TRAJECTORY.metric, "match_type", "EXAKT")
-    chosen.set_threshold("trajectory_single_tool_use", 1.0)
+def test_problems_are_grouped_by_metric() -> None:
+    choice = make_choice()
+    choice.set_option(TRAJECTORY.metric, "match_type", "EXAKT")
+    choice.set_threshold("trajectory_single_tool_use", 1.0)
 
-    assert list(chosen.problems) == [TRAJECTORY.metric, "trajectory_single_tool_use"]
-    assert "EXACT" in chosen.problems[TRAJECTORY.metric][0]
+    assert list(choice.problems) == [TRAJECTORY.metric, "trajectory_single_tool_use"]
+    assert "EXACT" in choice.problems[TRAJECTORY.metric][0]
 
 
 def test_the_search_finds_names_and_purposes() -> None:
-    chosen = choice()
+    choice = make_choice()
 
-    chosen.search_for_text("ROUGE-1")
-    assert [row.metric for row in chosen.rows if isinstance(row, MetricRow)] == ["response_match_score"]
+    choice.search_for_text("ROUGE-1")
+    assert [row.metric for row in choice.rows if isinstance(row, MetricRow)] == ["response_match_score"]
 
-    chosen.search_for_text("zzz")
-    assert chosen.rows == [] and chosen.selected_row is None
-    assert "No metric" in shown(chosen)
-
-
-def test_a_preset_keeps_what_was_set_before_and_reset_goes_back_to_the_file() -> None:
-    chosen = choice()
-
-    chosen.apply_preset(PRESETS[0])
-    assert [criterion.metric for criterion in chosen.config.criteria] == [TRAJECTORY.metric, "response_match_score"]
-    assert chosen.get_criterion(TRAJECTORY.metric) == TRAJECTORY
-
-    chosen.reset()
-    assert not chosen.is_changed
+    choice.search_for_text("zzz")
+    assert choice.rows == [] and choice.selected_row is None
+    assert "No metric" in render_detail(choice)
 
 
-def test_a_remembered_choice_is_held_against_the_file_as_it_is_now() -> None:
-    remembered = config(Criterion(metric="bleu", threshold=0.3))
+def test_a_preset_keeps_earlier_settings_and_reset_restores_the_file() -> None:
+    choice = make_choice()
 
-    chosen = CriteriaChoice(config(TRAJECTORY), chosen=remembered)
+    choice.apply_preset(PRESETS[0])
+    assert [criterion.metric for criterion in choice.config.criteria] == [TRAJECTORY.metric, "response_match_score"]
+    assert choice.get_criterion(TRAJECTORY.metric) == TRAJECTORY
 
-    assert chosen.is_changed and chosen.is_on("bleu") and not chosen.is_on(TRAJECTORY.metric)
+    choice.reset()
+    assert not choice.is_changed
 
 
-def shown(chosen: CriteriaChoice) -> str:
-    lines = render_blocks(describe_selected(chosen, None), width=400, side_by_side=False)
+def test_a_stored_choice_is_compared_with_the_current_file() -> None:
+    stored_config = make_config(Criterion(metric="bleu", threshold=0.3))
+
+    choice = CriteriaChoice(make_config(TRAJECTORY), chosen=stored_config)
+
+    assert choice.is_changed and choice.is_on("bleu") and not choice.is_on(TRAJECTORY.metric)
+
+
+def render_detail(choice: CriteriaChoice) -> str:
+    lines = render_blocks(describe_selected(choice, None), width=400, side_by_side=False)
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
 def test_the_detail_says_what_a_metric_needs() -> None:
-    chosen = choice()
-    go_to(chosen, MetricRow("hallucinations_v1"))
+    choice = make_choice()
+    move_cursor(choice, MetricRow("hallucinations_v1"))
 
-    text = shown(chosen)
+    text = render_detail(choice)
 
     assert "a judge model" in text and "fits them" in text and "needs none" in text
 
 
-def test_text_of_the_file_cannot_disturb_the_picker() -> None:
+def test_text_of_the_file_cannot_break_the_picker() -> None:
     name = "m\x1b[2J[/b]"
-    chosen = choice(
+    choice = make_choice(
         Criterion(metric=name, threshold=1.0), **{name: CustomMetric(path="a.b\x07", description="x\x1b[31m [/foo]")}
     )
-    go_to(chosen, MetricRow(name))
-    file = CriteriaFile("a\x1b.json", True, chosen.config)
+    move_cursor(choice, MetricRow(name))
+    file = CriteriaFile("a\x1b.json", True, choice.config)
 
-    lines = [CriteriaRows(chosen).line(index, 80) for index in range(len(chosen.rows))]
-    lines.append(format_header(chosen, file, of="s\x1b", width=80))
+    lines = [CriteriaRows(choice).line(index, 80) for index in range(len(choice.rows))]
+    lines.append(format_header(choice, file, of="s\x1b", width=80))
 
-    text = "\n".join("".join(piece.text for piece in line) for line in lines) + shown(chosen)
+    text = "\n".join("".join(piece.text for piece in line) for line in lines) + render_detail(choice)
     assert "\x1b" not in text and "\x07" not in text
 
 
-def test_values_are_in_sight_in_a_narrow_list_and_that_the_choice_is_changed_above_it() -> None:
-    chosen = choice(Criterion(metric="tool_trajectory_avg_score", threshold=1.0))
-    go_to(chosen, MetricRow("tool_trajectory_avg_score"))
-    chosen.step(-1)
-    rows = CriteriaRows(chosen)
+def test_a_narrow_picker_shows_values_and_that_the_choice_is_changed() -> None:
+    choice = make_choice(Criterion(metric="tool_trajectory_avg_score", threshold=1.0))
+    move_cursor(choice, MetricRow("tool_trajectory_avg_score"))
+    choice.step(-1)
+    rows = CriteriaRows(choice)
 
     lines = ["".join(piece.text for piece in rows.line(index, 56)).rstrip() for index in range(len(rows))]
     header = "".join(
         piece.text
-        for piece in format_header(chosen, CriteriaFile("a.json", True, config()), of="a/set.evalset.json", width=80)
+        for piece in format_header(
+            choice, CriteriaFile("a.json", True, make_config()), of="a/set.evalset.json", width=80
+        )
     )
 
     assert next(line for line in lines if "match_type" in line).endswith("EXACT (default)")
@@ -241,7 +243,7 @@ def test_values_are_in_sight_in_a_narrow_list_and_that_the_choice_is_changed_abo
     assert header.index("changed, not in the file") < 60
 
 
-def test_words_and_values() -> None:
+def test_ranges_steps_and_typed_values_are_correct() -> None:
     assert [format_range(*bounds) for bounds in ((0, 1), (0, None), (None, 5), (None, None))] == [
         "a number from 0 to 1",
         "a number of at least 0",

@@ -15,20 +15,20 @@ def walk(make: Any) -> ReviewWalk:
     return ReviewWalk([make.key("a"), make.key("b"), make.key("c")])
 
 
-def text(walk: ReviewWalk) -> str:
+def render_progress(walk: ReviewWalk) -> str:
     return "".join(piece.text for piece in walk.progress())
 
 
 def test_the_review_continues_only_after_all_differences_are_accepted(walk: ReviewWalk) -> None:
     walk.accept(is_done=False)
-    assert "review 1 of 3" in text(walk)
-    assert "accepted in part" in text(walk)
+    assert "review 1 of 3" in render_progress(walk)
+    assert "accepted in part" in render_progress(walk)
 
     walk.accept(is_done=True)
     walk.skip()
 
-    assert "review 3 of 3" in text(walk)
-    assert "1 accepted, 1 skipped" in text(walk)
+    assert "review 3 of 3" in render_progress(walk)
+    assert "1 accepted, 1 skipped" in render_progress(walk)
 
 
 def test_undo_returns_to_the_last_accepted_case(walk: ReviewWalk, make: Any) -> None:
@@ -43,7 +43,7 @@ def test_undo_returns_to_the_last_accepted_case(walk: ReviewWalk, make: Any) -> 
     assert walk.undo() is None
 
 
-def test_a_refused_case_stays_in_sight_with_the_reason(walk: ReviewWalk) -> None:
+def test_a_refused_case_stays_selected_with_the_reason(walk: ReviewWalk) -> None:
     walk.refuse("it ended in an error")
 
     assert walk.reason() == "it ended in an error"
@@ -59,7 +59,7 @@ def test_going_back_ends_at_the_first_case(walk: ReviewWalk) -> None:
     assert not walk.go_back()
 
 
-def test_the_summary_names_every_case_with_what_became_of_it(walk: ReviewWalk) -> None:
+def test_the_summary_names_every_case_with_its_outcome(walk: ReviewWalk) -> None:
     walk.accept(is_done=True)
     walk.refuse("no")
     walk.skip()
@@ -72,4 +72,4 @@ def test_the_summary_names_every_case_with_what_became_of_it(walk: ReviewWalk) -
     assert "  accepted  sets/lights.evalset.json:a" in lines
     assert "  refused  sets/lights.evalset.json:b  no" in lines
     assert "  not looked at  sets/lights.evalset.json:c" in lines
-    assert "review is over  1 accepted, 1 refused" in text(walk)
+    assert "review is over  1 accepted, 1 refused" in render_progress(walk)

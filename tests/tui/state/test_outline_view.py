@@ -20,19 +20,19 @@ from workbench.tui.state.outline_view import MOST_LINES, OutlineView
 KEY = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="x", occurrence=0))
 
 
-def _turn(text: str) -> dict[str, Any]:
+def make_turn(text: str) -> dict[str, Any]:
     return {"user_content": {"parts": [{"text": text}]}}
 
 
-def _case(*texts: str) -> dict[str, Any]:
-    return {"eval_id": "x", "conversation": [_turn(text) for text in texts]}
+def make_case(*texts: str) -> dict[str, Any]:
+    return {"eval_id": "x", "conversation": [make_turn(text) for text in texts]}
 
 
-def _opened(data: Any, *, is_changed: bool = False) -> Opened:
+def make_opened_case(data: Any, *, is_changed: bool = False) -> Opened:
     return Opened(edited=KEY, index=0, data=data, rows=case_rows(data), revision=1, is_changed=is_changed)
 
 
-def _lines(view: OutlineView, width: int) -> list[str]:
+def render_lines(view: OutlineView, width: int) -> list[str]:
     view.fit(width)
     return ["".join(piece.text for piece in view.line(index, width)) for index in range(len(view))]
 
@@ -43,7 +43,7 @@ def test_any_case_can_be_drawn_at_any_width(case: Any, width: int) -> None:
     view = OutlineView()
     view.show(case_rows(case))
 
-    lines = _lines(view, width)
+    lines = render_lines(view, width)
 
     assert len(lines) >= len(view.rows)
     assert all("\n" not in line and "\x1b" not in line for line in lines)
@@ -51,9 +51,9 @@ def test_any_case_can_be_drawn_at_any_width(case: Any, width: int) -> None:
 
 def test_a_long_text_wraps_and_counts_the_characters_left_out() -> None:
     view = OutlineView()
-    view.show(case_rows(_case("word " * 10_000)))
+    view.show(case_rows(make_case("word " * 10_000)))
 
-    lines = _lines(view, 60)
+    lines = render_lines(view, 60)
 
     assert all(cell_len(line) <= 60 for line in lines)
     assert len(lines) == 2 + MOST_LINES + 1
@@ -62,7 +62,7 @@ def test_a_long_text_wraps_and_counts_the_characters_left_out() -> None:
 
 def test_a_row_of_several_lines_is_one_row_for_the_cursor() -> None:
     view = OutlineView()
-    view.show(case_rows(_case("a\nb\nc", "d")))
+    view.show(case_rows(make_case("a\nb\nc", "d")))
     view.fit(60)
 
     view.move_to_line(4)
@@ -78,15 +78,15 @@ def test_a_row_of_several_lines_is_one_row_for_the_cursor() -> None:
 @pytest.mark.parametrize(
     ("change", "value"),
     [
-        (lambda data: data["conversation"].insert(0, _turn("new")), "b"),
+        (lambda data: data["conversation"].insert(0, make_turn("new")), "b"),
         (lambda data: data["conversation"].pop(0), "b"),
         (lambda data: data["conversation"].reverse(), "b"),
         (lambda data: data["conversation"][1]["user_content"]["parts"][0].update(text="other"), "other"),
         (lambda data: data["conversation"][1].update(user_content=None), None),
     ],
 )
-def test_the_cursor_stays_on_its_row_whatever_becomes_of_the_file(change: Any, value: Any) -> None:
-    data = _case("a", "b", "c")
+def test_the_cursor_stays_on_its_row_when_the_file_changes(change: Any, value: Any) -> None:
+    data = make_case("a", "b", "c")
     view = OutlineView()
     view.show(case_rows(data))
     view.select(("conversation", 1, "user_content"))
@@ -99,64 +99,64 @@ def test_the_cursor_stays_on_its_row_whatever_becomes_of_the_file(change: Any, v
     assert view.row.value == value
 
 
-def _marked(editor: CaseEditor, mark: str) -> list[str]:
+def find_marked_lines(editor: CaseEditor, mark: str) -> list[str]:
     editor.view.fit(80)
     lines = ("".join(piece.text for piece in editor.view.line(index, 80)) for index in range(len(editor.view)))
     return [line[1:].strip() for line in lines if line.startswith(mark)]
 
 
-def test_what_has_unsaved_edits_is_marked() -> None:
+def test_rows_with_unsaved_edits_are_marked() -> None:
     editor = CaseEditor()
-    editor.open(_opened(_case("a", "b")))
+    editor.open(make_opened_case(make_case("a", "b")))
 
-    editor.open(_opened(_case("a", "new", "b, too"), is_changed=True))
-    assert _marked(editor, "*") == ["user  new", "turn 3", "user  b, too"]
+    editor.open(make_opened_case(make_case("a", "new", "b, too"), is_changed=True))
+    assert find_marked_lines(editor, "*") == ["user  new", "turn 3", "user  b, too"]
     assert editor.notes == ["* unsaved edits"]
 
-    editor.open(_opened(_case("a", "new", "b, too")))
-    assert _marked(editor, "*") == []
+    editor.open(make_opened_case(make_case("a", "new", "b, too")))
+    assert find_marked_lines(editor, "*") == []
 
 
 def test_inserting_marks_only_the_new_item() -> None:
-    old = _case("a", "b", "c")
+    old = make_case("a", "b", "c")
 
-    assert changed_places(old, _case("new", "a", "b", "c")) == {("conversation", 0)}
-    assert changed_places(old, _case("a", "c")) == frozenset()
+    assert changed_places(old, make_case("new", "a", "b", "c")) == {("conversation", 0)}
+    assert changed_places(old, make_case("a", "c")) == frozenset()
     assert changed_places({"a": 1}, {"a": True}) == {("a",)}
     assert changed_places({"a": {"b": 1}}, {"a": {}}) == {("a",)}
 
 
-def test_a_draft_is_kept_through_other_cases_and_marked() -> None:
+def test_a_draft_survives_other_cases_and_is_marked() -> None:
     editor = CaseEditor()
-    first = _opened(_case("a", "b"))
+    first = make_opened_case(make_case("a", "b"))
     editor.open(first)
-    editor.begin(find_slot(_row(first, "b"), first.data))
+    editor.begin(find_slot(find_row(first, "b"), first.data))
     editor.set_text("typed")
 
     other = Edited("a.evalset.json", CaseKey(target="t", eval_set="a.evalset.json", eval_id="y", occurrence=0))
     editor.open(
-        Opened(edited=other, index=1, data=_case("z"), rows=case_rows(_case("z")), revision=1, is_changed=False)
+        Opened(edited=other, index=1, data=make_case("z"), rows=case_rows(make_case("z")), revision=1, is_changed=False)
     )
     assert editor.typing is None
     assert editor.notes == []
     editor.open(first)
 
-    assert _marked(editor, "~") == ["user  b"]
-    assert editor.begin(find_slot(_row(first, "b"), first.data)).text == "typed"
+    assert find_marked_lines(editor, "~") == ["user  b"]
+    assert editor.begin(find_slot(find_row(first, "b"), first.data)).text == "typed"
     editor.restore()
     assert editor.typing is not None and editor.typing.text == "b"
     assert editor.stop_typing() is False
 
 
-def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
+def test_a_value_that_changes_during_typing_is_noticed() -> None:
     editor = CaseEditor()
-    opened = _opened(_case("a"))
-    editor.open(opened)
-    editor.begin(find_slot(_row(opened, "a"), opened.data))
+    opened_case = make_opened_case(make_case("a"))
+    editor.open(opened_case)
+    editor.begin(find_slot(find_row(opened_case, "a"), opened_case.data))
     editor.set_text("typed")
     assert not editor.was_changed_meanwhile
 
-    editor.open(_opened(_case("other")))
+    editor.open(make_opened_case(make_case("other")))
 
     assert editor.was_changed_meanwhile
     assert editor.typing is not None and editor.typing.text == "typed"
@@ -164,40 +164,40 @@ def test_a_value_that_changes_under_the_typing_is_noticed() -> None:
 
 def test_after_removing_the_last_item_the_one_before_is_selected() -> None:
     editor = CaseEditor()
-    editor.open(_opened(_case("a", "b")))
+    editor.open(make_opened_case(make_case("a", "b")))
     edit = RemoveValue(("conversation", 1))
     editor.record_edit(KEY, None, edit, now=KEY)
 
-    editor.open(_opened(_case("a"), is_changed=True))
+    editor.open(make_opened_case(make_case("a"), is_changed=True))
 
     assert editor.row is not None and editor.row.label == "turn 1"
 
 
 def test_drafts_follow_a_case_to_its_new_id() -> None:
     editor = CaseEditor()
-    opened = _opened(_case("a"))
-    editor.open(opened)
-    editor.begin(find_slot(_row(opened, "a"), opened.data))
+    opened_case = make_opened_case(make_case("a"))
+    editor.open(opened_case)
+    editor.begin(find_slot(find_row(opened_case, "a"), opened_case.data))
     editor.set_text("typed")
     editor.stop_typing()
     edit = SetValue(("eval_id",), "z")
-    now = find_edited(opened, edit)
-    assert now.case is not None and now.case.eval_id == "z"
+    new_key = find_edited(opened_case, edit)
+    assert new_key.case is not None and new_key.case.eval_id == "z"
 
-    editor.record_edit(KEY, None, edit, now=now)
-    data = apply_to_data(edit, opened.data)
-    editor.open(Opened(edited=now, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
+    editor.record_edit(KEY, None, edit, now=new_key)
+    data = apply_to_data(edit, opened_case.data)
+    editor.open(Opened(edited=new_key, index=0, data=data, rows=case_rows(data), revision=2, is_changed=True))
 
-    assert _marked(editor, "~") == ["user  a"]
-    assert _marked(editor, "*") == ["eval id  z"]
-
-
-def test_only_the_id_makes_another_case_of_it() -> None:
-    opened = _opened(_case("a", "b"))
-
-    assert find_edited(opened, MoveItem(("conversation",), 0, 1)) == KEY
-    assert find_edited(opened, SetValue(("name",), "z")) == KEY
+    assert find_marked_lines(editor, "~") == ["user  a"]
+    assert find_marked_lines(editor, "*") == ["eval id  z"]
 
 
-def _row(opened: Opened, value: str) -> Row:
-    return next(row for row in opened.rows if row.value == value)
+def test_an_edit_that_is_not_of_the_id_keeps_the_key_of_the_case() -> None:
+    opened_case = make_opened_case(make_case("a", "b"))
+
+    assert find_edited(opened_case, MoveItem(("conversation",), 0, 1)) == KEY
+    assert find_edited(opened_case, SetValue(("name",), "z")) == KEY
+
+
+def find_row(opened_case: Opened, value: str) -> Row:
+    return next(row for row in opened_case.rows if row.value == value)

@@ -11,7 +11,7 @@ from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.state.problem_list import Problems, SetProblem, Source
 
 
-def text(problems: Problems, width: int = 120) -> list[str]:
+def render_rows(problems: Problems, width: int = 120) -> list[str]:
     return ["".join(piece.text for piece in problems.line(index, width)) for index in range(len(problems))]
 
 
@@ -26,20 +26,20 @@ def test_a_problem_has_its_file_line_column_and_place(problems: Problems, tmp_pa
 
     problems.set_problems_in_set("a.evalset.json", "home", [broken])
 
-    assert text(problems) == [" ✗ a.evalset.json:3:9  eval_cases[0]: found 7, expected a list"]
+    assert render_rows(problems) == [" ✗ a.evalset.json:3:9  eval_cases[0]: found 7, expected a list"]
     selected = problems.selected_problem
     assert selected is not None and selected.case is not None and selected.path == path
     assert (selected.case.target, selected.case.eval_id, selected.case.occurrence) == ("home", "x", 1)
 
 
-def test_sentences_of_settings_lead_to_the_file_they_begin_with(problems: Problems, tmp_path: Path) -> None:
+def test_messages_of_settings_lead_to_the_file_they_begin_with(problems: Problems, tmp_path: Path) -> None:
     (tmp_path / "workbench.toml").write_text("")
     messages = ["workbench.toml:4:2: no such key", "workbench.toml: [x] is unknown", "gone.toml: x", "[keys] q: no"]
 
     problems.set_messages(Source.PROJECT, messages, files=find_named_files(messages, root=tmp_path))
 
-    found = [(row.shown, row.line, row.message) for row in problems.rows]
-    assert found == [
+    shown_rows = [(row.shown, row.line, row.message) for row in problems.rows]
+    assert shown_rows == [
         ("workbench.toml", 4, "no such key"),
         ("workbench.toml", None, "[x] is unknown"),
         ("", None, "gone.toml: x"),
@@ -55,7 +55,7 @@ def test_conflicts_come_first_among_the_eval_sets(problems: Problems) -> None:
     assert [row.message for row in problems.rows] == ["changed", "broken"]
 
 
-def test_a_problem_that_is_gone_is_no_longer_listed(problems: Problems) -> None:
+def test_a_solved_problem_is_no_longer_listed(problems: Problems) -> None:
     problems.set_problems_in_set("a", "", [SetProblem(Path("a"), "broken")])
     problems.set_error(Source.HISTORY, StoreError(Path("h.db"), "it is from a newer version"))
     problems.set_recoveries(["a"])
@@ -82,21 +82,21 @@ def test_the_cursor_stays_on_its_problem(problems: Problems) -> None:
     assert problems.cursor == 0
 
 
-def test_what_a_run_says_twice_is_listed_once_and_never_without_end(problems: Problems) -> None:
+def test_repeated_notices_of_a_run_are_listed_once_up_to_a_limit(problems: Problems) -> None:
     for number in range(300):
         problems.add_run_problem(f"notice {number}", warning=False)
         problems.add_run_problem(f"notice {number}", warning=False)
     assert len(problems) == 100
 
 
-def test_text_from_outside_is_made_safe(problems: Problems) -> None:
+def test_external_text_is_shown_without_control_characters(problems: Problems) -> None:
     problems.set_problems_in_set("a\x1b[2J", "", [SetProblem(Path("a"), "x\n\x1b[31m[/b]", place="\x07")])
 
-    shown = text(problems)[0] + "".join(
+    shown = render_rows(problems)[0] + "".join(
         piece.text for block in problems.detail() for piece in getattr(block, "pieces", ())
     )
     assert "\x1b" not in shown and "\x07" not in shown and "[/b]" in shown
 
 
-def test_without_problems_the_pane_says_so(problems: Problems) -> None:
+def test_the_pane_says_that_there_are_no_problems(problems: Problems) -> None:
     assert "No problems" in problems.detail()[0].pieces[0].text

@@ -32,33 +32,33 @@ def project(make_project: Callable[..., Path], make: Any) -> Path:
     return path
 
 
-async def run_all(screen: Any, *, ending: CaseState, count: int = 3) -> None:
+async def run_all(screen: Any, *, state: CaseState, count: int = 3) -> None:
     await screen.press("R")
     await screen.until("finished", f"{count}/{count}")
-    await until(lambda: screen.state.board.count_states()[ending] == count)
+    await wait_until_true(lambda: screen.state.board.count_states()[state] == count)
 
 
-async def until(holds: Callable[[], Any]) -> None:
+async def wait_until_true(condition: Callable[[], Any]) -> None:
     for _ in range(600):
-        if holds():
+        if condition():
             return
         await asyncio.sleep(0.02)
-    assert holds()
+    assert condition()
 
 
-def stale(screen: Any) -> int:
+def count_stale(screen: Any) -> int:
     count: int = screen.state.browser.freshness.count_stale("pinger", "lights.evalset.json")
     return count
 
 
-async def test_what_no_longer_holds_is_marked_at_start_and_on_reload(project: Path, open_app: Any) -> None:
+async def test_stale_verdicts_are_marked_at_the_start_and_on_reload(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=CaseState.PASSED)
+        await run_all(screen, state=CaseState.PASSED)
     (project / "tools.py").write_text(BAD)
 
     async with open_app(project) as screen:
-        await until(lambda: stale(screen) == 3)
+        await wait_until_true(lambda: count_stale(screen) == 3)
         await screen.press("j")
         await screen.until("● stale  3 of these", "no run in this session   ● 3 stale", "●3 ✓ 3/3")
         await screen.press("j")
@@ -66,7 +66,7 @@ async def test_what_no_longer_holds_is_marked_at_start_and_on_reload(project: Pa
 
         (project / "tools.py").write_text(GOOD)
         await screen.press("f5")
-        await until(lambda: stale(screen) == 0)
+        await wait_until_true(lambda: count_stale(screen) == 0)
         await screen.until_gone("STALE")
 
 
@@ -78,51 +78,49 @@ def equal_cases(make_project: Callable[..., Path], make: Any) -> Path:
     return path
 
 
-async def test_cases_that_ask_the_same_are_all_marked_and_keep_their_own_verdicts(
-    equal_cases: Path, open_app: Any
-) -> None:
+async def test_equal_cases_are_all_marked_and_keep_their_own_verdicts(equal_cases: Path, open_app: Any) -> None:
     async with open_app(equal_cases) as screen:
         await screen.until("equal 6")
-        await run_all(screen, ending=CaseState.PASSED, count=7)
+        await run_all(screen, state=CaseState.PASSED, count=7)
         (equal_cases / "tools.py").write_text(BAD)
         await screen.press("f5")
-        await until(lambda: stale(screen) == 7)
+        await wait_until_true(lambda: count_stale(screen) == 7)
         (equal_cases / "tools.py").write_text(GOOD)
         await screen.press("f5")
-        await until(lambda: stale(screen) == 0)
+        await wait_until_true(lambda: count_stale(screen) == 0)
 
         keys = [key for listed in screen.state.browser.file_sets for key in listed.case_keys]
         places = screen.state.board.find_verdicts_by_case(keys)
         assert [places[key][0].job.case for key in keys] == keys
 
 
-async def test_a_verdict_whose_trace_was_forgotten_is_marked_like_those_on_the_same(
+async def test_a_verdict_without_its_trace_is_marked_like_those_of_equal_cases(
     equal_cases: Path, open_app: Any
 ) -> None:
     async with open_app(equal_cases) as screen:
         await screen.until("equal 6")
-        await run_all(screen, ending=CaseState.PASSED, count=7)
+        await run_all(screen, state=CaseState.PASSED, count=7)
     with contextlib.closing(sqlite3.connect(equal_cases / ".workbench" / "history.db")) as database, database:
         database.execute("UPDATE execution SET blob = NULL WHERE id <= 2")  # as earlier versions did
     (equal_cases / "tools.py").write_text(BAD)
 
     async with open_app(equal_cases) as screen:
-        await until(lambda: stale(screen) == 7)
+        await wait_until_true(lambda: count_stale(screen) == 7)
         await screen.press("w")
-        await until(lambda: screen.state.watch.stale == 7)
+        await wait_until_true(lambda: screen.state.watch.stale == 7)
 
 
-async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path, open_app: Any) -> None:
+async def test_all_panes_show_earlier_verdicts_that_are_current_again(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=CaseState.PASSED)
+        await run_all(screen, state=CaseState.PASSED)
         (project / "tools.py").write_text(BAD)
-        await run_all(screen, ending=CaseState.FAILED)
+        await run_all(screen, state=CaseState.FAILED)
     (project / "tools.py").write_text(GOOD)
 
     async with open_app(project) as screen:
-        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
-        assert stale(screen) == 0
+        await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
+        assert count_stale(screen) == 0
 
         await screen.press("j", "4")
         await screen.until("✓ 3 passed")
@@ -139,7 +137,7 @@ async def test_all_panes_show_the_earlier_verdicts_that_hold_again(project: Path
         assert result is not None and result.metrics[0].score == 1.0
 
 
-async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_runs(
+async def test_saves_of_other_programs_are_noticed_without_a_watch_or_a_run(
     project: Path, open_app: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outside = tmp_path_factory.mktemp("outside") / "words.txt"
@@ -150,81 +148,81 @@ async def test_saves_of_other_programs_are_noticed_without_watch_and_nothing_run
 
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=CaseState.PASSED)
+        await run_all(screen, state=CaseState.PASSED)
         results = screen.state.board.result_count
 
-        for file, broken, mended in (
+        for file, broken_text, valid_text in (
             (project / "tools.py", path + BAD, path + GOOD),
             (project / "test_config.json", criteria.replace("0.8", "0.9"), criteria),
             (outside, "other", ""),
         ):
-            file.write_text(broken)
-            await until(lambda: stale(screen) == 3)
-            file.write_text(mended)
-            await until(lambda: stale(screen) == 0)
+            file.write_text(broken_text)
+            await wait_until_true(lambda: count_stale(screen) == 3)
+            file.write_text(valid_text)
+            await wait_until_true(lambda: count_stale(screen) == 0)
         assert screen.state.board.result_count == results
 
         await screen.press("w")  # the watch detects them automatically
-        await until(lambda: screen.state.watch.mode is WatchMode.ON)
+        await wait_until_true(lambda: screen.state.watch.mode is WatchMode.ON)
         await screen.press("alt+w")
-        await until(lambda: not screen.state.watch.is_active)
+        await wait_until_true(lambda: not screen.state.watch.is_active)
         (project / "tools.py").write_text(path + BAD)
-        await until(lambda: stale(screen) == 3)
+        await wait_until_true(lambda: count_stale(screen) == 3)
 
 
 async def test_a_verdict_of_this_session_is_checked_after_a_save(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=CaseState.PASSED)
+        await run_all(screen, state=CaseState.PASSED)
         (project / "tools.py").write_text(BAD)
 
         await screen.press("j", "j", "d", "enter")
         await screen.until("4 cases")
 
-        await until(lambda: stale(screen) == 3)
+        await wait_until_true(lambda: count_stale(screen) == 3)
 
 
 async def test_a_case_that_another_program_renames_keeps_its_verdict(project: Path, open_app: Any, make: Any) -> None:
     lights = project / "lights.evalset.json"
-    named, renamed = lights.read_text(), lights.read_text().replace('"eval_id": "one"', '"eval_id": "uno"')
-    assert renamed != named
+    original_text, renamed_text = lights.read_text(), lights.read_text().replace('"eval_id": "one"', '"eval_id": "uno"')
+    assert renamed_text != original_text
 
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=CaseState.PASSED)
-        lights.write_text(renamed)
+        await run_all(screen, state=CaseState.PASSED)
+        lights.write_text(renamed_text)
         await screen.until("uno")
-        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
-        lights.write_text(named)
+        await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
+        lights.write_text(original_text)
         await screen.until_gone("uno")
-        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
-    lights.write_text(renamed)
+        await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
+    lights.write_text(renamed_text)
 
     async with open_app(project) as screen:
         await screen.until("uno")
-        await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
+        await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         await screen.press("j", "j", "2")
         await screen.until("✓ passed")
 
 
 async def test_a_watch_finds_the_verdicts_of_renamed_cases_too(project: Path, open_app: Any) -> None:
     lights = project / "lights.evalset.json"
-    named, renamed = lights.read_text(), lights.read_text().replace('"eval_id": "one"', '"eval_id": "uno"')
+    original_text, renamed_text = lights.read_text(), lights.read_text().replace('"eval_id": "one"', '"eval_id": "uno"')
 
     async with open_app(project) as screen:
         await screen.until("three")
-        await run_all(screen, ending=CaseState.PASSED)
+        await run_all(screen, state=CaseState.PASSED)
         await screen.press("w")
-        await until(lambda: screen.state.watch.mode is WatchMode.ON)
-        for text, shown in ((renamed, "uno"), (named, "one"), (renamed, "uno")):
+        await wait_until_true(lambda: screen.state.watch.mode is WatchMode.ON)
+        for text, shown in ((renamed_text, "uno"), (original_text, "one"), (renamed_text, "uno")):
             lights.write_text(text)
             await screen.until(shown)
-            await until(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
+            await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         await screen.press("alt+w")
-        await until(lambda: not screen.state.watch.is_active)
+        await wait_until_true(lambda: not screen.state.watch.is_active)
         (project / "tools.py").write_text(BAD)
-        await until(lambda: stale(screen) == 3)
+        await wait_until_true(lambda: count_stale(screen) == 3)
 
         await screen.press("w")
-        await until(lambda: screen.state.watch.stale == 3)
-        assert stale(screen) == 3
+        await wait_until_true(lambda: screen.state.watch.stale == 3)
+        assert count_stale(screen) == 3

@@ -22,12 +22,12 @@ ASKED = ModelSpending(model="gemini-2.5-flash", calls=12, cached=4, input_tokens
 SELECTED = [Selection(eval_set="set.evalset.json")]
 
 
-def text(line: Line) -> str:
+def join_text(line: Line) -> str:
     return "".join(piece.text for piece in line)
 
 
 @pytest.mark.parametrize(
-    ("judges", "width", "said"),
+    ("judges", "width", "expected"),
     [
         ((), 140, " judge: none "),
         (("gemini-2.5-flash",), 140, " judge: gemini-2.5-flash 12 model calls (+4 known) $0.0031 4.1k tokens "),
@@ -38,24 +38,26 @@ def text(line: Line) -> str:
         (("openai/a-very-long-name-of-a-model",), 80, " judge: openai/a-very-long-na… "),
     ],
 )
-def test_the_header_names_the_judges(judges: tuple[str, ...], width: int, said: str) -> None:
-    assert text(format_judge_line(judges, [ASKED], width=width)) == said
+def test_the_header_names_the_judges(judges: tuple[str, ...], width: int, expected: str) -> None:
+    assert join_text(format_judge_line(judges, [ASKED], width=width)) == expected
 
 
-def test_an_unknown_cost_is_said_to_be_unknown() -> None:
+def test_an_unknown_cost_is_shown_as_unknown() -> None:
     unknown = ASKED.model_copy(update={"cost": None, "cost_unknown": "nobody knows"})
 
-    assert "12 model calls (+4 known) cost unknown" in text(format_judge_line({"m"}, [ASKED, unknown][1:], width=140))
+    assert "12 model calls (+4 known) cost unknown" in join_text(
+        format_judge_line({"m"}, [ASKED, unknown][1:], width=140)
+    )
 
 
-def test_the_run_says_what_was_asked_so_far() -> None:
+def test_the_run_line_shows_the_model_calls_so_far() -> None:
     progress = RunProgress("r1", 2, began=0.0)
 
     progress.apply(ModelsAsked(models=(ASKED,)), now=1.0)
 
-    said = "12 model calls (+4 known) $0.0031 4.1k tokens"
-    assert said in text(progress.format_line(now=1.0))
-    assert said in text(format_summary(progress, now=1.0, width=120)[1])
+    expected = "12 model calls (+4 known) $0.0031 4.1k tokens"
+    assert expected in join_text(progress.format_line(now=1.0))
+    assert expected in join_text(format_summary(progress, now=1.0, width=120)[1])
 
 
 async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
@@ -86,19 +88,21 @@ async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
             await screen.until_gone("†")
 
 
-def test_the_plan_says_what_judges_will_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_shows_the_estimated_cost_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_judged_folder(tmp_path, settings="max_calls = 50\nmax_cost = 0.25\n", good="good", bad="bad")
     with serve_judge(monkeypatch), Workspace.open(folder.root) as workspace:
         plan = workspace.plan(SELECTED, RunOptions())
 
-        def shown() -> str:
+        def render_plan() -> str:
             cost = workspace.estimate(plan)
             planned = PlannedRun(SELECTED, RunOptions(), None, plan, cost, True, folder=tmp_path)
-            return "\n".join(text(block.pieces) for block in describe_plan(planned) if isinstance(block, Paragraph))
+            return "\n".join(
+                join_text(block.pieces) for block in describe_plan(planned) if isinstance(block, Paragraph)
+            )
 
-        before = shown()
+        before = render_plan()
         list(workspace.start(plan).iter_events())
-        after = shown()
+        after = render_plan()
 
     assert "gemini-2.5-flash: about 4 calls; known answers cost nothing; tokens unknown: no earlier run tells" in before
     assert "gemini-2.5-flash: about 4 calls; known answers cost nothing; about 48 tokens, about $0.0000" in after

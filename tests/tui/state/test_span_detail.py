@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.state.spans import span, text, turn_result, view_of
+from tests.tui.state.spans import join_text, make_view, span, turn_result
 from workbench.model.trace import Span, SpanKind
 from workbench.tui.state import trace_tree
 from workbench.tui.state.span_detail import DetailTab, JsonText, SpanDetail
@@ -16,12 +16,12 @@ from workbench.tui.state.trace_tree import Where
 from workbench.tui.state.trace_view import TraceView
 
 
-def lines(source: JsonText | SpanDetail, *, width: int = 80) -> list[str]:
+def render_lines(source: JsonText | SpanDetail, *, width: int = 80) -> list[str]:
     """Return the lines as text."""
-    return [text(line).rstrip() for line in source.render(width)]
+    return [join_text(line).rstrip() for line in source.render(width)]
 
 
-def detail_of(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> SpanDetail:
+def make_detail(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> SpanDetail:
     """Return the detail of a row."""
     view.move_to(row)
     detail = SpanDetail()
@@ -30,10 +30,10 @@ def detail_of(view: TraceView, row: int, tab: DetailTab = DetailTab.EVENT) -> Sp
     return detail
 
 
-def opened(value: Any, key: str) -> JsonText:
+def toggle_line(value: Any, key: str) -> JsonText:
     """Return the value with the line that has this beginning opened or folded."""
     source = JsonText(value)
-    place = next(number for number, line in enumerate(lines(source)) if key in line)
+    place = next(number for number, line in enumerate(render_lines(source)) if key in line)
     assert source.toggle(place)
     return source
 
@@ -41,7 +41,7 @@ def opened(value: Any, key: str) -> JsonText:
 def test_json_is_one_line_for_each_key_with_real_line_breaks_in_texts() -> None:
     value = {"city": "Rome", "n": 1, "none": None, "yes": True, "empty": [], "list": [{"a": "x\ny"}, 2]}
 
-    assert lines(JsonText(value)) == [
+    assert render_lines(JsonText(value)) == [
         'city: "Rome"',
         "n: 1",
         "none: null",
@@ -57,31 +57,31 @@ def test_json_is_one_line_for_each_key_with_real_line_breaks_in_texts() -> None:
 
 
 def test_a_text_alone_and_a_number_alone_are_shown_too() -> None:
-    assert lines(JsonText("hello")) == ['"hello"']
-    assert lines(JsonText(3.5)) == ["3.5"]
+    assert render_lines(JsonText("hello")) == ['"hello"']
+    assert render_lines(JsonText(3.5)) == ["3.5"]
 
 
 def test_a_folded_part_shows_its_size() -> None:
-    assert lines(opened({"list": [1, 2, 3]}, "list")) == ["▸ list: [3]"]
-    assert lines(opened({"text": "a\nb\nc"}, "text")) == ["▸ text: 5 characters, 3 lines"]
-    source = opened({"text": "a\nb"}, "text")
-    assert len(lines(source)) == 1 and source.toggle(0)
-    assert len(lines(source)) == 3
+    assert render_lines(toggle_line({"list": [1, 2, 3]}, "list")) == ["▸ list: [3]"]
+    assert render_lines(toggle_line({"text": "a\nb\nc"}, "text")) == ["▸ text: 5 characters, 3 lines"]
+    source = toggle_line({"text": "a\nb"}, "text")
+    assert len(render_lines(source)) == 1 and source.toggle(0)
+    assert len(render_lines(source)) == 3
 
 
-def test_fold_from_inside_folds_the_innermost_part_around() -> None:
+def test_folding_inside_a_part_folds_the_innermost_part() -> None:
     source = JsonText({"outer": {"inner": {"x": 1}}})
-    lines(source)
+    render_lines(source)
 
     assert source.fold(2) == 1
-    assert lines(source) == ["▾ outer: {1}", "  ▸ inner: {1}"]
+    assert render_lines(source) == ["▾ outer: {1}", "  ▸ inner: {1}"]
     assert not JsonText({"x": 1}).toggle(0)
 
 
 def test_secrets_are_redacted_by_their_form_and_by_their_name() -> None:
     value = {"api_key": "abcdef", "headers": {"auth_token": "t0ken"}, "note": f"use AIza{'x' * 35} now"}
 
-    shown = "\n".join(lines(JsonText(value)))
+    shown = "\n".join(render_lines(JsonText(value)))
 
     assert "abcdef" not in shown and "t0ken" not in shown and "AIza" not in shown
     assert shown.count("[redacted]") == 3
@@ -90,27 +90,27 @@ def test_secrets_are_redacted_by_their_form_and_by_their_name() -> None:
 def test_a_megabyte_is_laid_out_in_parts_and_counts_the_rest() -> None:
     source = JsonText({"text": "all work [b]and[/b] no play\n" * 40_000})
 
-    first = lines(source)
+    first = render_lines(source)
     assert len(first) < 400 and "996,000 more characters" in first[-2]
-    assert "120,000 more characters not shown" in first[-1] + lines(source, width=200)[-1]
+    assert "120,000 more characters not shown" in first[-1] + render_lines(source, width=200)[-1]
     assert source.toggle(len(first) - 2)
-    assert len(lines(source)) > len(first) + 400
+    assert len(render_lines(source)) > len(first) + 400
 
 
-def test_a_long_list_shows_more_when_it_is_asked_to() -> None:
-    source = opened(list(range(1_000)), "900 more")
+def test_a_long_list_shows_more_on_request() -> None:
+    source = toggle_line(list(range(1_000)), "900 more")
 
-    assert any("500 more" in line for line in lines(source))
+    assert any("500 more" in line for line in render_lines(source))
 
 
-def test_thousands_of_keys_are_folded_after_the_first_and_deep_values_are_no_deeper_than_the_stack() -> None:
+def test_thousands_of_keys_are_folded_and_deep_values_do_not_recurse() -> None:
     wide = {f"key_{number}": {str(item): item for item in range(90)} for number in range(99)}
-    assert len(lines(JsonText(wide))) < 2_000
+    assert len(render_lines(JsonText(wide))) < 2_000
 
     deep: Any = "end"
     for _ in range(5_000):
         deep = {"d": deep}
-    assert len(lines(JsonText(deep))) < 2_000
+    assert len(render_lines(JsonText(deep))) < 2_000
 
 
 @pytest.mark.parametrize("width", [8, 20, 46, 120])
@@ -119,20 +119,20 @@ def test_no_line_is_wider_than_the_view_and_none_holds_a_control_character(width
     value = {nasty[:80]: nasty, "lines": f"{nasty}\n{nasty}", "list": [nasty]}
 
     for line in JsonText(value).render(width):
-        assert cell_len(text(line)) <= max(width, 24)
-        assert not set(text(line)) & {"\x1b", "\u202e", "\n", "\t"}
+        assert cell_len(join_text(line)) <= max(width, 24)
+        assert not set(join_text(line)) & {"\x1b", "\u202e", "\n", "\t"}
 
 
 def test_a_match_is_unfolded_and_highlighted() -> None:
     value = {"a": {"b": [*range(300), "needle one"]}, "long": f"{'hay ' * 50_000}NEEDLE two"}
     source = JsonText(value)
     source.reveal("needle one")
-    assert any("needle one" in line for line in lines(source))
+    assert any("needle one" in line for line in render_lines(source))
 
     source = JsonText(value)
     source.reveal("needle two")
     shown = source.render(80)
-    assert any("NEEDLE two" in text(line) for line in shown)
+    assert any("NEEDLE two" in join_text(line) for line in shown)
     assert any(piece.text == "NEEDLE two" and piece.style == "match" for line in shown for piece in line)
     source.reveal("")
 
@@ -143,75 +143,77 @@ def test_the_event_of_a_step_has_its_facts_and_attributes() -> None:
         span("set", "root", at=(1.5, 2.0), kind=SpanKind.TOOL, error="ValueError: [b]no[/b]"),
         span("m", "root", at=(2.0, 2.5), kind=SpanKind.MODEL, response={"usage_metadata": {"total_token_count": 7}}),
     ]
-    view = view_of(spans, turn_result("light on", "done"))
+    view = make_view(spans, turn_result("light on", "done"))
 
-    shown = lines(detail_of(view, 1))
+    shown = render_lines(make_detail(view, 1))
     assert "kind        agent · the slowest step" in shown
     assert "time        2.00 s · 1.00 s of its own" in shown
     assert "tokens      7 · none of its own" in shown
     assert 'type: "LlmAgent"' in shown and not any("agents" in line for line in shown)
-    shown = lines(detail_of(view, 2))
+    shown = render_lines(make_detail(view, 2))
     assert "error       ! ValueError: [b]no[/b]" in shown
     assert "parent      root · root" in shown
     assert "started     500 ms into the turn, 1.50 s into the session" in shown
 
 
 def test_a_step_without_times_or_parent_is_described() -> None:
-    shown = lines(detail_of(view_of([span("t", "gone")]), 1))
+    shown = render_lines(make_detail(make_view([span("t", "gone")]), 1))
 
     assert "time        not reported: the agent reported this step without times" in shown
     assert "parent      gone, which has not been reported" in shown
-    shown = lines(detail_of(view_of([span("t", start=0.5)]), 1, DetailTab.RESPONSE))
+    shown = render_lines(make_detail(make_view([span("t", start=0.5)]), 1, DetailTab.RESPONSE))
     assert shown == ["The step is still running; its response is not known yet."]
 
 
-def test_request_and_response_are_those_of_the_step_and_the_way_to_look_is_kept() -> None:
-    view = view_of([span("a", request={"x": 1}, response="yes"), span("b", request={"x": 2})])
-    detail = detail_of(view, 1, DetailTab.REQUEST)
-    assert lines(detail) == ["x: 1"]
+def test_request_and_response_follow_the_step_and_the_tab_stays() -> None:
+    view = make_view([span("a", request={"x": 1}, response="yes"), span("b", request={"x": 2})])
+    detail = make_detail(view, 1, DetailTab.REQUEST)
+    assert render_lines(detail) == ["x: 1"]
     assert detail.copyable() == '{\n  "x": 1\n}'
 
     view.move_to(2)
     assert detail.show(view)
-    assert lines(detail) == ["x: 2"]
+    assert render_lines(detail) == ["x: 2"]
     detail.step(1, view)
-    assert lines(detail) == ["No response is recorded for this step."]
+    assert render_lines(detail) == ["No response is recorded for this step."]
     detail.step(2, view)
     assert detail.tab is DetailTab.EVENT
 
 
-def test_a_turn_has_its_messages_and_figures() -> None:
+def test_a_turn_has_its_messages_and_counts() -> None:
     turn = turn_result("light on", "done").model_copy(update={"inference_calls": 2})
-    view = view_of([span("a")], turn)
+    view = make_view([span("a")], turn)
 
-    assert "model calls 2" in lines(detail_of(view, 0))
-    assert lines(detail_of(view, 0, DetailTab.RESPONSE))[2] == '    text: "done"'
-    assert lines(detail_of(view_of([span("a")]), 0, DetailTab.REQUEST)) == ["No request is recorded for this turn."]
+    assert "model calls 2" in render_lines(make_detail(view, 0))
+    assert render_lines(make_detail(view, 0, DetailTab.RESPONSE))[2] == '    text: "done"'
+    assert render_lines(make_detail(make_view([span("a")]), 0, DetailTab.REQUEST)) == [
+        "No request is recorded for this turn."
+    ]
 
 
 def test_opened_parts_stay_open_when_more_steps_arrive() -> None:
     spans = [span("a", request={"list": [1, 2]})]
-    view = view_of(spans)
-    detail = detail_of(view, 1, DetailTab.REQUEST)
-    assert len(lines(detail)) == 3 and detail.toggle(0)
+    view = make_view(spans)
+    detail = make_detail(view, 1, DetailTab.REQUEST)
+    assert len(render_lines(detail)) == 3 and detail.toggle(0)
 
     view.show([*spans, span("b")], (), ())
 
     assert not detail.show(view)
-    assert lines(detail) == ["▸ list: [2]"]
+    assert render_lines(detail) == ["▸ list: [2]"]
 
 
 def test_a_copy_is_the_whole_step_without_secrets() -> None:
-    view = view_of([span("a", request={"x": "\x1b漢"}, response=f"AIza{'x' * 35}")])
-    copied = detail_of(view, 1).copyable_row()
+    view = make_view([span("a", request={"x": "\x1b漢"}, response=f"AIza{'x' * 35}")])
+    copied_text = make_detail(view, 1).copyable_row()
 
-    assert copied is not None
-    assert json.loads(copied) == {**json.loads(copied), "request": {"x": "\x1b漢"}, "response": "[redacted]"}
+    assert copied_text is not None
+    assert json.loads(copied_text) == {**json.loads(copied_text), "request": {"x": "\x1b漢"}, "response": "[redacted]"}
 
 
 def test_a_match_in_a_response_is_shown_in_the_response() -> None:
-    view = view_of([span("a", response={"deep": {"city": "Rome"}})])
-    detail = detail_of(view, 1)
+    view = make_view([span("a", response={"deep": {"city": "Rome"}})])
+    detail = make_detail(view, 1)
     detail.reveal("rome", Where.RESPONSE, view)
 
     assert detail.tab is DetailTab.RESPONSE
@@ -221,13 +223,13 @@ def test_a_match_in_a_response_is_shown_in_the_response() -> None:
 # Links from spans to events.
 
 
-def link(spans: list[Span], name: str, **invocation: Any) -> str | None:
-    view = view_of(spans, turn_result("hi", "done", **invocation))
+def find_link(spans: list[Span], name: str, **invocation: Any) -> str | None:
+    view = make_view(spans, turn_result("hi", "done", **invocation))
     node = next(node for node in view.tree.ordered if node.span.name == name)
     return view.find_link(node)
 
 
-def tool(name: str, request: Any = None, **more: Any) -> Span:
+def make_tool_span(name: str, request: Any = None, **more: Any) -> Span:
     return span(name, kind=SpanKind.TOOL, request=request, **more)
 
 
@@ -235,37 +237,39 @@ def test_a_model_call_is_linked_to_its_event_also_in_a_nested_run() -> None:
     own = {"event_id": "e1", "invocation_id": "i1", "is_final_response": True}
     spans = [span("m", attributes=own), span("n", attributes={**own, "invocation_id": "i2"}), span("x")]
 
-    assert link(spans, "m", invocation_id="i1") == "the final response of this turn, id e1"
-    assert link(spans, "n", invocation_id="i1") == "the final response of a nested run, id e1"
-    assert link(spans, "x", invocation_id="i1") is None
+    assert find_link(spans, "m", invocation_id="i1") == "the final response of this turn, id e1"
+    assert find_link(spans, "n", invocation_id="i1") == "the final response of a nested run, id e1"
+    assert find_link(spans, "x", invocation_id="i1") is None
 
 
-def test_tool_calls_are_linked_by_id_even_where_two_have_the_same() -> None:
+def test_tool_calls_are_linked_by_id_even_if_two_share_one() -> None:
     calls = [{"functionCall": {"id": "c1", "name": "roll"}}, {"functionCall": {"id": "c1", "name": "roll"}}]
     events = {"invocation_events": [{"author": "root", "content": {"parts": calls}}]}
-    spans = [tool(name, attributes={"function_call_id": "c1"}, at=(0.0, 1.0)) for name in ("one", "two", "three")]
+    spans = [
+        make_tool_span(name, attributes={"function_call_id": "c1"}, at=(0.0, 1.0)) for name in ("one", "two", "three")
+    ]
 
-    found = [link(spans, name, intermediate_data=events) for name in ("one", "two", "three")]
-    assert found == ["tool call 1 of this turn", "tool call 2 of this turn", None]
+    links = [find_link(spans, name, intermediate_data=events) for name in ("one", "two", "three")]
+    assert links == ["tool call 1 of this turn", "tool call 2 of this turn", None]
 
 
 def test_tool_calls_without_ids_are_linked_by_name_and_arguments_each_once() -> None:
     data = {"tool_uses": [{"name": "set", "args": {"x": 1}}, {"name": "set", "args": {"x": 2}}, {"name": "get"}]}
-    spans = [tool("set", {"x": 2}), tool("get"), tool("set ", {"x": 1})]
+    spans = [make_tool_span("set", {"x": 2}), make_tool_span("get"), make_tool_span("set ", {"x": 1})]
 
-    assert link(spans, "set", intermediate_data=data) == "tool call 2 of this turn"
-    assert link(spans, "get", intermediate_data=data) == "tool call 3 of this turn"
-    assert link(spans, "set ", intermediate_data=data) is None
+    assert find_link(spans, "set", intermediate_data=data) == "tool call 2 of this turn"
+    assert find_link(spans, "get", intermediate_data=data) == "tool call 3 of this turn"
+    assert find_link(spans, "set ", intermediate_data=data) is None
 
 
-def test_tool_calls_in_the_order_of_their_spans_are_linked_without_looking_for_them(
+def test_tool_calls_in_the_order_of_their_spans_are_linked_without_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = {"tool_uses": [{"name": "set", "args": {"x": n}} for n in range(3)]}
-    spans = [tool("set", {"x": n}, id=str(n)) for n in range(3)]
+    spans = [make_tool_span("set", {"x": n}, id=str(n)) for n in range(3)]
     monkeypatch.setattr(trace_tree, "_content", None)
 
-    view = view_of(spans, turn_result("hi", "done", intermediate_data=data))
+    view = make_view(spans, turn_result("hi", "done", intermediate_data=data))
 
     assert [view.find_link(node) for node in view.tree.ordered] == [f"tool call {n} of this turn" for n in (1, 2, 3)]
 
@@ -273,8 +277,8 @@ def test_tool_calls_in_the_order_of_their_spans_are_linked_without_looking_for_t
 def test_an_agent_that_answered_with_the_final_response_is_linked_to_it() -> None:
     spans = [span("f", kind=SpanKind.AGENT, response="done"), span("g", kind=SpanKind.AGENT, response="other")]
 
-    assert link(spans, "f") == "the final response of this turn"
-    assert link(spans, "g") is None
+    assert find_link(spans, "f") == "the final response of this turn"
+    assert find_link(spans, "g") is None
 
 
 # The graph.
@@ -286,7 +290,7 @@ AGENTS = {
 }
 
 
-def graph(row: int = 0, agents: Any = AGENTS) -> list[str]:
+def render_graph(row: int = 0, agents: Any = AGENTS) -> list[str]:
     spans = [
         span("run", at=(0.0, 9.0), kind=SpanKind.INVOCATION, attributes={"agents": agents}),
         span("root", "run", at=(0.0, 8.0), kind=SpanKind.AGENT),
@@ -294,46 +298,46 @@ def graph(row: int = 0, agents: Any = AGENTS) -> list[str]:
         span("2", "root", at=(2.0, 3.0), kind=SpanKind.TOOL, error="x").model_copy(update={"name": "look"}),
         span("expert", "root", at=(3.0, 4.0), kind=SpanKind.AGENT),
     ]
-    return lines(detail_of(view_of(spans), row, DetailTab.GRAPH))
+    return render_lines(make_detail(make_view(spans), row, DetailTab.GRAPH))
 
 
 def test_the_graph_draws_all_agents_with_tools_and_counts_their_use() -> None:
-    drawn = graph()
+    graph_lines = render_graph()
 
-    assert any("◆ root" in line and "×1" in line and line.startswith("┃") for line in drawn)
-    assert any("ƒ look" in line and "×2 !" in line for line in drawn)
-    assert any("ƒ find" in line and "×" not in line for line in drawn)
-    assert any("◆ spare" in line and "│" in line and "┃" not in line for line in drawn)
-    assert any("├▶┃ ◆ expert" in line for line in drawn) and any("╰▶│ ◆ spare" in line for line in drawn)
-    assert any("◆ root, see above" in line for line in drawn)
-    assert drawn[-1] == "◆ root → ƒ look ×2 → ◆ expert"
+    assert any("◆ root" in line and "×1" in line and line.startswith("┃") for line in graph_lines)
+    assert any("ƒ look" in line and "×2 !" in line for line in graph_lines)
+    assert any("ƒ find" in line and "×" not in line for line in graph_lines)
+    assert any("◆ spare" in line and "│" in line and "┃" not in line for line in graph_lines)
+    assert any("├▶┃ ◆ expert" in line for line in graph_lines) and any("╰▶│ ◆ spare" in line for line in graph_lines)
+    assert any("◆ root, see above" in line for line in graph_lines)
+    assert graph_lines[-1] == "◆ root → ƒ look ×2 → ◆ expert"
 
 
 def test_the_graph_marks_the_place_of_the_selected_step() -> None:
-    assert next(line for line in graph(3) if "◀" in line).count("ƒ look") == 1
-    assert "◆ expert" in next(line for line in graph(5) if "◀" in line)
-    assert not any("◀" in line for line in graph(0))
+    assert next(line for line in render_graph(3) if "◀" in line).count("ƒ look") == 1
+    assert "◆ expert" in next(line for line in render_graph(5) if "◀" in line)
+    assert not any("◀" in line for line in render_graph(0))
 
 
 @pytest.mark.parametrize("agents", [None, "x", {"root": 5}, {"root": {"tools": 3, "agents": "x", "model": []}}])
 def test_the_graph_is_drawn_from_spans_without_reported_agents(agents: Any) -> None:
-    drawn = graph(agents=agents)
+    graph_lines = render_graph(agents=agents)
 
-    assert any("◆ root" in line for line in drawn) and any("◆ expert" in line for line in drawn)
-
-
-def test_tools_that_models_were_offered_are_in_the_graph_unused() -> None:
-    declared = [{"function_declarations": [{"name": "offered"}]}]
-    details = {"agent_details": {"root": {"tool_declarations": declared}}}
-    view = view_of([span("root", kind=SpanKind.AGENT)], turn_result("a", "b", app_details=details))
-
-    assert any("ƒ offered" in line for line in lines(detail_of(view, 1, DetailTab.GRAPH)))
+    assert any("◆ root" in line for line in graph_lines) and any("◆ expert" in line for line in graph_lines)
 
 
-def test_without_any_agent_the_graph_says_that_none_is_named() -> None:
-    drawn = lines(detail_of(view_of([span("x")]), 1, DetailTab.GRAPH))
+def test_unused_tools_that_models_were_offered_are_in_the_graph() -> None:
+    declarations = [{"function_declarations": [{"name": "offered"}]}]
+    details = {"agent_details": {"root": {"tool_declarations": declarations}}}
+    view = make_view([span("root", kind=SpanKind.AGENT)], turn_result("a", "b", app_details=details))
 
-    assert drawn == ["No agent or tool is known: the spans of this session name none."]
+    assert any("ƒ offered" in line for line in render_lines(make_detail(view, 1, DetailTab.GRAPH)))
+
+
+def test_the_graph_says_that_no_agent_is_named() -> None:
+    graph_lines = render_lines(make_detail(make_view([span("x")]), 1, DetailTab.GRAPH))
+
+    assert graph_lines == ["No agent or tool is known: the spans of this session name none."]
 
 
 def test_the_graph_fits_narrow_views_and_odd_names() -> None:
@@ -341,8 +345,8 @@ def test_the_graph_fits_narrow_views_and_odd_names() -> None:
         f"[b]{'漢' * number}": {"tools": ["\x1b[31m" * 20], "agents": [f"[b]{'漢' * (number + 1)}"]}
         for number in range(30)
     }
-    view = view_of([span("run", kind=SpanKind.INVOCATION, attributes={"agents": agents})])
+    view = make_view([span("run", kind=SpanKind.INVOCATION, attributes={"agents": agents})])
 
-    for line in detail_of(view, 1, DetailTab.GRAPH).render(60):
-        assert cell_len(text(line)) <= 60
-        assert "\x1b" not in text(line)
+    for line in make_detail(view, 1, DetailTab.GRAPH).render(60):
+        assert cell_len(join_text(line)) <= 60
+        assert "\x1b" not in join_text(line)

@@ -30,21 +30,21 @@ from workbench.tui.state.text_layout import (
 _TEXTS = st.text(st.characters(codec="utf-8"), max_size=200).map(safe)
 
 
-def _text(line: Line) -> str:
+def join_text(line: Line) -> str:
     return "".join(piece.text for piece in line)
 
 
-def _shown(*blocks: Block, width: int, side_by_side: bool = True) -> list[str]:
-    return [_text(line).rstrip() for line in render_blocks(blocks, width=width, side_by_side=side_by_side)]
+def render(*blocks: Block, width: int, side_by_side: bool = True) -> list[str]:
+    return [join_text(line).rstrip() for line in render_blocks(blocks, width=width, side_by_side=side_by_side)]
 
 
-def _both(expected: str | None, actual: str | None, *, differs: bool) -> SideBySide:
+def make_sides(expected: str | None, actual: str | None, *, differs: bool) -> SideBySide:
     sides = [None if text is None else Side((StyledText(text),)) for text in (expected, actual)]
     return SideBySide(sides[0], sides[1], differs)
 
 
 @given(_TEXTS, st.integers(2, 60))
-def test_wrapping_loses_nothing_but_the_blanks_and_line_feeds_it_breaks_at(text: str, width: int) -> None:
+def test_wrapping_loses_only_blanks_and_line_feeds_at_line_breaks(text: str, width: int) -> None:
     lines = [text[start:end] for start, end in wrap(text, width)]
 
     assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
@@ -54,13 +54,13 @@ def test_wrapping_loses_nothing_but_the_blanks_and_line_feeds_it_breaks_at(text:
 def test_no_line_is_wider_than_the_pane(one: str, other: str, width: int, side_by_side: bool, differs: bool) -> None:
     blocks: list[Any] = [
         Paragraph.from_text(one, indent=4),
-        _both(one, other, differs=differs),
+        make_sides(one, other, differs=differs),
         Columns("EXPECTED", "ACTUAL"),
     ]
 
     lines = render_blocks(blocks, width=width, side_by_side=side_by_side)
 
-    assert max(cell_len(_text(line)) for line in lines) <= width
+    assert max(cell_len(join_text(line)) for line in lines) <= width
 
 
 @pytest.mark.parametrize(
@@ -78,39 +78,39 @@ def test_lines_break_at_blanks_and_between_east_asian_characters(text: str, line
     assert [text[start:end] for start, end in wrap(text, 7)] == lines
 
 
-def test_what_differs_is_marked_on_both_sides() -> None:
-    assert _shown(_both("lamp", "stove", differs=True), width=30) == ["- lamp        │ + stove"]
+def test_differences_are_marked_on_both_sides() -> None:
+    assert render(make_sides("lamp", "stove", differs=True), width=30) == ["- lamp        │ + stove"]
 
 
 def test_in_one_column_the_expected_comes_before_the_actual() -> None:
-    assert _shown(_both("lamp", "stove", differs=True), width=30, side_by_side=False) == ["- lamp", "+ stove"]
+    assert render(make_sides("lamp", "stove", differs=True), width=30, side_by_side=False) == ["- lamp", "+ stove"]
 
 
 def test_one_column_shows_equal_sides_once() -> None:
-    assert _shown(_both("lamp", "lamp", differs=False), width=30, side_by_side=False) == ["  lamp"]
+    assert render(make_sides("lamp", "lamp", differs=False), width=30, side_by_side=False) == ["  lamp"]
 
 
-def test_columns_stay_aligned_where_one_side_has_more_lines_and_wide_characters() -> None:
-    shown = _shown(_both("打开卧室的灯", "on", differs=True), width=24)
+def test_columns_stay_aligned_with_unequal_lines_and_wide_characters() -> None:
+    shown = render(make_sides("打开卧室的灯", "on", differs=True), width=24)
 
     assert shown == ["- 打开卧室 │ + on", "  的灯     │"]
 
 
 def test_continued_lines_keep_the_indent() -> None:
-    assert _shown(Paragraph.from_text("one two three", indent=2), width=10) == ["  one two", "  three"]
+    assert render(Paragraph.from_text("one two three", indent=2), width=10) == ["  one two", "  three"]
 
 
-def test_lines_after_the_first_may_hang() -> None:
+def test_lines_after_the_first_may_be_indented() -> None:
     block = Paragraph((StyledText("one two three four\nfive"),), hang=2)
 
-    assert _shown(block, width=10) == ["one two", "  three", "  four", "  five"]
+    assert render(block, width=10) == ["one two", "  three", "  four", "  five"]
 
 
 def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
     line = (StyledText("卧室的灯", Style.STRONG), StyledText(" on"))
 
-    assert _text(cut_line(line, 11)) == "卧室的灯 on"
-    assert _text(cut_line(line, 6)) == "卧室…"
+    assert join_text(cut_line(line, 11)) == "卧室的灯 on"
+    assert join_text(cut_line(line, 6)) == "卧室…"
 
 
 def test_control_characters_are_made_visible() -> None:
@@ -132,6 +132,6 @@ def test_a_shortened_text_keeps_both_ends_within_its_width(width: int) -> None:
     assert len(shown) == 2 or width < 4
 
 
-def test_what_has_room_is_not_shortened() -> None:
+def test_a_text_that_fits_is_not_shortened() -> None:
     assert shorten("case_00001", 10) == "case_00001"
     assert shorten("case_of_this_set_00001", 12) == "case…t_00001"

@@ -12,7 +12,7 @@ from workbench.tui.state.text_layout import format_span_time
 from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, count_tokens
 
 
-def test_spans_stand_below_their_parents_by_the_time_they_began_whatever_came_first() -> None:
+def test_spans_are_below_their_parents_in_order_of_their_start() -> None:
     tree = TraceTree(
         [
             span("late", "agent", at=(0.5, 0.6)),
@@ -30,11 +30,11 @@ def test_a_span_without_its_parent_is_below_its_turn_until_the_parent_arrives() 
     inner = span("inner", "outer", at=(0.1, 0.2))
 
     assert [root.span.name for root in TraceTree([inner]).turns[0].roots] == ["inner"]
-    whole = TraceTree([inner, span("outer", at=(0.0, 0.3))])
-    assert [root.span.name for root in whole.turns[0].roots] == ["outer"]
+    tree = TraceTree([inner, span("outer", at=(0.0, 0.3))])
+    assert [root.span.name for root in tree.turns[0].roots] == ["outer"]
 
 
-def test_a_span_that_comes_again_when_it_ends_is_one_span() -> None:
+def test_a_span_reported_again_at_its_end_is_one_span() -> None:
     began = span("tool", start=0.1)
     tree = TraceTree([began, began.model_copy(update={"end": 0.4})])
 
@@ -53,13 +53,13 @@ def test_spans_that_name_each_other_as_parents_are_all_listed() -> None:
     assert sorted(node.span.name for node in tree.ordered) == ["a", "b", "below", "c", "self"]
 
 
-def test_a_chain_of_five_thousand_is_no_deeper_than_the_stack() -> None:
+def test_a_chain_of_five_thousand_spans_does_not_overflow_the_stack() -> None:
     chain = [span(f"s{number}", f"s{number - 1}" if number else None) for number in range(5_000)]
 
     assert TraceTree(reversed(chain)).ordered[-1].depth == 4_999
 
 
-def test_own_time_is_without_what_the_children_account_for_and_the_same_time_counts_once() -> None:
+def test_own_time_excludes_children_and_counts_overlaps_once() -> None:
     tree = TraceTree(
         [span("a", at=(0.0, 1.0)), span("b", "a", at=(0.1, 0.5)), span("c", "a", at=(0.3, 0.6)), span("d", "a")]
     )
@@ -69,7 +69,7 @@ def test_own_time_is_without_what_the_children_account_for_and_the_same_time_cou
     assert tree.slowest is tree.nodes[SpanKey(0, "a")]
 
 
-def test_tokens_add_up_and_unknown_is_not_none_at_all() -> None:
+def test_tokens_are_summed_and_unknown_counts_stay_unknown() -> None:
     usage = {"usage_metadata": {"total_token_count": 12}}
     tree = TraceTree(
         [span("a"), span("m1", "a", response=usage), span("t", "a"), span("inner", "t", response=usage), span("x")]
@@ -80,7 +80,7 @@ def test_tokens_add_up_and_unknown_is_not_none_at_all() -> None:
     assert (tree.turns[0].tokens, tree.tokens) == (24, 24)
 
 
-def test_a_turn_says_its_own_time_and_tokens_where_its_result_has_them() -> None:
+def test_a_turn_has_the_time_and_tokens_of_its_result_if_known() -> None:
     turn = turn_result("hi", "ho").model_copy(update={"duration_seconds": 3.0})
     tree = TraceTree([span("a", at=(0.0, 1.0))], [turn])
 
@@ -89,7 +89,7 @@ def test_a_turn_says_its_own_time_and_tokens_where_its_result_has_them() -> None
     assert TraceTree([span("a")]).turns[0].seconds is None
 
 
-def test_what_takes_a_good_part_of_its_turn_is_slow() -> None:
+def test_a_step_that_takes_a_large_part_of_its_turn_is_slow() -> None:
     tree = TraceTree(
         [
             span("agent", at=(0.0, 1.0)),
@@ -121,7 +121,7 @@ def test_errors_below_are_counted() -> None:
         ({"response": "text"}, None),
     ],
 )
-def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], expected: int | None) -> None:
+def test_tokens_are_read_in_all_known_spellings(facts: dict[str, Any], expected: int | None) -> None:
     assert count_tokens(span("m", kind=SpanKind.MODEL, **facts)) == expected
 
 
@@ -138,11 +138,11 @@ def test_tokens_are_read_in_the_spellings_that_there_are(facts: dict[str, Any], 
         (7260, "2 h 1 min"),
     ],
 )
-def test_times_are_as_short_as_they_can_be_read(seconds: float, expected: str) -> None:
+def test_times_are_short_and_readable(seconds: float, expected: str) -> None:
     assert format_span_time(seconds) == expected
 
 
-def test_a_turn_of_a_few_microseconds_has_an_axis_whose_times_differ() -> None:
+def test_the_axis_of_a_turn_of_microseconds_has_distinct_times() -> None:
     labels = Axis(0.0, 0.00001, width=40).labels()
 
     shown = [label.strip() for label in labels.split("├")[1:]]

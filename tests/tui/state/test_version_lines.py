@@ -8,7 +8,7 @@ from workbench.tui.state.text_layout import Columns, Paragraph, SideBySide, rend
 from workbench.tui.state.version_lines import find_merge_mark, merged_text, version_blocks
 
 
-def versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
+def make_versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
     return Versions(
         ours=ours.encode(),
         theirs=theirs.encode(),
@@ -17,16 +17,16 @@ def versions(ours: str, theirs: str, *, title: str = "a") -> Versions:
     )
 
 
-def shown(two: Versions, *, width: int = 80, side_by_side: bool = False) -> list[str]:
+def render_versions(two: Versions, *, width: int = 80, side_by_side: bool = False) -> list[str]:
     lines = render_blocks(version_blocks(two, ours="mine", theirs="disk"), width=width, side_by_side=side_by_side)
     return ["".join(piece.text for piece in line).rstrip() for line in lines]
 
 
 def test_differences_are_marked_and_equal_lines_left_out() -> None:
     same = [f"line {number}" for number in range(20)]
-    two = versions("\n".join([*same, "ours", "end"]), "\n".join([*same, "theirs", "end"]))
+    two = make_versions("\n".join([*same, "ours", "end"]), "\n".join([*same, "theirs", "end"]))
 
-    text = shown(two)
+    text = render_versions(two)
 
     assert "- theirs" in text and "+ ours" in text
     assert "  line 19" in text and "  line 0" not in text
@@ -35,29 +35,29 @@ def test_differences_are_marked_and_equal_lines_left_out() -> None:
 
 
 def test_wide_screens_show_the_sides_side_by_side() -> None:
-    (line,) = [line for line in shown(versions("ours", "theirs"), side_by_side=True) if "ours" in line]
+    (line,) = [line for line in render_versions(make_versions("ours", "theirs"), side_by_side=True) if "ours" in line]
     assert line.index("theirs") < line.index("│") < line.index("ours")
 
 
 def test_markup_and_control_characters_are_shown_as_text() -> None:
-    text = "\n".join(shown(versions("[bold]x\x1b[31m", "[/b]", title="[red]\n")))
+    text = "\n".join(render_versions(make_versions("[bold]x\x1b[31m", "[/b]", title="[red]\n")))
     assert "[bold]x" in text and "[/b]" in text and "\x1b" not in text
 
 
-def test_a_missing_and_a_broken_file_are_said() -> None:
+def test_a_missing_and_a_broken_file_are_reported() -> None:
     gone = Versions(ours=b"{}", theirs=None, differences=None, parts=(), problem="there is no such file any more")
-    assert any("no such file" in line for line in shown(gone))
+    assert any("no such file" in line for line in render_versions(gone))
 
 
-def test_versions_that_are_the_same_are_said_to_be() -> None:
+def test_equal_versions_are_reported_as_equal() -> None:
     same = Versions(ours=b"x", theirs=b"x", differences=(), parts=())
-    assert shown(same)[0] == "Both versions are the same."
+    assert render_versions(same)[0] == "Both versions are the same."
 
 
 def test_a_huge_difference_is_cut_with_a_note() -> None:
     ours, theirs = ("\n".join(f"{side} {number}" for number in range(20_000)) for side in ("o", "t"))
 
-    blocks = version_blocks(versions(ours, theirs), ours="mine", theirs="disk")
+    blocks = version_blocks(make_versions(ours, theirs), ours="mine", theirs="disk")
 
     assert 1_000 < len(blocks) < 2_000
     assert isinstance(blocks[-1], Paragraph) and "your editor shows all" in blocks[-1].pieces[0].text
@@ -66,7 +66,7 @@ def test_a_huge_difference_is_cut_with_a_note() -> None:
 
 
 def test_merged_text_keeps_equal_parts_to_the_byte() -> None:
-    text = merged_text(versions("a\r\nours\r\nb\n", "a\r\ntheirs\r\nb\n"), ours="mine", theirs="disk")
+    text = merged_text(make_versions("a\r\nours\r\nb\n", "a\r\ntheirs\r\nb\n"), ours="mine", theirs="disk")
 
     assert text == "a\r\n<<<<<<< mine\nours\r\n=======\ntheirs\r\n>>>>>>> disk\nb\n"
     assert (find_merge_mark(text) or "").startswith("line 2: the mark <<<<<<< is left")

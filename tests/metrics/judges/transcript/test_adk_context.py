@@ -286,16 +286,16 @@ async def test_the_judge_of_users_sees_everything_that_adk_shows(prompts: Callab
 def test_simulated_users_see_everything_that_adk_shows(with_calls: bool) -> None:
     from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulator
 
-    adk_prompts = LlmBackedUserSimulator._summarize_conversation(list(make_adk_events()), with_calls)
+    adk_history = LlmBackedUserSimulator._summarize_conversation(list(make_adk_events()), with_calls)
 
-    own_prompts = format_history(
+    own_history = format_history(
         [TurnResult(invocation=Invocation.model_validate(turn), duration_seconds=0.0) for turn in TURNS],
         with_calls=with_calls,
     )
 
-    assert_shown([adk_prompts], [own_prompts])
+    assert_shown([adk_history], [own_history])
     pattern = r"^(\w+): (\w+)$"
-    assert re.findall(pattern, own_prompts, re.MULTILINE) == re.findall(pattern, adk_prompts, re.MULTILINE)
+    assert re.findall(pattern, own_history, re.MULTILINE) == re.findall(pattern, adk_history, re.MULTILINE)
 
 
 def make_adk_events() -> Iterable[Any]:

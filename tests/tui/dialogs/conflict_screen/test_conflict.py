@@ -14,14 +14,14 @@ from workbench.engine.open_documents import OpenDocuments
 
 
 @pytest.fixture
-def in_conflict(open_app: Any, lights: Path, do: Any) -> Callable[[Any], Any]:
+def reach_conflict(open_app: Any, lights: Path, actions: Any) -> Callable[[Any], Any]:
     """Bring a screen to the point where saving is refused."""
 
     async def reach(screen: Any) -> None:
         await screen.until("on", "off")
         await screen.press("down")
-        await do.insert(screen, "mine")
-        do.write(lights, "on", "off", "theirs")
+        await actions.insert(screen, "mine")
+        actions.write(lights, "on", "off", "theirs")
         await screen.press("ctrl+s")
         await screen.until("keep mine", "added by you: mine", "added by somebody else: theirs")
 
@@ -30,10 +30,10 @@ def in_conflict(open_app: Any, lights: Path, do: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize(("width", "side_by_side"), [(140, True), (80, False)])
 async def test_saving_over_a_changed_file_shows_both_versions(
-    open_app: Any, project: Path, lights: Path, in_conflict: Any, width: int, side_by_side: bool
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any, width: int, side_by_side: bool
 ) -> None:
     async with open_app(project, size=(width, 42)) as screen:
-        await in_conflict(screen)
+        await reach_conflict(screen)
 
         text = await screen.until('"eval_id": "mine"', '"eval_id": "theirs"')
         titles = [line for line in text.splitlines() if "on disk" in line and "yours" in line]
@@ -41,9 +41,11 @@ async def test_saving_over_a_changed_file_shows_both_versions(
     assert b"theirs" in lights.read_bytes()
 
 
-async def test_mine_can_be_kept(open_app: Any, project: Path, lights: Path, in_conflict: Any) -> None:
+async def test_the_user_can_keep_their_own_version(
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any
+) -> None:
     async with open_app(project) as screen:
-        await in_conflict(screen)
+        await reach_conflict(screen)
         await screen.press("m")
         await screen.until_gone("keep mine")
         await screen.until("saved")
@@ -51,15 +53,15 @@ async def test_mine_can_be_kept(open_app: Any, project: Path, lights: Path, in_c
     assert b'"mine"' in lights.read_bytes() and b'"theirs"' not in lights.read_bytes()
 
 
-async def test_theirs_can_be_taken_and_undone(
-    open_app: Any, project: Path, lights: Path, in_conflict: Any, do: Any
+async def test_the_user_can_take_the_version_on_disk_and_undo_that(
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await in_conflict(screen)
+        await reach_conflict(screen)
         await screen.press("t")
         await screen.until_gone("keep mine")
         await screen.until("3 cases", "theirs")
-        await do.said(screen, "is as it is on disk; u brings your edits back")
+        await actions.wait_for_notification(screen, "is as it is on disk; u brings your edits back")
         assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
         await screen.press("u")
@@ -67,11 +69,11 @@ async def test_theirs_can_be_taken_and_undone(
         assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == (lights.name,)
 
 
-async def test_changes_of_different_cases_can_be_kept_together(
-    open_app: Any, project: Path, lights: Path, in_conflict: Any
+async def test_changes_of_different_cases_can_be_combined(
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any
 ) -> None:
     async with open_app(project) as screen:
-        await in_conflict(screen)
+        await reach_conflict(screen)
         await screen.until("No case was changed by both", "keep both")
         await screen.press("b")
         await screen.until_gone("keep mine")
@@ -90,14 +92,14 @@ async def test_changes_of_different_cases_can_be_kept_together(
     ]
 
 
-async def test_changes_of_the_same_case_are_not_kept_together(
-    open_app: Any, project: Path, lights: Path, do: Any
+async def test_changes_of_the_same_case_cannot_be_combined(
+    open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")
-        await do.insert(screen, "new")
-        do.write(lights, "on", "off", "new")
+        await actions.insert(screen, "new")
+        actions.write(lights, "on", "off", "new")
         lights.write_bytes(lights.read_bytes().replace(b'"hello"', b'"good evening"'))
         await screen.press("ctrl+s")
         await screen.until("keep mine", "by both, each in another way: new", "changed by somebody else: on, off")
@@ -107,8 +109,8 @@ async def test_changes_of_the_same_case_are_not_kept_together(
         assert b'"good evening"' in lights.read_bytes()
 
 
-async def test_both_can_be_merged_in_the_editor(
-    open_app: Any, project: Path, lights: Path, in_conflict: Any, editor: Any
+async def test_both_versions_can_be_merged_in_the_editor(
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any, editor: Any
 ) -> None:
     log = editor(
         "text = path.read_text()\n"
@@ -121,7 +123,7 @@ async def test_both_can_be_merged_in_the_editor(
         "    path.write_text(text.replace('=======\\n', ''))\n"
     )
     async with open_app(project) as screen:
-        await in_conflict(screen)
+        await reach_conflict(screen)
         await screen.press("e")
         await screen.until("is left; keep one of the two versions", "Edit it again?")
         await screen.press("y")
@@ -132,11 +134,11 @@ async def test_both_can_be_merged_in_the_editor(
     assert log.read_text().count(".evalset.json") == 2
 
 
-async def test_deciding_later_leaves_both_and_the_problems_lead_back(
-    open_app: Any, project: Path, lights: Path, in_conflict: Any
+async def test_an_open_conflict_keeps_both_versions_and_stays_among_the_problems(
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any
 ) -> None:
     async with open_app(project) as screen:
-        await in_conflict(screen)
+        await reach_conflict(screen)
         await screen.press("escape")
         await screen.until_gone("keep mine")
         assert b'"theirs"' in lights.read_bytes()
@@ -151,12 +153,12 @@ async def test_deciding_later_leaves_both_and_the_problems_lead_back(
     assert b'"mine"' in lights.read_bytes()
 
 
-async def test_a_file_that_changes_again_is_shown_again_before_it_is_written_over(
-    open_app: Any, project: Path, lights: Path, in_conflict: Any, do: Any
+async def test_a_file_that_changes_again_is_shown_again_before_overwriting(
+    open_app: Any, project: Path, lights: Path, reach_conflict: Any, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await in_conflict(screen)
-        do.write(lights, "newest")
+        await reach_conflict(screen)
+        actions.write(lights, "newest")
         await screen.press("m")
         await screen.until("changed again", "added by somebody else: newest", "removed by somebody else: on, off")
         assert b'"newest"' in lights.read_bytes()
@@ -166,11 +168,11 @@ async def test_a_file_that_changes_again_is_shown_again_before_it_is_written_ove
     assert b'"mine"' in lights.read_bytes()
 
 
-async def test_a_file_that_vanished_can_be_written_again(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+async def test_a_deleted_file_can_be_written_again(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         lights.unlink()
         await screen.press("f5")
         await screen.until("mine")
@@ -182,13 +184,13 @@ async def test_a_file_that_vanished_can_be_written_again(open_app: Any, project:
     assert b'"mine"' in lights.read_bytes()
 
 
-async def test_of_a_file_that_vanished_nothing_can_be_taken_until_it_is_back(
-    open_app: Any, project: Path, lights: Path, do: Any
+async def test_a_deleted_file_has_no_version_to_take_until_it_is_back(
+    open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         lights.unlink()
         await screen.press("ctrl+s")
         await screen.until("no such file any more", "keep mine")
@@ -196,13 +198,13 @@ async def test_of_a_file_that_vanished_nothing_can_be_taken_until_it_is_back(
         await screen.press("t")
         await screen.until("no such file any more", "keep mine")
 
-        do.write(lights, "theirs")
+        actions.write(lights, "theirs")
         await screen.press("m")
         await screen.until("take theirs", "added by somebody else: theirs")
 
 
-async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
-    open_app: Any, project: Path, lights: Path, do: Any
+async def test_undoing_a_saved_edit_asks_if_the_file_has_changed(
+    open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("on", "off")
@@ -210,33 +212,33 @@ async def test_undoing_what_was_saved_at_once_asks_where_the_file_changed(
         backend = screen.app._backend
         await backend.edit(
             lambda workspace: workspace.documents.edit_and_save(
-                do.lights, lambda document: document.remove_case(0), label="remove on"
+                actions.lights, lambda document: document.remove_case(0), label="remove on"
             )
         )
         before = lights.read_bytes()
         await backend.call(
-            lambda workspace: workspace.documents.document(do.lights).undo()
+            lambda workspace: workspace.documents.document(actions.lights).undo()
         )  # as if the file changed in between
         lights.write_bytes(before.replace(b'"off"', b'"theirs"'))
         await screen.press("ctrl+s")
         await screen.until("keep mine", "theirs")
 
 
-async def test_a_choice_before_both_versions_are_shown_chooses_nothing(
-    open_app: Any, project: Path, lights: Path, do: Any, monkeypatch: pytest.MonkeyPatch
+async def test_a_choice_before_both_versions_are_shown_is_ignored(
+    open_app: Any, project: Path, lights: Path, actions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_answer, versions = threading.Event(), OpenDocuments.versions
 
-    def late(documents: OpenDocuments, eval_set: str) -> Any:
+    def delay_versions(documents: OpenDocuments, eval_set: str) -> Any:
         may_answer.wait(30)
         return versions(documents, eval_set)
 
-    monkeypatch.setattr(OpenDocuments, "versions", late)
+    monkeypatch.setattr(OpenDocuments, "versions", delay_versions)
     async with open_app(project) as screen:
         await screen.until("on", "off")
         await screen.press("down")
-        await do.insert(screen, "mine")
-        do.write(lights, "on", "off", "theirs")
+        await actions.insert(screen, "mine")
+        actions.write(lights, "on", "off", "theirs")
         await screen.press("ctrl+s")
         await screen.until("keep mine")
         await screen.press("m")

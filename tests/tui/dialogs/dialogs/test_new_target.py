@@ -30,17 +30,19 @@ async def test_an_agent_is_added_to_the_settings_and_listed_with_its_sets(make_p
         await screen.until("web is in", "talks")
 
     after = (project / "workbench.toml").read_text()
-    added = load_settings(project, user_file=project / "none").settings.targets["web"]
+    new_target = load_settings(project, user_file=project / "none").settings.targets["web"]
     assert after.startswith(before)
-    assert (added.kind, added.target, added.eval_sets) == ("http", "http://127.0.0.1:9/", ("web/*.evalset.json",))
+    assert (new_target.kind, new_target.target, new_target.eval_sets) == (
+        "http",
+        "http://127.0.0.1:9/",
+        ("web/*.evalset.json",),
+    )
 
 
-async def test_a_change_of_mind_writes_nothing_and_a_name_that_is_taken_is_refused(
-    make_project: Any, open_app: Any
-) -> None:
+async def test_cancelling_writes_nothing_and_a_used_name_is_refused(make_project: Any, open_app: Any) -> None:
     project: Path = make_project(lights=[{"eval_id": "lamp", "conversation": []}])
     before = (project / "workbench.toml").read_text()
-    (taken,) = load_settings(project, user_file=project / "none").settings.targets
+    (used_name,) = load_settings(project, user_file=project / "none").settings.targets
 
     async with open_app(project) as screen:
         await screen.until("lights")
@@ -50,7 +52,7 @@ async def test_a_change_of_mind_writes_nothing_and_a_name_that_is_taken_is_refus
         await screen.until("how is it reached")
         await screen.press("enter")
         await screen.until("What is it to be called")
-        await screen.press(*taken, "enter")
+        await screen.press(*used_name, "enter")
         await screen.until("Where is it")
         await screen.press(*"a:b", "enter")
         await screen.until("Which eval sets are for it")

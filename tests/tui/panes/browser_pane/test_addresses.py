@@ -27,14 +27,14 @@ class Storage:
 
     def __init__(self) -> None:
         self.rows = ROWS
-        self.asked = 0
+        self.request_count = 0
         self.is_open = threading.Event()
         self.is_open.set()
         storage = self
 
         class Handler(QuietHandler):
             def do_GET(self) -> None:
-                storage.asked += 1
+                storage.request_count += 1
                 storage.is_open.wait(20)
                 is_there = self.path == "/rows.jsonl?token=hush"
                 self.send_response(200 if is_there else 404)
@@ -57,37 +57,37 @@ def storage() -> Iterator[Storage]:
 
 @pytest.fixture
 def project(tmp_path: Path, storage: Storage) -> Path:
-    _write_settings(tmp_path, f"{storage.address}?token=hush")
+    write_settings(tmp_path, f"{storage.address}?token=hush")
     (tmp_path / "test_config.json").write_text('{"criteria": {"trajectory_exact_match": 1.0}}')
     return tmp_path
 
 
-def _write_settings(folder: Path, *eval_sets: str) -> None:
+def write_settings(folder: Path, *eval_sets: str) -> None:
     text = f'[targets.stored]\nkind = "recorded"\neval_sets = {json.dumps(eval_sets)}\n'
     (folder / "workbench.toml").write_text(text)
 
 
-def _labels(screen: Any) -> list[str]:
+def list_labels(screen: Any) -> list[str]:
     return [row.label for row in screen.state.browser.rows]
 
 
-async def test_an_address_is_listed_and_read_when_it_is_opened(
+async def test_an_address_is_listed_at_once_and_read_when_it_is_opened(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("rows.jsonl", "not read")
         await screen.press("down")
         await screen.until("enter reads them", storage.address)
-        assert storage.asked == 0
+        assert storage.request_count == 0
 
         await screen.press("enter")
         await screen.until(" on ", " off ")
 
-        assert storage.asked == 1
+        assert storage.request_count == 1
         assert "hush" not in screen.text
 
 
-async def test_an_address_that_is_run_is_read_first(
+async def test_a_run_of_an_address_reads_it_first(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project) as screen:
@@ -97,12 +97,12 @@ async def test_an_address_that_is_run_is_read_first(
         await screen.press("R")
         await screen.until("finished")
 
-        assert storage.asked == 1
-    kept = [path for path in (project / ".workbench").rglob("*") if path.is_file()]
-    assert kept and not any(b"hush" in path.read_bytes() for path in kept)
+        assert storage.request_count == 1
+    stored_files = [path for path in (project / ".workbench").rglob("*") if path.is_file()]
+    assert stored_files and not any(b"hush" in path.read_bytes() for path in stored_files)
 
 
-async def test_what_it_says_is_read_anew_after_a_look_at_the_project(
+async def test_reloading_the_project_rereads_an_address(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project) as screen:
@@ -114,21 +114,21 @@ async def test_what_it_says_is_read_anew_after_a_look_at_the_project(
         await screen.until_gone(" off ")
         await screen.until(" on ")
 
-        assert _labels(screen) == ["stored", FAR, "on"]
+        assert list_labels(screen) == ["stored", FAR, "on"]
 
 
-async def test_the_screen_goes_on_while_an_address_is_read(
+async def test_the_screen_stays_usable_while_an_address_is_read(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     (project / "near.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "here"}))
-    _write_settings(project, f"{storage.address}?token=hush", "near.jsonl")
+    write_settings(project, f"{storage.address}?token=hush", "near.jsonl")
     storage.is_open.clear()
     async with open_app(project) as screen:
         await screen.until("not read")
-        screen.state.browser.set_cursor(_labels(screen).index(FAR))
+        screen.state.browser.set_cursor(list_labels(screen).index(FAR))
         await screen.press("enter")
         await screen.until("reading")
-        screen.state.browser.set_cursor(_labels(screen).index("here"))
+        screen.state.browser.set_cursor(list_labels(screen).index("here"))
         screen.app.screen._show_cursor_row()
         await screen.press("2")
         await screen.until("set_light")
@@ -138,18 +138,18 @@ async def test_the_screen_goes_on_while_an_address_is_read(
         await screen.until(" off ")
 
 
-async def test_an_address_is_told_from_a_file_of_the_same_name(
+async def test_an_address_and_a_file_of_the_same_name_are_listed_separately(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     (project / "rows.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "here"}))
-    _write_settings(project, f"{storage.address}?token=hush", "rows.jsonl")
+    write_settings(project, f"{storage.address}?token=hush", "rows.jsonl")
     async with open_app(project) as screen:
         await screen.until("not read", "here")
 
-        assert sorted(_labels(screen)) == ["here", FAR, "rows.jsonl", "stored"]
+        assert sorted(list_labels(screen)) == ["here", FAR, "rows.jsonl", "stored"]
 
 
-async def test_whoever_opens_an_address_that_is_being_fetched_is_told_so_and_finds_its_rows(
+async def test_opening_an_address_twice_fetches_it_once_with_a_message(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     storage.is_open.clear()
@@ -162,13 +162,13 @@ async def test_whoever_opens_an_address_that_is_being_fetched_is_told_so_and_fin
 
         storage.is_open.set()
         await screen.until(" on ", " off ")
-        assert storage.asked == 1
+        assert storage.request_count == 1
 
 
-async def test_what_keeps_an_address_from_being_read_is_one_sentence(
+async def test_an_unreadable_address_is_reported_in_one_sentence(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
-    _write_settings(project, f"{storage.address}?token=wrong")
+    write_settings(project, f"{storage.address}?token=wrong")
     async with open_app(project) as screen:
         await screen.until("not read")
         await screen.press("down", "enter")
@@ -181,9 +181,9 @@ async def test_what_keeps_an_address_from_being_read_is_one_sentence(
         assert "wrong" not in screen.text
 
 
-async def test_a_watch_leaves_addresses_alone(project: Path, storage: Storage, open_app: Callable[..., Any]) -> None:
+async def test_a_watch_does_not_fetch_addresses(project: Path, storage: Storage, open_app: Callable[..., Any]) -> None:
     (project / "near.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "here"}))
-    _write_settings(project, f"{storage.address}?token=hush", "near.jsonl")
+    write_settings(project, f"{storage.address}?token=hush", "near.jsonl")
     async with open_app(project) as screen:
         await screen.until("not read", "here")
         await screen.press("w")
@@ -191,10 +191,10 @@ async def test_a_watch_leaves_addresses_alone(project: Path, storage: Storage, o
         (project / "near.jsonl").write_text(json.dumps({**ROWS[1], "eval_id": "here"}))
         await screen.until("✗ here", "remote")
 
-        assert storage.asked == 0
+        assert storage.request_count == 0
 
 
-async def test_an_address_that_leaves_the_settings_while_it_is_read_is_gone(
+async def test_an_address_removed_from_the_settings_while_it_is_read_disappears(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     storage.is_open.clear()
@@ -206,37 +206,37 @@ async def test_an_address_that_leaves_the_settings_while_it_is_read_is_gone(
         (project / "near.evalset.json").write_text('{"eval_set_id": "near", "eval_cases": []}')
         await screen.press("f5")
         await screen.until("▾ near")
-        assert FAR not in _labels(screen)
+        assert FAR not in list_labels(screen)
 
         storage.is_open.set()
         (project / "far.evalset.json").write_text('{"eval_set_id": "far", "eval_cases": []}')
         await screen.press("f5")
         await screen.until("▾ far")
 
-        assert FAR not in _labels(screen)
+        assert FAR not in list_labels(screen)
 
 
-async def test_an_address_that_leaves_the_settings_before_its_turn_costs_no_other(
+async def test_an_address_removed_from_the_settings_does_not_affect_the_others(
     project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
-    address, gone, last = (storage.address.replace("rows", name) for name in ("rows", "gone", "last"))
-    _write_settings(project, f"{address}?token=hush", gone, last)
+    address, removed, last_address = (storage.address.replace("rows", name) for name in ("rows", "gone", "last"))
+    write_settings(project, f"{address}?token=hush", removed, last_address)
     async with open_app(project) as screen:
         await screen.until("not read")
         storage.is_open.clear()
         await screen.press("R")
         await screen.until("reading")
-        _write_settings(project, f"{address}?token=hush", last)
+        write_settings(project, f"{address}?token=hush", last_address)
         await screen.press("f5")
         await screen.until_gone("gone.jsonl")
         storage.is_open.set()
         await screen.until(" on ", " off ", "broken")
 
-        assert _labels(screen) == ["stored", FAR, "on", "off", "http://…/last.jsonl"]
+        assert list_labels(screen) == ["stored", FAR, "on", "off", "http://…/last.jsonl"]
 
 
 @pytest.mark.parametrize("presses", [2, 3])
-async def test_looking_again_while_an_address_is_read_anew_keeps_its_rows(
+async def test_repeated_reloads_of_an_address_keep_its_rows(
     presses: int, project: Path, storage: Storage, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(project) as screen:
@@ -252,4 +252,4 @@ async def test_looking_again_while_an_address_is_read_anew_keeps_its_rows(
         await screen.until_gone(" off ")
         await screen.until(" on ")
 
-        assert _labels(screen) == ["stored", FAR, "on"]
+        assert list_labels(screen) == ["stored", FAR, "on"]

@@ -48,16 +48,14 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def _go_to(screen: Any, label: str) -> None:
+async def select_row(screen: Any, label: str) -> None:
     await screen.until(f" {label}  ")
     rows = screen.state.browser.rows
     screen.state.browser.set_cursor(next(index for index, row in enumerate(rows) if row.label == label))
     screen.app.screen._show_cursor_row()
 
 
-async def test_rows_are_listed_as_cases_with_what_is_wrong_with_them(
-    project: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_rows_are_listed_as_cases_with_their_problems(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("rows.jsonl", "on", "off", "bad", "broken")
         await screen.press("exclamation_mark")
@@ -71,14 +69,14 @@ async def test_rows_are_judged_and_compared(project: Path, open_app: Callable[..
         await screen.until("off")
         await screen.press("R")
         await screen.until("finished", "✓1", "✗1", "!1")
-        await _go_to(screen, "off")
+        await select_row(screen, "off")
         await screen.press("2")
         await screen.until("list_lights", "trajectory_exact_match 0.00 < 1.00")
         await screen.press("4")
         await screen.until("score 0, needs at least 1")
 
 
-async def test_the_history_of_a_recorded_row_says_what_is_judged_and_not_what_is_asked(
+async def test_the_history_of_a_recorded_row_describes_the_recording(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     rows = project / "rows.jsonl"
@@ -87,32 +85,30 @@ async def test_the_history_of_a_recorded_row_says_what_is_judged_and_not_what_is
     main(["run", str(project)])
     (project / "test_config.json").write_text('{"criteria": {"trajectory_exact_match": 0.5}}')
     async with open_app(project) as screen:
-        await _go_to(screen, "off")
+        await select_row(screen, "off")
         await screen.press("5")
         await screen.until("changed since the run before it", "the recording: its prompt, answer or reference")
         await screen.until("changed since then, up to now", "△ criteria")
 
 
-async def test_the_history_of_a_row_that_cannot_be_read_any_more_says_so(
-    project: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_the_history_of_a_row_that_became_unreadable_says_so(project: Path, open_app: Callable[..., Any]) -> None:
     rows = project / "rows.jsonl"
     main(["run", str(project)])
     rows.write_text(rows.read_text().replace('"list_lights"', "3"))
     async with open_app(project) as screen:
-        await _go_to(screen, "off")
+        await select_row(screen, "off")
         await screen.press("5")
         await screen.until("What was recorded cannot be judged as it is now, or is gone.")
 
         assert "agent input" not in screen.text
 
 
-async def test_a_row_is_shown_and_whoever_would_edit_it_is_told_why_not(
+async def test_a_row_is_shown_and_an_edit_is_refused_with_the_reason(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     before = (project / "rows.jsonl").read_bytes()
     async with open_app(project) as screen:
-        await _go_to(screen, "on")
+        await select_row(screen, "on")
         await screen.press("1", "e")
         await screen.until("a dataset is shown and judged here, and not edited", "Light in the hall!")
         await screen.press("enter")
@@ -122,7 +118,7 @@ async def test_a_row_is_shown_and_whoever_would_edit_it_is_told_why_not(
     assert (project / "rows.jsonl").read_bytes() == before
 
 
-async def test_a_dataset_that_changes_is_listed_anew(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_changed_dataset_is_listed_again(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
         (project / "rows.jsonl").write_text(json.dumps({**ROWS[0], "eval_id": "another"}))
@@ -132,7 +128,7 @@ async def test_a_dataset_that_changes_is_listed_anew(project: Path, open_app: Ca
         await screen.until("rows.jsonl", "broken")
 
 
-async def test_a_dataset_of_an_agent_that_runs_is_named_with_what_it_would_take(
+async def test_a_dataset_of_a_runnable_agent_is_reported_with_what_to_do(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     settings = '[targets.pinger]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["*.jsonl"]\n'
@@ -143,7 +139,7 @@ async def test_a_dataset_of_an_agent_that_runs_is_named_with_what_it_would_take(
         await screen.until("holds what was recorded: list it under eval_sets of a target of kind recorded")
 
 
-async def test_rows_are_found_by_what_is_said_and_called_in_them(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_the_filter_finds_rows_by_their_texts_and_calls(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
         await screen.press("slash", *"hall!")
@@ -152,19 +148,19 @@ async def test_rows_are_found_by_what_is_said_and_called_in_them(project: Path, 
         assert [row.label for row in screen.state.browser.rows if row.case is not None] == ["on"]
 
 
-async def test_the_choice_of_criteria_knows_what_the_rows_have(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_the_criteria_picker_knows_the_columns_of_the_rows(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await _go_to(screen, "off")
+        await select_row(screen, "off")
         await screen.press("c")
         await screen.until("the selected case has what it needs")
 
 
-async def test_columns_that_fit_none_of_the_criteria_are_one_sentence(
+async def test_columns_that_fit_no_criterion_are_reported_in_one_sentence(
     project: Path, open_app: Callable[..., Any]
 ) -> None:
     (project / "rows.jsonl").write_text('{"eval_id": "on", "answer": "It is on.", "gold": "It is on."}\n')
     async with open_app(project) as screen:
-        await _go_to(screen, "on")
+        await select_row(screen, "on")
         await screen.press("r")
         await screen.until("found the columns", "gold", "predicted_trajectory", '{reference_trajectory = "NAME"}')
 
@@ -176,24 +172,24 @@ async def test_columns_that_fit_none_of_the_criteria_are_one_sentence(
         *(("rows.jsonl", key) for key in ("N", "d", "f2")),
     ],
 )
-async def test_whoever_would_edit_a_dataset_or_its_rows_is_told_before_anything_is_asked(
+async def test_editing_a_dataset_or_its_rows_is_refused_before_any_question(
     project: Path, open_app: Callable[..., Any], row: str, key: str
 ) -> None:
     async with open_app(project) as screen:
-        await _go_to(screen, row)
+        await select_row(screen, row)
         await screen.press(key)
         await screen.until("is a dataset, which is not edited here")
 
         assert len(screen.app.screen_stack) == 1
 
 
-async def test_only_what_works_on_a_row_is_offered(project: Path, open_app: Callable[..., Any]) -> None:
+async def test_only_actions_that_work_on_a_row_are_offered(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
-        await _go_to(screen, "on")
+        await select_row(screen, "on")
         await screen.until_gone("e edit")
         footer = screen.text.splitlines()[-1]
         assert "r run" in footer and "accept" not in footer
-        assert _offered(screen, ("list_mark", *EDITING)) == {"list_mark"}
+        assert find_offered_keys(screen, ("list_mark", *EDITING)) == {"list_mark"}
 
         await screen.press("2")
         await screen.until("d more/less")
@@ -208,14 +204,14 @@ async def test_only_what_works_on_a_row_is_offered(project: Path, open_app: Call
 EDITING = ("edit", "accept", "list_new_case", "list_duplicate", "list_delete", "edit_text")
 
 
-def _offered(screen: Any, keys: Iterable[str]) -> set[str]:
+def find_offered_keys(screen: Any, keys: Iterable[str]) -> set[str]:
     """Return which of these keys the palette offers."""
-    known = {item.id: item.help for place in PLACES.values() for item in place.actions}
+    help_texts = {item.id: item.help for place in PLACES.values() for item in place.actions}
     commands = {command.title.casefold() for command in screen.app.get_system_commands(screen.app.screen)}
-    return {key for key in keys if known[key].casefold() in commands}
+    return {key for key in keys if help_texts[key].casefold() in commands}
 
 
-async def test_json_files_that_a_recorded_target_names_are_datasets_unless_they_are_eval_sets(
+async def test_json_files_of_a_recorded_target_are_datasets_or_eval_sets(
     tmp_path: Path, open_app: Callable[..., Any]
 ) -> None:
     (tmp_path / "workbench.toml").write_text(SETTINGS.replace("*.csv", "*.json"))
@@ -227,7 +223,7 @@ async def test_json_files_that_a_recorded_target_names_are_datasets_unless_they_
     (tmp_path / "sessions.json").write_text(json.dumps({"eval_set_id": "s", "eval_cases": [case]}))
     async with open_app(tmp_path) as screen:
         await screen.until("columns.json", " on ", "rows.json", "row off", "sessions", "greeting")
-        await _go_to(screen, "row off")
+        await select_row(screen, "row off")
         await screen.press("2")
         await screen.until("set_light")
         await screen.press("r")

@@ -34,38 +34,38 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _evaluate(rows: list[dict[str, Any]] = ROWS, *, experiment: str = "lights") -> None:
+def evaluate_rows(rows: list[dict[str, Any]] = ROWS, *, experiment: str = "lights") -> None:
     EvalTask(dataset=rows, metrics=["trajectory_exact_match"], experiment=experiment).evaluate(runnable=answer)
 
 
-def _score(file: str) -> None:
+def score_file(file: str) -> None:
     assert main(["score", file, "--metric", "trajectory_exact_match=1"]) == 1
 
 
-def _write_rows(path: Path) -> bytes:
+def write_rows(path: Path) -> bytes:
     path.parent.mkdir(exist_ok=True)
     rows = [{**row, "eval_id": f"id {n}", **answer(row["prompt"])} for n, row in enumerate(ROWS, start=1)]
     path.write_text(json.dumps(rows) if path.suffix == ".json" else "".join(f"{json.dumps(row)}\n" for row in rows))
     return path.read_bytes()
 
 
-def _labels(screen: Any) -> list[str]:
+def list_labels(screen: Any) -> list[str]:
     return [row.label for row in screen.state.browser.rows]
 
 
-async def _go_to(screen: Any, label: str) -> None:
+async def select_row(screen: Any, label: str) -> None:
     await screen.until(f" {label}  ")
-    screen.state.browser.set_cursor(_labels(screen).index(label))
+    screen.state.browser.set_cursor(list_labels(screen).index(label))
     screen.app.screen._show_cursor_row()
 
 
-async def test_a_run_of_eval_task_stands_in_a_project_without_eval_sets(
+async def test_a_run_of_eval_task_is_listed_in_a_project_without_eval_sets(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _evaluate()
+    evaluate_rows()
     async with open_app(folder) as screen:
         await screen.until("row_1", "row_2", "stored", "EvalTask: experiment lights", "the project has no target")
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("4")
         await screen.until("trajectory_exact_match", "score 0")
         await screen.press("3")
@@ -76,37 +76,35 @@ async def test_a_run_of_eval_task_stands_in_a_project_without_eval_sets(
         assert "No eval sets were found" not in screen.text
 
 
-async def test_the_diff_of_rows_from_memory_shows_expected_beside_actual(
+async def test_the_diff_of_rows_from_memory_shows_expected_and_actual(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _evaluate()
+    evaluate_rows()
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("2")
         await screen.until("EXPECTED   ", "ACTUAL", "- set_light", "+ list_lights", "It is on.", "Which [one]?")
 
         assert "not stored" not in screen.text
 
 
-async def test_the_diff_of_rows_of_score_shows_what_the_file_said_then(
+async def test_the_diff_of_scored_rows_shows_the_file_as_it_was_scored(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _write_rows(folder / "rows.jsonl")
-    _score("rows.jsonl")
+    write_rows(folder / "rows.jsonl")
+    score_file("rows.jsonl")
     (folder / "rows.jsonl").unlink()
     async with open_app(folder) as screen:
-        await _go_to(screen, "id 2")
+        await select_row(screen, "id 2")
         await screen.press("2")
         await screen.until("EXPECTED   ", "- set_light", "+ list_lights", "It is on.", "Which [one]?")
 
 
-async def test_an_older_run_is_held_against_what_the_row_expected_then(
-    folder: Path, open_app: Callable[..., Any]
-) -> None:
-    _evaluate([{**ROWS[1], "reference": "Of old."}])
-    _evaluate([{**ROWS[1], "reference": "Of now."}])
+async def test_an_older_run_is_compared_with_its_own_reference(folder: Path, open_app: Callable[..., Any]) -> None:
+    evaluate_rows([{**ROWS[1], "reference": "Of old."}])
+    evaluate_rows([{**ROWS[1], "reference": "Of now."}])
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_1")
+        await select_row(screen, "row_1")
         await screen.press("2")
         await screen.until("Of now.")
         await screen.press("5", "down", "enter")
@@ -115,18 +113,18 @@ async def test_an_older_run_is_held_against_what_the_row_expected_then(
         assert "Of now." not in screen.text
 
 
-async def test_a_row_whose_agent_failed_shows_what_was_expected(folder: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_row_whose_agent_failed_shows_the_expected_response(folder: Path, open_app: Callable[..., Any]) -> None:
     def fail(prompt: str) -> str:
         raise RuntimeError("out of lamps")
 
     EvalTask(dataset=ROWS, metrics=["trajectory_exact_match"], experiment="lights").evaluate(runnable=fail)
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("2")
         await screen.until("out of lamps", "Light in room 2!", "set_light", "It is on.", "ACTUAL (nothing)")
 
 
-def _ask_without_reference() -> None:
+def evaluate_without_reference() -> None:
     rows = [{"prompt": row["prompt"]} for row in ROWS]
     EvalTask(dataset=rows, metrics=[TrajectorySingleToolUse("set_light")], experiment="lights").evaluate(
         runnable=answer
@@ -134,9 +132,9 @@ def _ask_without_reference() -> None:
 
 
 async def test_a_row_without_reference_expects_nothing(folder: Path, open_app: Callable[..., Any]) -> None:
-    _ask_without_reference()
+    evaluate_without_reference()
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("2")
         await screen.until("EXPECTED (nothing)", "list_lights", "Which [one]?")
 
@@ -144,20 +142,20 @@ async def test_a_row_without_reference_expects_nothing(folder: Path, open_app: C
         assert "not stored" not in screen.text
 
 
-async def test_the_diff_says_where_no_reference_is_stored(
+async def test_the_diff_says_that_no_reference_is_stored(
     folder: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PlannedCase, "expected_by_row", None)  # as older versions did for rows without reference
-    _ask_without_reference()
+    evaluate_without_reference()
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("2")
         await screen.until("The reference of this row is not stored", "EXPECTED (not stored)", "Which [one]?")
 
         assert "(not expected)" not in screen.text
 
 
-async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app: Callable[..., Any]) -> None:
+async def test_missing_columns_of_a_row_are_not_differences(folder: Path, open_app: Callable[..., Any]) -> None:
     call = {"tool_name": "list_lights", "tool_input": {"room": 1}}
     rows = [
         {"prompt": "one", "reference": "x", "response": "x", "predicted_trajectory": [call]},
@@ -172,7 +170,7 @@ async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app:
         await screen.until("row_1", "row_3")
         await screen.press("r")
         await screen.until("✗ row_3")
-        await _go_to(screen, "row_1")
+        await select_row(screen, "row_1")
         await screen.press("2")
         await screen.until("no differences", "no reference_trajectory", "list_lights")
         await screen.press("4")
@@ -180,55 +178,55 @@ async def test_what_a_row_does_not_tell_is_no_difference(folder: Path, open_app:
         await screen.press("3")
         await screen.until("There are no steps of this row.", "no agent ran")
         await screen.press("1")
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("2")
         await screen.until("no differences", "no predicted_trajectory", "list_lights")
         await screen.press("1")
-        await _go_to(screen, "row_3")
+        await select_row(screen, "row_3")
         await screen.press("2")
         await screen.until("difference 1 of 1", "- x", "+ y")
         await screen.press("1")
-        await _go_to(screen, "row_4")
+        await select_row(screen, "row_4")
         await screen.press("2")
         await screen.until("no differences", "no response", "the row has no response")
 
         assert "no tool calls" not in screen.text
 
 
-async def test_rows_of_score_stand_as_they_were_judged(folder: Path, open_app: Callable[..., Any]) -> None:
-    _write_rows(folder / "data" / "rows.jsonl")
-    _score("data/rows.jsonl")
+async def test_scored_rows_are_listed_with_their_stored_verdicts(folder: Path, open_app: Callable[..., Any]) -> None:
+    write_rows(folder / "data" / "rows.jsonl")
+    score_file("data/rows.jsonl")
     async with open_app(folder) as screen:
         await screen.until("✓ id 1", "✗ id 2", "✗ 1/2")
         assert "0.00 s" not in screen.text  # no agent ran, so there is no duration
 
-        assert _labels(screen) == ["data/rows.jsonl", "data/rows.jsonl", "id 1", "id 2"]
+        assert list_labels(screen) == ["data/rows.jsonl", "data/rows.jsonl", "id 1", "id 2"]
 
 
 @pytest.mark.parametrize("key", ["r", "E", "N", "D", "m", "d", "i", "c", "a"])
-async def test_what_would_change_or_run_a_row_says_why_not(
+async def test_keys_that_would_change_or_run_a_row_say_why_they_cannot(
     key: str, folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _evaluate()
+    evaluate_rows()
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press(*([key, key] if key == "a" else [key]))
         await screen.until("stored results")
 
-        assert _labels(screen)[-2:] == ["row_1", "row_2"]
+        assert list_labels(screen)[-2:] == ["row_1", "row_2"]
 
 
-def _footer(screen: Any) -> str:
+def get_footer(screen: Any) -> str:
     return str(screen.text).rstrip().splitlines()[-1]
 
 
-async def test_the_history_of_a_row_speaks_of_stored_results_and_of_no_case(
+async def test_the_history_of_a_row_describes_stored_results_not_a_case(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _evaluate(ROWS[:1])
-    _evaluate([{**ROWS[0], "prompt": "Light in room 1, now!"}])
+    evaluate_rows(ROWS[:1])
+    evaluate_rows([{**ROWS[0], "prompt": "Light in room 1, now!"}])
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_1")
+        await select_row(screen, "row_1")
         await screen.press("5")
         await screen.until("2 executions", "changed since the run before it", "the row: its prompt, answer")
         await screen.until("These are stored results of a dataset", "there is no eval")
@@ -237,24 +235,22 @@ async def test_the_history_of_a_row_speaks_of_stored_results_and_of_no_case(
         assert "agent input" not in screen.text
 
 
-async def test_the_history_of_a_row_names_what_said_how_it_was_judged(
-    folder: Path, open_app: Callable[..., Any]
-) -> None:
-    _write_rows(folder / "rows.jsonl")
-    _score("rows.jsonl")
+async def test_the_history_of_a_row_names_the_source_of_its_metrics(folder: Path, open_app: Callable[..., Any]) -> None:
+    write_rows(folder / "rows.jsonl")
+    score_file("rows.jsonl")
     async with open_app(folder) as screen:
-        await _go_to(screen, "id 2")
+        await select_row(screen, "id 2")
         await screen.press("5")
         await screen.until("judged by  as --metrics said, of rows.jsonl")
 
 
-async def test_a_row_that_expects_something_else_is_told_from_one_that_says_something_else(
+async def test_a_changed_reference_is_distinguished_from_a_changed_row(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _evaluate(ROWS[:1])
-    _evaluate([{**ROWS[0], "reference": "It is on now."}])
+    evaluate_rows(ROWS[:1])
+    evaluate_rows([{**ROWS[0], "reference": "It is on now."}])
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_1")
+        await select_row(screen, "row_1")
         await screen.press("5")
         await screen.until("changed since the run before it", "the reference of the row, or the metrics")
 
@@ -264,13 +260,13 @@ async def test_a_row_that_expects_something_else_is_told_from_one_that_says_some
 async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _write_rows(folder / "rows.jsonl")
-    _score("rows.jsonl")
+    write_rows(folder / "rows.jsonl")
+    score_file("rows.jsonl")
     async with open_app(folder) as screen:
-        await _go_to(screen, "id 2")
+        await select_row(screen, "id 2")
         await screen.until("n next failing")
-        for offered in ("f failed", "w watch", "R all", "r run"):
-            assert offered not in _footer(screen)
+        for key_label in ("f failed", "w watch", "R all", "r run"):
+            assert key_label not in get_footer(screen)
         await screen.press("f")
         await screen.until("stored results cannot be edited")
         await screen.press("w")
@@ -280,50 +276,50 @@ async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
 async def test_the_review_of_rows_offers_neither_accepting_nor_editing(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    _write_rows(folder / "rows.jsonl")
-    _score("rows.jsonl")
+    write_rows(folder / "rows.jsonl")
+    score_file("rows.jsonl")
     async with open_app(folder) as screen:
-        await _go_to(screen, "id 2")
+        await select_row(screen, "id 2")
         await screen.until("v review")  # the stored verdicts are read
         await screen.press("v")
         await screen.until("review 1 of 1", "s skip")
-        for offered in ("a accept", "A accept all", "e edit"):
-            assert offered not in _footer(screen)
+        for key_label in ("a accept", "A accept all", "e edit"):
+            assert key_label not in get_footer(screen)
         await screen.press("A")
         await screen.until("not accepted: stored results cannot be edited")
 
 
-async def test_beside_rows_the_cases_of_an_agent_run_as_ever(
+async def test_cases_of_an_agent_still_run_in_a_project_with_stored_rows(
     make_project: Callable[..., Path], open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_project(pings=[{"eval_id": "ping", "conversation": [{**TURN, "intermediate_data": {}}]}])
     monkeypatch.chdir(folder)
-    _write_rows(folder / "rows.jsonl")
-    _score("rows.jsonl")
+    write_rows(folder / "rows.jsonl")
+    score_file("rows.jsonl")
     async with open_app(folder) as screen:
-        await _go_to(screen, "id 2")
+        await select_row(screen, "id 2")
         await screen.until("R all", "w watch")
-        assert "f failed" not in _footer(screen)  # the failure is a row, not a case
+        assert "f failed" not in get_footer(screen)  # the failure is a row, not a case
 
         await screen.press("R")
         await screen.until("finished", "✗1", "f failed")
 
 
-async def test_a_row_is_shown_and_not_edited(folder: Path, open_app: Callable[..., Any]) -> None:
-    _evaluate()
+async def test_a_row_is_shown_read_only(folder: Path, open_app: Callable[..., Any]) -> None:
+    evaluate_rows()
     async with open_app(folder) as screen:
-        await _go_to(screen, "row_2")
+        await select_row(screen, "row_2")
         await screen.press("1", "e")
         await screen.until("stored results cannot be edited", "Light in room 2!", "It is on.", "set_light")
         await screen.press("enter")
         await screen.until("▌ stored results cannot be edited")
 
 
-async def test_a_file_that_has_the_name_of_stored_results_is_left_alone(
+async def test_a_file_with_the_name_of_stored_results_stays_unchanged(
     folder: Path, open_app: Callable[..., Any]
 ) -> None:
-    before = _write_rows(folder / "rows.json")
-    _score("rows.json")
+    before = write_rows(folder / "rows.json")
+    score_file("rows.json")
     async with open_app(folder) as screen:
         await screen.until("id 1", "id 2")
         screen.state.browser.set_cursor(1)
@@ -335,27 +331,33 @@ async def test_a_file_that_has_the_name_of_stored_results_is_left_alone(
     assert (folder / "rows.json").read_bytes() == before
 
 
-async def test_the_newest_run_is_shown_once_the_project_is_looked_at_again(
-    folder: Path, open_app: Callable[..., Any]
-) -> None:
-    _evaluate()
+async def test_reloading_the_project_shows_the_newest_run(folder: Path, open_app: Callable[..., Any]) -> None:
+    evaluate_rows()
     async with open_app(folder) as screen:
         await screen.until("row_2")
-        _evaluate(ROWS[:1])
-        _evaluate(experiment="more [/lights]")
+        evaluate_rows(ROWS[:1])
+        evaluate_rows(experiment="more [/lights]")
         await screen.press("f5")
         await screen.until("more [/lights]")
 
-        assert _labels(screen) == ["more [/lights]", "more [/lights]", "row_1", "row_2", "lights", "lights", "row_1"]
+        assert list_labels(screen) == [
+            "more [/lights]",
+            "more [/lights]",
+            "row_1",
+            "row_2",
+            "lights",
+            "lights",
+            "row_1",
+        ]
 
 
-async def test_what_is_run_is_what_the_project_has(
+async def test_running_all_runs_only_the_eval_sets_of_the_project(
     make_project: Callable[..., Path], open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_project(pings=[{"eval_id": "ping", "conversation": [TURN]}])
     monkeypatch.chdir(folder)
-    _evaluate(experiment="pinger")  # the same name as the agent
-    _evaluate(experiment="pings.evalset.json")  # the same name as its eval set
+    evaluate_rows(experiment="pinger")  # the same name as the agent
+    evaluate_rows(experiment="pings.evalset.json")  # the same name as its eval set
     async with open_app(folder) as screen:
         await screen.until("row_2", "3 eval sets")
         await screen.press("R")
@@ -363,14 +365,14 @@ async def test_what_is_run_is_what_the_project_has(
         await screen.press("ctrl+a", "R")
         await screen.until("finished", "1/1")
 
-        assert _labels(screen)[:3] == ["pinger", "pings", "ping"]
+        assert list_labels(screen)[:3] == ["pinger", "pings", "ping"]
 
 
-async def test_rows_are_found_by_what_is_said_and_called_in_them(folder: Path, open_app: Callable[..., Any]) -> None:
-    _evaluate()
+async def test_the_filter_finds_rows_by_their_texts_and_calls(folder: Path, open_app: Callable[..., Any]) -> None:
+    evaluate_rows()
     async with open_app(folder) as screen:
         await screen.until("row_2")
         await screen.press("slash", *"list_lights")
         await screen.until_gone("row_1 ")
 
-        assert _labels(screen)[-1] == "row_2"
+        assert list_labels(screen)[-1] == "row_2"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.tui.panes.browser_pane.by_keys import listed, select, until
+from tests.tui.panes.browser_pane.by_keys import list_case_ids, select, wait_until_true
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.screen_context import DocumentsChanged
 from workbench.tui.state.case_filter import Order
@@ -17,17 +17,17 @@ async def test_the_filter_finds_prompts_and_tools_and_escape_lists_all_again(pro
         await screen.until("far", "eval sets")
 
         await screen.press("slash", *"lamp")
-        await until(screen, lambda: listed(screen) == ["on", "off"])
+        await wait_until_true(screen, lambda: list_case_ids(screen) == ["on", "off"])
         await screen.until("eval sets · 2 of 4", "status:failed")
         await screen.press("enter", "slash", "escape")
-        await until(screen, lambda: len(listed(screen)) == 4)
+        await wait_until_true(screen, lambda: len(list_case_ids(screen)) == 4)
         assert isinstance(screen.app.focused, CaseList)
 
         await screen.press("slash", *"tool:level")
-        await until(screen, lambda: listed(screen) == ["dim"])
+        await wait_until_true(screen, lambda: list_case_ids(screen) == ["dim"])
 
 
-async def test_what_the_filter_does_not_know_is_said_as_it_is_written(project: Path, open_app: Any) -> None:
+async def test_unknown_filter_terms_are_reported_while_typing(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("far")
 
@@ -36,34 +36,34 @@ async def test_what_the_filter_does_not_know_is_said_as_it_is_written(project: P
         await screen.until("unknown filter !bro[/b]", "not-run")
 
 
-async def test_one_key_goes_through_the_status_filters(project: Path, open_app: Any) -> None:
+async def test_one_key_cycles_through_the_status_filters(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("far")
 
         await screen.press("F")
         await screen.until("filter:", "is:failing")
-        assert listed(screen) == []
+        assert list_case_ids(screen) == []
         await screen.press("F", "F")
         await screen.until("!not-run")
-        assert len(listed(screen)) == 4
+        assert len(list_case_ids(screen)) == 4
         await screen.press("F", "F", "F")
         await screen.until_gone("filter:")
 
 
-async def test_one_key_goes_through_the_orders(project: Path, open_app: Any) -> None:
+async def test_one_key_cycles_through_the_sort_orders(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("far", "file order")
 
         await screen.press("S")
 
         await screen.until("by id")
-        assert listed(screen) == ["dim", "off", "on", "far"]
+        assert list_case_ids(screen) == ["dim", "off", "on", "far"]
         await screen.press(*["S"] * (len(Order) - 1))
         await screen.until("file order")
-        assert listed(screen) == ["on", "off", "dim", "far"]
+        assert list_case_ids(screen) == ["on", "off", "dim", "far"]
 
 
-async def test_marks_are_set_in_ranges_for_all_and_cleared(project: Path, open_app: Any) -> None:
+async def test_marks_can_be_set_in_ranges_or_for_all_and_cleared(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await select(screen, "on")
 
@@ -77,7 +77,7 @@ async def test_marks_are_set_in_ranges_for_all_and_cleared(project: Path, open_a
         await screen.until_gone("marked")
 
 
-async def test_run_selected_runs_what_is_marked(project: Path, open_app: Any) -> None:
+async def test_run_selected_runs_the_marked_cases(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await select(screen, "off")
         await screen.press("space", "space", "g", "r")
@@ -86,7 +86,7 @@ async def test_run_selected_runs_what_is_marked(project: Path, open_app: Any) ->
         await screen.until("○ on", "✓ off", "✓ dim" if "✓ dim" in screen.text else "✗ dim")
 
 
-async def test_a_verdict_is_stale_once_its_case_has_changed(project: Path, open_app: Any) -> None:
+async def test_a_verdict_is_stale_after_its_case_has_changed(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await select(screen, "on")
         await screen.press("r")
@@ -98,9 +98,9 @@ async def test_a_verdict_is_stale_once_its_case_has_changed(project: Path, open_
         await screen.until("● on", "✓ stale", "●1")
 
         await screen.press("slash", *"is:stale")
-        await until(screen, lambda: listed(screen) == ["on"])
+        await wait_until_true(screen, lambda: list_case_ids(screen) == ["on"])
         await screen.press("enter", "R")
-        await until(screen, lambda: listed(screen) == [])
+        await wait_until_true(screen, lambda: list_case_ids(screen) == [])
 
     async with open_app(project) as again:
         await again.until("✓ on")
@@ -137,7 +137,7 @@ async def test_enter_folds_a_set_and_opens_a_case_and_h_and_l_fold(project: Path
         await screen.press("h")
         await screen.until_gone("dim")
         await screen.press("l", "l", "enter")
-        await until(screen, lambda: not isinstance(screen.app.focused, CaseList))
+        await wait_until_true(screen, lambda: not isinstance(screen.app.focused, CaseList))
 
 
 async def test_the_mouse_selects_folds_marks_and_opens(project: Path, open_app: Any) -> None:
@@ -151,7 +151,7 @@ async def test_the_mouse_selects_folds_marks_and_opens(project: Path, open_app: 
         await screen.pilot.click(CaseList, offset=(3, 2))
         await screen.until("dim")
         await screen.pilot.click(CaseList, offset=(12, 4), times=2)
-        await until(screen, lambda: not isinstance(screen.app.focused, CaseList))
+        await wait_until_true(screen, lambda: not isinstance(screen.app.focused, CaseList))
         assert screen.state.selected_case.eval_id == "off"
 
 

@@ -36,19 +36,19 @@ async def open_case(screen: Any, case: str = "lamp") -> None:
     """Open the case in tab 1 with the cursor on its first row."""
     await screen.until(case)
     rows = screen.state.browser.rows
-    at = next(index for index, row in enumerate(rows) if row.label == case)
-    screen.state.browser.set_cursor(at)
+    position = next(index for index, row in enumerate(rows) if row.label == case)
+    screen.state.browser.set_cursor(position)
     await screen.press("1")
     screen.app.screen._show_cursor_row()
     await screen.until("eval id")
     await screen.pilot.pause()
 
 
-async def go_to(screen: Any, label: str, *, number: int = 0) -> None:
+async def select_row(screen: Any, label: str, *, number: int = 0) -> None:
     """Put the cursor on a row by its label."""
-    view = pane_of(screen).editor.view
-    wanted = [index for index, row in enumerate(view.rows) if row.label == label][number]
-    await screen.press("g", *["j"] * wanted)
+    view = get_pane(screen).editor.view
+    target = [index for index, row in enumerate(view.rows) if row.label == label][number]
+    await screen.press("g", *["j"] * target)
     await screen.pilot.pause()
     assert view.row.label == label
 
@@ -59,7 +59,7 @@ async def type_text(screen: Any, text: str) -> None:
     await screen.pilot.pause()
 
 
-async def idle(screen: Any) -> None:
+async def wait_until_idle(screen: Any) -> None:
     """Wait until all requested work is done."""
     while True:
         try:
@@ -73,15 +73,15 @@ async def idle(screen: Any) -> None:
     await screen.pilot.pause()
 
 
-def pane_of(screen: Any) -> CasePane:
+def get_pane(screen: Any) -> CasePane:
     pane = screen.app.screen_stack[0].query_one(CasePane)
     assert isinstance(pane, CasePane)
     return pane
 
 
-def data_of(screen: Any) -> Any:
-    return pane_of(screen).editor.opened.data
+def get_data(screen: Any) -> Any:
+    return get_pane(screen).editor.opened.data
 
 
-def on_disk(project: Path) -> Any:
+def read_cases(project: Path) -> Any:
     return json.loads((project / "home.evalset.json").read_text())["eval_cases"]

@@ -8,12 +8,22 @@ from typing import Any
 
 import pytest
 
-from tests.tui.panes.case_pane.opened import LAMP, TEA, data_of, go_to, idle, open_case, pane_of, turn, type_text
+from tests.tui.panes.case_pane.opened import (
+    LAMP,
+    TEA,
+    get_data,
+    get_pane,
+    open_case,
+    select_row,
+    turn,
+    type_text,
+    wait_until_idle,
+)
 from workbench.tui.panes.case_pane import EditorBox
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged
 
 
-async def test_a_case_is_shown_in_its_own_words(open_app: Any, project: Path) -> None:
+async def test_a_case_is_shown_with_readable_labels_and_its_values(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
 
@@ -23,11 +33,11 @@ async def test_a_case_is_shown_in_its_own_words(open_app: Any, project: Path) ->
         assert words in text
 
 
-async def test_enter_edits_a_text_and_ctrl_s_saves_it_alone(open_app: Any, project: Path) -> None:
+async def test_enter_edits_a_text_and_ctrl_s_saves_only_that_change(open_app: Any, project: Path) -> None:
     before = (project / "home.evalset.json").read_text()
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "Find the lamps.")
         await screen.press("ctrl+j")
@@ -45,7 +55,7 @@ async def test_title_and_tab_mark_unsaved_edits_until_they_are_saved(open_app: A
     async with open_app(project) as screen:
         await open_case(screen)
         assert "* unsaved" not in screen.text and "1 Case*" not in screen.text
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "Find the lamps.")
         await screen.press("ctrl+j")
@@ -58,35 +68,35 @@ async def test_title_and_tab_mark_unsaved_edits_until_they_are_saved(open_app: A
         await screen.until_gone("1 Case*")
 
 
-async def test_an_argument_keeps_its_type_and_can_get_another(open_app: Any, project: Path) -> None:
+async def test_an_argument_keeps_its_type_until_the_user_changes_it(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "depth")
+        await select_row(screen, "depth")
         await screen.press("enter")
         await type_text(screen, "x")
         await screen.until("expected a number")
         await screen.press("enter")
-        assert pane_of(screen).editor.typing is not None
+        assert get_pane(screen).editor.typing is not None
         await type_text(screen, "2.5")
         await screen.press("enter")
-        await idle(screen)
-        assert data_of(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["depth"] == 2.5
+        await wait_until_idle(screen)
+        assert get_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["depth"] == 2.5
 
-        await go_to(screen, "location")
+        await select_row(screen, "location")
         await screen.press("enter", "ctrl+t", "ctrl+t", "ctrl+t", "ctrl+t")
         await screen.until("JSON")
         await type_text(screen, '["a", {"b": null}]')
         await screen.press("ctrl+j")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        args = data_of(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
+        args = get_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
         assert args["location"] == ["a", {"b": None}]
 
 
 async def test_wrong_json_says_where_and_stays_in_the_box(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "call")
+        await select_row(screen, "call")
         await screen.press("b")
         await type_text(screen, '{\n  "a": 1,\n  b\n}')
         await screen.press("ctrl+j")
@@ -94,22 +104,22 @@ async def test_wrong_json_says_where_and_stays_in_the_box(open_app: Any, project
         await screen.until("line 3, column 3")
 
         assert screen.app.screen.query_one(EditorBox).text == '{\n  "a": 1,\n  b\n}'
-        assert data_of(screen) == LAMP
+        assert get_data(screen) == LAMP
 
 
-async def test_what_the_format_does_not_allow_is_said_while_typing(open_app: Any, project: Path) -> None:
+async def test_values_that_the_format_forbids_are_reported_while_typing(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "turn 1")
+        await select_row(screen, "turn 1")
         await screen.press("enter")
         await type_text(screen, '{"user_content": 3}')
 
         await screen.until("conversation[0].user_content: found 3, expected an object")
 
         await screen.press("ctrl+j")
-        await idle(screen)
-        assert data_of(screen) == LAMP
-        assert pane_of(screen).editor.typing is not None
+        await wait_until_idle(screen)
+        assert get_data(screen) == LAMP
+        assert get_pane(screen).editor.typing is not None
 
 
 async def test_an_id_that_another_case_has_is_refused(open_app: Any, project: Path) -> None:
@@ -121,22 +131,22 @@ async def test_an_id_that_another_case_has_is_refused(open_app: Any, project: Pa
 
         await screen.until("is the id of another case of this set")
 
-        assert data_of(screen)["eval_id"] == "lamp"
+        assert get_data(screen)["eval_id"] == "lamp"
 
 
-async def test_a_case_with_another_id_stays_selected(open_app: Any, project: Path) -> None:
+async def test_a_case_stays_selected_when_its_id_changes(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         await screen.press("enter")
         await type_text(screen, "lamp [bold]2")
         await screen.press("enter")
-        await idle(screen)
+        await wait_until_idle(screen)
 
         await screen.until("lamp [bold]2")
 
         assert any(isinstance(message, ProjectChanged) for message in screen.messages)
         assert screen.state.selected_case.eval_id == "lamp [bold]2"
-        assert data_of(screen)["eval_id"] == "lamp [bold]2"
+        assert get_data(screen)["eval_id"] == "lamp [bold]2"
 
 
 async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Path) -> None:
@@ -149,7 +159,7 @@ async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Pa
         await screen.press("plus")
         await screen.until("description")
         await screen.press("j", "enter")
-        await idle(screen)
+        await wait_until_idle(screen)
         await type_text(screen, "All about lamps.")
         await screen.press("ctrl+j")
         await screen.until("All about lamps.")
@@ -168,9 +178,9 @@ async def test_an_agent_has_facts_and_nothing_to_edit(open_app: Any, project: Pa
 
         await screen.until("kind", "function")
 
-        assert pane_of(screen).editor.opened is None
+        assert get_pane(screen).editor.opened is None
         await screen.press("plus", "D", "enter")
-        await idle(screen)
+        await wait_until_idle(screen)
 
 
 async def test_one_field_is_edited_in_the_users_editor(
@@ -178,53 +188,53 @@ async def test_one_field_is_edited_in_the_users_editor(
 ) -> None:
     async with open_app(project) as screen:
 
-        async def edited(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
+        async def edit_text(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
             assert (text, suffix) == ("Find the lamp.", ".txt")
             assert check("x") is None
             return "Found\ttabs."
 
-        monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edited)
+        monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edit_text)
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("ctrl+e")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Found\ttabs."
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Found\ttabs."
 
 
-async def test_what_the_users_editor_gave_is_kept_where_it_cannot_be_applied(
+async def test_invalid_text_of_the_users_editor_is_stored_as_a_draft(
     open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def edited(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
+    async def edit_text(app: Any, text: str, *, suffix: str, check: Any) -> str | None:
         return "tea"
 
-    monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edited)
+    monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edit_text)
     async with open_app(project) as screen:
         await open_case(screen)
         await screen.press("enter")
         await screen.press("ctrl+e")
         await screen.until("as a draft", "~ 1 typed, not applied")
 
-        assert data_of(screen)["eval_id"] == "lamp"
+        assert get_data(screen)["eval_id"] == "lamp"
 
 
 async def test_the_value_of_a_row_is_copied(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
-        assert pane_of(screen).copyable() == "Find the lamp."
-        await go_to(screen, "depth")
-        assert pane_of(screen).copyable() == "2"
+        await select_row(screen, "user")
+        assert get_pane(screen).copyable() == "Find the lamp."
+        await select_row(screen, "depth")
+        assert get_pane(screen).copyable() == "2"
 
 
-async def test_a_click_selects_a_row_and_two_open_it(open_app: Any, project: Path) -> None:
+async def test_a_click_selects_a_row_and_a_double_click_opens_it(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         await screen.pilot.click("#case-rows", offset=(5, 2))
-        assert pane_of(screen).editor.row.label == "user"
+        assert get_pane(screen).editor.row.label == "user"
         await screen.pilot.click("#case-rows", offset=(5, 2), times=2)
         await screen.pilot.pause()
-        assert pane_of(screen).editor.typing is not None
+        assert get_pane(screen).editor.typing is not None
 
 
 async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> None:
@@ -243,12 +253,12 @@ async def test_a_duplicate_id_is_reported_until_it_is_unique(open_app: Any, make
     async with open_app(make_project(home=[LAMP, {**TEA, "eval_id": "lamp"}])) as screen:
         await open_case(screen, "lamp #2")
         await screen.until("Tea?", "is the id of another case")
-        await go_to(screen, "eval id")
+        await select_row(screen, "eval id")
         await screen.press("enter")
         await type_text(screen, "tea")
         await screen.press("enter")
         await screen.until_gone("is the id of another case")
-        assert data_of(screen)["eval_id"] == "tea"
+        assert get_data(screen)["eval_id"] == "tea"
 
 
 async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_project: Callable[..., Path]) -> None:
@@ -258,7 +268,7 @@ async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_pro
     async with open_app(project) as screen:
         await open_case(screen, "kettle")
         await screen.until("an old format")
-        await go_to(screen, "response")
+        await select_row(screen, "response")
         await screen.press("enter")
         await type_text(screen, "Boiled.")
         await screen.press("ctrl+j")
@@ -269,35 +279,35 @@ async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_pro
     assert path.read_text() == '[{"name": "kettle", "data": [{"query": "Boil.", "reference": "Boiled."}]}]'
 
 
-async def test_a_set_that_vanishes_leaves_a_sentence(open_app: Any, project: Path) -> None:
+async def test_a_deleted_set_is_replaced_by_a_message(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         (project / "home.evalset.json").unlink()
-        await go_to(screen, "turn 1")
+        await select_row(screen, "turn 1")
         await screen.press("d")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert pane_of(screen).editor.opened is not None
+        assert get_pane(screen).editor.opened is not None
 
 
-async def test_half_a_character_is_copied_and_edited_outside_as_json(
+async def test_a_lone_surrogate_is_edited_in_the_users_editor_as_json(
     open_app: Any, make_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[str] = []
+    texts: list[str] = []
 
     async def edit_text(app: Any, text: str, **_: Any) -> None:
-        seen.append(text)
+        texts.append(text)
 
     monkeypatch.setattr("workbench.tui.panes.case_pane.edit_text", edit_text)
     half = {"eval_id": "lamp", "conversation": [turn("half \ud83d", "ok")]}
     async with open_app(make_project(home=[half])) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("y")
         await screen.until("copied 6 characters")
         assert screen.app.clipboard == "half ?"
 
         await screen.press("ctrl+e")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-    assert seen == ['"half \\ud83d"']
+    assert texts == ['"half \\ud83d"']

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from tests.tui.panes.case_pane.opened import TEA, data_of, go_to, idle, on_disk, open_case, turn, type_text
+from tests.tui.panes.case_pane.opened import (
+    TEA,
+    get_data,
+    open_case,
+    read_cases,
+    select_row,
+    turn,
+    type_text,
+    wait_until_idle,
+)
 from workbench.tui.backend.backend import Backend
 from workbench.tui.panes.case_pane import EditorBox
 from workbench.tui.screen_context import DocumentsChanged
@@ -22,7 +31,7 @@ KILLED = """
 import asyncio, os, signal, sys, threading, time
 from pathlib import Path
 from tests.tui.conftest import Driver
-from tests.tui.panes.case_pane.opened import go_to, open_case
+from tests.tui.panes.case_pane.opened import open_case, select_row
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
@@ -42,7 +51,7 @@ async def main():
     async with app.run_test(size=(140, 42)) as pilot:
         screen = Driver(app, pilot, [])
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter", *"precious")
         while not any("precious" in file.read_text() for file in typed()):
             await pilot.pause(0.02)
@@ -57,7 +66,7 @@ asyncio.run(main())
 async def test_typed_text_survives_leaving_and_other_cases(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "half a")
         await screen.press("escape")
@@ -68,7 +77,7 @@ async def test_typed_text_survives_leaving_and_other_cases(open_app: Any, projec
         await open_case(screen)
         await screen.until("~ 1 typed, not applied")
 
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         assert screen.app.screen.query_one(EditorBox).text == "half a"
 
@@ -81,7 +90,7 @@ async def test_typed_text_survives_leaving_and_other_cases(open_app: Any, projec
 async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "typed")
         path = project / "home.evalset.json"
@@ -93,17 +102,17 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
         assert screen.app.screen.query_one(EditorBox).text == "typed"
         await screen.press("ctrl+j")
         await screen.until('meanwhile this became "Find the light.": press the same key again')
-        await idle(screen)
-        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
+        await wait_until_idle(screen)
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
         await screen.press("ctrl+j")
-        await idle(screen)
-        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
+        await wait_until_idle(screen)
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
 
 
 async def test_a_draft_of_an_addition_is_continued_at_its_marked_row(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "call")
+        await select_row(screen, "call")
         await screen.press("plus", "enter")
         await screen.until("name of the new argument")
         await screen.press(*"colour", "enter")
@@ -116,24 +125,24 @@ async def test_a_draft_of_an_addition_is_continued_at_its_marked_row(open_app: A
         await screen.until("colour · text")
         await screen.press("enter")
         await screen.until('"red"')
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert data_of(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["colour"] == "red"
+        assert get_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["colour"] == "red"
 
 
-async def test_typed_text_goes_with_its_turn(open_app: Any, project: Path) -> None:
+async def test_typed_text_moves_with_its_turn(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user", number=1)
+        await select_row(screen, "user", number=1)
         await screen.press("enter", "x", "escape")
-        await go_to(screen, "turn 2")
+        await select_row(screen, "turn 2")
         await screen.press("K")
-        await idle(screen)
-        await go_to(screen, "user")
+        await wait_until_idle(screen)
+        await select_row(screen, "user")
         await screen.press("enter", "ctrl+j")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        texts = [turn["user_content"]["parts"][0]["text"] for turn in data_of(screen)["conversation"]]
+        texts = [turn["user_content"]["parts"][0]["text"] for turn in get_data(screen)["conversation"]]
         assert texts == ["Thanks.x", "Find the lamp."]
 
 
@@ -141,7 +150,7 @@ async def test_text_typed_for_a_deleted_turn_stays_with_a_message(open_app: Any,
     path = project / "home.evalset.json"
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user", number=1)
+        await select_row(screen, "user", number=1)
         await screen.press("enter", "x")
         data = json.loads(path.read_text())
         del data["eval_cases"][0]["conversation"][1]
@@ -152,10 +161,10 @@ async def test_text_typed_for_a_deleted_turn_stays_with_a_message(open_app: Any,
         await screen.until("no longer in the case", "Thanks.x")
 
 
-async def test_quitting_asks_what_becomes_of_typed_text(open_app: Any, project: Path) -> None:
+async def test_quitting_asks_what_to_do_with_typed_text(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter", "x", "escape")
         await screen.press("q")
         await screen.until("Typed and not applied: lamp: user")
@@ -171,10 +180,10 @@ async def test_quitting_asks_what_becomes_of_typed_text(open_app: Any, project: 
     assert list((project / ".workbench" / "recovery").iterdir()) == []
 
 
-async def test_typed_text_can_be_kept_for_the_next_start(open_app: Any, project: Path) -> None:
+async def test_typed_text_can_be_stored_for_the_next_start(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter", *"soon", "escape", "q")
         await screen.until("keep it for the next start")
         await screen.press("down", "enter")
@@ -183,35 +192,35 @@ async def test_typed_text_can_be_kept_for_the_next_start(open_app: Any, project:
                 break
             await screen.pilot.pause(0.02)
         assert not screen.app.is_running
-    (kept,) = (project / ".workbench" / "recovery").iterdir()
-    content = json.loads(kept.read_text())
-    kept.write_text(json.dumps({**content, "session": "of a process that is no more"}))
+    (typed_file,) = (project / ".workbench" / "recovery").iterdir()
+    content = json.loads(typed_file.read_text())
+    typed_file.write_text(json.dumps({**content, "session": "of a process that is no more"}))
 
     async with open_app(project) as screen:
         await screen.until("restored from an earlier session", "lamp")
         await open_case(screen)
         await screen.until("1 typed, not applied")
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter", "ctrl+j")
         await screen.until_gone("1 typed, not applied")
         await screen.press("ctrl+s")
         await screen.until("saved")
         await screen.pilot.pause(0.5)
 
-    assert "soon" in on_disk(project)[0]["conversation"][0]["user_content"]["parts"][0]["text"]
+    assert "soon" in read_cases(project)[0]["conversation"][0]["user_content"]["parts"][0]["text"]
     assert list((project / ".workbench" / "recovery").iterdir()) == []
 
 
-async def test_applying_and_saving_is_one_key(open_app: Any, project: Path) -> None:
+async def test_one_key_applies_and_saves_typed_text(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen, "tea")
-        await go_to(screen, "plan")
+        await select_row(screen, "plan")
         await screen.press("enter")
         await type_text(screen, "Get much tea.")
         await screen.press("ctrl+s")
         await screen.until("saved")
 
-    assert on_disk(project)[1]["conversation_scenario"]["conversation_plan"] == "Get much tea."
+    assert read_cases(project)[1]["conversation_scenario"]["conversation_plan"] == "Get much tea."
 
 
 async def test_a_text_with_control_characters_is_typed_as_json(
@@ -223,14 +232,14 @@ async def test_a_text_with_control_characters_is_typed_as_json(
         await open_case(screen, "nasty")
         await screen.until("more characters")
         assert "\x1b" not in screen.text
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         await screen.until("JSON", "\\u001b[31mred")
         await screen.press("ctrl+j")
-        await idle(screen)
-        assert data_of(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == nasty
+        await wait_until_idle(screen)
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == nasty
 
-        await go_to(screen, "response")
+        await select_row(screen, "response")
         await screen.press("enter")
         await screen.until("20,000")
 
@@ -247,35 +256,35 @@ async def test_typed_text_is_visible_on_the_lowest_screen(open_app: Any, project
 async def test_a_waiting_edit_is_not_applied_to_another_selection(
     open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_go_on, edit = asyncio.Event(), asyncio.Event(), Backend.edit
+    edit_began, may_continue, edit = asyncio.Event(), asyncio.Event(), Backend.edit
 
-    async def slow(backend: Backend, work: Any) -> Any:
-        begun.set()
-        await may_go_on.wait()
+    async def delay_edit(backend: Backend, work: Any) -> Any:
+        edit_began.set()
+        await may_continue.wait()
         return await edit(backend, work)
 
-    monkeypatch.setattr(Backend, "edit", slow)
+    monkeypatch.setattr(Backend, "edit", delay_edit)
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "app name")
+        await select_row(screen, "app name")
         await screen.press("D", "D")
-        await begun.wait()
+        await edit_began.wait()
         await open_case(screen, "tea")
         await screen.until("Tea?")
-        may_go_on.set()
+        may_continue.set()
         await screen.until("another case was selected meanwhile")
         await screen.press("ctrl+s")
         await screen.until("saved")
 
-    lamp, tea = on_disk(project)
+    lamp, tea = read_cases(project)
     assert lamp["session_input"] == {"user_id": "u", "state": {}} and tea == TEA
 
 
-def test_text_that_was_applied_outlives_a_kill(project: Path) -> None:
+def test_applied_text_survives_a_kill_of_the_process(project: Path) -> None:
     repository = Path(__file__).parents[4]
 
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(project)], cwd=repository, check=False, timeout=60)
+    process = subprocess.run([sys.executable, "-c", KILLED, str(project)], cwd=repository, check=False, timeout=60)
 
-    assert killed.returncode == -9
-    kept = [file.read_text() for file in (project / ".workbench" / "recovery").iterdir()]
-    assert any("precious" in text for text in kept)
+    assert process.returncode == -9
+    recovery_texts = [file.read_text() for file in (project / ".workbench" / "recovery").iterdir()]
+    assert any("precious" in text for text in recovery_texts)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.tui.panes.case_pane.opened import LAMP, data_of, go_to, idle, open_case, pane_of, type_text
+from tests.tui.panes.case_pane.opened import LAMP, get_data, get_pane, open_case, select_row, type_text, wait_until_idle
 from workbench.tui.panes.case_pane import TypedText
 from workbench.tui.state.case_outline import Kind
 
 
-def calls_of(screen: Any, turn: int) -> Any:
-    return data_of(screen)["conversation"][turn]["intermediate_data"]["tool_uses"]
+def get_calls(screen: Any, turn: int) -> Any:
+    return get_data(screen)["conversation"][turn]["intermediate_data"]["tool_uses"]
 
 
 async def begin_call(screen: Any, turn: str) -> None:
     """Open the field for a new call of a turn."""
-    await go_to(screen, turn)
+    await select_row(screen, turn)
     await screen.press("plus")
-    labels = [item.label for item in pane_of(screen).editor.list_additions()]
+    labels = [item.label for item in get_pane(screen).editor.list_additions()]
     await screen.press(*["j"] * labels.index("call"), "enter")
     await screen.until("enter applies")
 
@@ -26,14 +26,14 @@ async def begin_call(screen: Any, turn: str) -> None:
 async def test_enter_on_a_call_edits_its_line(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "call")
+        await select_row(screen, "call")
         await screen.press("enter")
         await screen.until('find(location="Bedroom", depth=2, exact=true)')
         await type_text(screen, "search(location='Hall', exact=True)")
         await screen.press("enter")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert calls_of(screen, 0) == [{"name": "search", "args": {"location": "Hall", "exact": True}}]
+        assert get_calls(screen, 0) == [{"name": "search", "args": {"location": "Hall", "exact": True}}]
 
 
 async def test_a_new_call_is_typed_in_one_line_and_selected(open_app: Any, project: Path) -> None:
@@ -42,10 +42,10 @@ async def test_a_new_call_is_typed_in_one_line_and_selected(open_app: Any, proje
         await begin_call(screen, "turn 2")
         await type_text(screen, 'set_light(room="hall", level=3)')
         await screen.press("enter")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert calls_of(screen, 1) == [{"name": "set_light", "args": {"room": "hall", "level": 3}}]
-        row = pane_of(screen).editor.row
+        assert get_calls(screen, 1) == [{"name": "set_light", "args": {"room": "hall", "level": 3}}]
+        row = get_pane(screen).editor.row
         assert (row.kind, row.value) == (Kind.CALL, "set_light")
 
 
@@ -53,20 +53,20 @@ async def test_tab_and_the_right_arrow_complete_a_call_from_known_ones(open_app:
     async with open_app(project) as screen:
         await open_case(screen)
         await begin_call(screen, "turn 2")
-        await idle(screen)
+        await wait_until_idle(screen)
         await screen.press("f", *["tab", "right"] * 4)
         assert screen.app.screen.query_one(TypedText).text == 'find(location="Bedroom", depth=2, exact=true)'
         await screen.press("enter")
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert calls_of(screen, 1) == calls_of(screen, 0)
+        assert get_calls(screen, 1) == get_calls(screen, 0)
 
 
 async def test_a_completion_is_offered_at_the_end_only(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
         await begin_call(screen, "turn 2")
-        await idle(screen)
+        await wait_until_idle(screen)
         field = screen.app.screen.query_one(TypedText)
         await screen.press("f", "i")
         assert field.suggestion == "nd("
@@ -77,24 +77,24 @@ async def test_a_completion_is_offered_at_the_end_only(open_app: Any, project: P
 async def test_an_error_in_a_call_is_shown_with_its_column_and_changes_nothing(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "call")
+        await select_row(screen, "call")
         await screen.press("enter")
         await type_text(screen, "find(location=Bedroom)")
         await screen.press("enter")
         await screen.until('column 15: found Bedroom, expected a value; write texts in quotes: "Bedroom"')
-        await idle(screen)
+        await wait_until_idle(screen)
 
-        assert data_of(screen) == LAMP
+        assert get_data(screen) == LAMP
 
 
 async def test_other_fields_are_not_completed(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        await go_to(screen, "call")
+        await select_row(screen, "call")
         await screen.press("enter")
-        await idle(screen)
+        await wait_until_idle(screen)
         await screen.press("escape")
-        await go_to(screen, "user")
+        await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "f")
         assert screen.app.screen.query_one(TypedText).suggestion == ""

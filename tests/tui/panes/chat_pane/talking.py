@@ -46,11 +46,11 @@ async def say(screen: Any, text: str) -> None:
     await screen.press(*text, "enter")
 
 
-def draft(screen: Any) -> str:
+def get_draft(screen: Any) -> str:
     text: str = screen.app.screen_stack[0].query_one(Prompt).text
     return text
 
 
-def cases_in(path: Path) -> list[Any]:
-    found: list[Any] = json.loads(path.read_text())["eval_cases"]
-    return found
+def read_cases(path: Path) -> list[Any]:
+    cases: list[Any] = json.loads(path.read_text())["eval_cases"]
+    return cases

@@ -10,7 +10,7 @@ import pytest
 from textual.widgets import TextArea
 
 from tests.processes import is_running
-from tests.tui.panes.chat_pane.talking import case, draft, open_chat, say
+from tests.tui.panes.chat_pane.talking import case, get_draft, open_chat, say
 from workbench.tui.panes.chat_pane import ChatPane, Prompt
 from workbench.tui.screen_context import SessionWanted
 
@@ -27,7 +27,7 @@ async def test_a_conversation_is_shown_with_calls_tokens_and_time(project: Path,
         await screen.until("again makes 2", "2 turns · 24 tokens")
 
 
-async def test_the_end_is_followed_until_the_reader_leaves_it(project: Path, open_app: Any) -> None:
+async def test_the_view_follows_the_end_until_the_user_scrolls_up(project: Path, open_app: Any) -> None:
     async with open_app(project, size=(44, 20)) as screen:  # the greeting is longer than the pane
         await screen.until("one")
         await screen.press("j", "j", "6")
@@ -49,22 +49,22 @@ async def test_the_end_is_followed_until_the_reader_leaves_it(project: Path, ope
         await screen.until("five makes 5")
 
 
-async def test_new_lines_and_what_was_said_before(project: Path, open_app: Any) -> None:
+async def test_keys_insert_new_lines_and_recall_earlier_prompts(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await screen.press("a", "ctrl+j", "b")
-        assert draft(screen) == "a\nb"
+        assert get_draft(screen) == "a\nb"
         await screen.press("enter")
         await screen.until("makes 1")
 
         await screen.press("t", "y", "p", "e", "d", "up")
-        assert draft(screen) == "a\nb"
+        assert get_draft(screen) == "a\nb"
         await screen.press("down")
 
-        assert draft(screen) == "typed"
+        assert get_draft(screen) == "typed"
 
 
-async def test_a_turn_is_stopped_and_what_was_said_is_in_the_input_again(project: Path, open_app: Any) -> None:
+async def test_a_stopped_turn_returns_its_prompt_to_the_input(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -75,26 +75,26 @@ async def test_a_turn_is_stopped_and_what_was_said_is_in_the_input_again(project
         await screen.press("ctrl+g")
 
         await screen.until("stopped after", "the session is over")
-        assert draft(screen) == "hang"
+        assert get_draft(screen) == "hang"
         # The prompt is replaced: the earlier turns are replayed first, so that the session is the same.
         await screen.press("ctrl+a", "ctrl+k", "x", "enter")
         await screen.until("hello makes 1", "x makes 2")
 
 
-@pytest.mark.parametrize(("said", "message"), [("die", "exit status 7"), ("raise", "ValueError: x [/foo] [bold]")])
-async def test_an_agent_that_dies_loses_nothing_that_was_typed(
-    project: Path, open_app: Any, said: str, message: str
+@pytest.mark.parametrize(("prompt", "message"), [("die", "exit status 7"), ("raise", "ValueError: x [/foo] [bold]")])
+async def test_a_crash_of_the_agent_loses_no_typed_text(
+    project: Path, open_app: Any, prompt: str, message: str
 ) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
-        await say(screen, said)
+        await say(screen, prompt)
 
         await screen.until(message, "the session is over")
 
-        assert draft(screen) == said
+        assert get_draft(screen) == prompt
 
 
-async def test_an_outage_is_an_error_of_its_turn_and_retried_with_all_before(project: Path, open_app: Any) -> None:
+async def test_an_outage_is_an_error_of_its_turn_and_a_retry_repeats_all_turns(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -106,10 +106,10 @@ async def test_an_outage_is_an_error_of_its_turn_and_retried_with_all_before(pro
         await screen.press("ctrl+r")
 
         await screen.until("hello makes 1", "flaky makes 2")
-        assert draft(screen) == ""
+        assert get_draft(screen) == ""
 
 
-async def test_a_new_session_runs_new_code_and_asks_before_turns_are_gone(project: Path, open_app: Any) -> None:
+async def test_a_new_session_runs_new_code_and_asks_before_it_discards_turns(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -127,7 +127,7 @@ async def test_a_new_session_runs_new_code_and_asks_before_turns_are_gone(projec
         await screen.until("hello from the new code")
 
 
-async def test_a_draft_stays_where_another_row_or_tab_is_looked_at(project: Path, open_app: Any) -> None:
+async def test_a_draft_stays_while_another_row_or_tab_is_open(project: Path, open_app: Any) -> None:
     with (project / "workbench.toml").open("a") as file:
         file.write('[targets.zebra]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["z/*.evalset.json"]\n')
     (project / "z").mkdir()
@@ -136,14 +136,14 @@ async def test_a_draft_stays_where_another_row_or_tab_is_looked_at(project: Path
         await open_chat(screen)
         await screen.press("d", "r", "a", "f", "t", "escape", "G")
         await screen.until("Talk to zebra")
-        assert draft(screen) == ""
+        assert get_draft(screen) == ""
         await screen.press("1", "escape", "g", "6")
         await screen.until("Talk to pinger")
 
-        assert draft(screen) == "draft"
+        assert get_draft(screen) == "draft"
 
 
-async def test_a_conversation_goes_on_while_something_else_is_looked_at(project: Path, open_app: Any) -> None:
+async def test_a_conversation_continues_while_another_row_or_tab_is_open(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -155,7 +155,7 @@ async def test_a_conversation_goes_on_while_something_else_is_looked_at(project:
         await screen.until("hello makes 1")
 
 
-async def test_how_a_session_starts_is_edited_until_something_is_said(project: Path, open_app: Any) -> None:
+async def test_the_start_of_a_session_can_be_edited_until_the_first_message(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await screen.press("f2")
@@ -174,7 +174,7 @@ async def test_how_a_session_starts_is_edited_until_something_is_said(project: P
         await screen.until("the session has begun")
 
 
-async def test_the_turns_of_a_case_are_said_and_the_chat_goes_on_by_hand(project: Path, open_app: Any) -> None:
+async def test_the_turns_of_a_case_are_sent_and_the_user_continues_the_chat(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
 
@@ -185,7 +185,7 @@ async def test_the_turns_of_a_case_are_said_and_the_chat_goes_on_by_hand(project
         await screen.until("more makes 43")
 
 
-async def test_the_trace_of_a_chat_that_was_never_saved(project: Path, open_app: Any) -> None:
+async def test_a_chat_that_was_never_saved_has_a_trace(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -203,7 +203,7 @@ async def test_the_trace_of_a_chat_that_was_never_saved(project: Path, open_app:
         await screen.until("tool call 1 of this turn")
 
 
-async def test_a_click_chooses_a_turn_and_the_answer_is_what_is_copied(project: Path, open_app: Any) -> None:
+async def test_a_click_selects_a_turn_and_copying_takes_its_answer(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "alpha")
@@ -220,7 +220,7 @@ async def test_a_click_chooses_a_turn_and_the_answer_is_what_is_copied(project: 
         assert isinstance(screen.app.focused, Prompt)
 
 
-async def test_quitting_leaves_no_process(project: Path, open_app: Any) -> None:
+async def test_quitting_ends_the_process_of_the_agent(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hang")

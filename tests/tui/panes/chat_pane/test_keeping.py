@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.tui.panes.chat_pane.talking import cases_in, open_chat, say
+from tests.tui.panes.chat_pane.talking import open_chat, read_cases, say
 from workbench.tui.screen_context import ProjectChanged
 
 
-async def test_a_chat_is_kept_in_the_selected_set_and_passes_when_it_is_run(project: Path, open_app: Any) -> None:
+async def test_a_chat_can_be_saved_to_the_selected_set_and_passes_a_run(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -27,9 +27,9 @@ async def test_a_chat_is_kept_in_the_selected_set_and_passes_when_it_is_run(proj
         await screen.press("j", "enter")
         await screen.until("kept as lights.evalset.json:one_2")
 
-        kept = cases_in(project / "lights.evalset.json")[1]
-        assert kept["eval_id"] == "one_2" and kept["final_session_state"] == {"count": 1}
-        assert kept["conversation"][0]["intermediate_data"]["tool_uses"] == [{"name": "add", "args": {"to": 1}}]
+        saved_case = read_cases(project / "lights.evalset.json")[1]
+        assert saved_case["eval_id"] == "one_2" and saved_case["final_session_state"] == {"count": 1}
+        assert saved_case["conversation"][0]["intermediate_data"]["tool_uses"] == [{"name": "add", "args": {"to": 1}}]
         changed = next(message for message in screen.messages if isinstance(message, ProjectChanged))
         assert str(changed.select) == "lights.evalset.json:one_2"
         await screen.until("NOT RUN · one_2")
@@ -37,7 +37,7 @@ async def test_a_chat_is_kept_in_the_selected_set_and_passes_when_it_is_run(proj
         await screen.until("✓1")
 
 
-async def test_a_chat_is_kept_from_the_chosen_turn_on_in_a_new_set(project: Path, open_app: Any) -> None:
+async def test_a_chat_can_be_saved_from_the_selected_turn_to_a_new_set(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         for number, word in enumerate(["alpha", "beta", "gamma"], start=1):
@@ -58,17 +58,17 @@ async def test_a_chat_is_kept_from_the_chosen_turn_on_in_a_new_set(project: Path
         await screen.press("enter")
         await screen.until("kept as chats.evalset.json:chat_1")
 
-        kept = cases_in(project / "chats.evalset.json")[0]
-        assert [turn["user_content"]["parts"][0]["text"] for turn in kept["conversation"]] == ["beta", "gamma"]
-        assert kept["session_input"]["state"] == {"count": 1} and "final_session_state" not in kept
+        saved_case = read_cases(project / "chats.evalset.json")[0]
+        assert [turn["user_content"]["parts"][0]["text"] for turn in saved_case["conversation"]] == ["beta", "gamma"]
+        assert saved_case["session_input"]["state"] == {"count": 1} and "final_session_state" not in saved_case
         assert any(isinstance(message, ProjectChanged) for message in screen.messages)
         await screen.until("chats")
 
 
-async def test_a_new_set_is_one_of_the_agents_and_a_name_that_is_not_is_warned_of(project: Path, open_app: Any) -> None:
+async def test_a_name_of_a_new_set_that_no_agent_lists_gets_a_warning(project: Path, open_app: Any) -> None:
     settings = project / "workbench.toml"
-    listed = '["lights.evalset.json", "kept_*.evalset.json"]'
-    settings.write_text(settings.read_text().replace('["*.evalset.json"]', listed))
+    patterns = '["lights.evalset.json", "kept_*.evalset.json"]'
+    settings.write_text(settings.read_text().replace('["*.evalset.json"]', patterns))
     async with open_app(project) as screen:
         await open_chat(screen)
         await say(screen, "hello")
@@ -92,7 +92,7 @@ async def test_a_new_set_is_one_of_the_agents_and_a_name_that_is_not_is_warned_o
         await screen.until_gone("There is no agent")
 
 
-async def test_replacing_a_case_asks_and_giving_up_writes_nothing(project: Path, open_app: Any) -> None:
+async def test_replacing_a_case_asks_first_and_cancelling_writes_nothing(project: Path, open_app: Any) -> None:
     before = (project / "lights.evalset.json").read_text()
     async with open_app(project) as screen:
         await open_chat(screen)
@@ -115,5 +115,5 @@ async def test_replacing_a_case_asks_and_giving_up_writes_nothing(project: Path,
         await screen.press("enter")
         await screen.until("kept as lights.evalset.json:one")
 
-    kept = cases_in(project / "lights.evalset.json")
-    assert [item["eval_id"] for item in kept] == ["one"] and "hello" in json.dumps(kept)
+    saved_case = read_cases(project / "lights.evalset.json")
+    assert [item["eval_id"] for item in saved_case] == ["one"] and "hello" in json.dumps(saved_case)

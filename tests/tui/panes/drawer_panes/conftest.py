@@ -1,5 +1,5 @@
 """A project whose set is changed by other programs and an editor."""
 
-from tests.tui.edited_project import do, editor, lights, project
+from tests.tui.edited_project import actions, editor, lights, project
 
-__all__ = ["do", "editor", "lights", "project"]
+__all__ = ["actions", "editor", "lights", "project"]

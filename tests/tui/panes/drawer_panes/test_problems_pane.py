@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-async def test_without_problems_it_says_so(open_app: Any, project: Path) -> None:
+async def test_the_pane_says_that_there_are_no_problems(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
         await screen.press("exclamation_mark")
@@ -17,9 +17,9 @@ async def test_without_problems_it_says_so(open_app: Any, project: Path) -> None
 
 
 async def test_broken_cases_duplicate_ids_settings_and_themes_are_listed_with_their_places(
-    open_app: Any, project: Path, lights: Path, do: Any
+    open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
-    cases = [do.case("on"), do.case("on"), {"eval_id": "odd", "conversation": 7}]
+    cases = [actions.case("on"), actions.case("on"), {"eval_id": "odd", "conversation": 7}]
     lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}, indent=1))
     with (project / "workbench.toml").open("a") as settings:
         settings.write('colour = "x"\n[keys]\nrun_all = "nokey"\n')
@@ -30,11 +30,11 @@ async def test_broken_cases_duplicate_ids_settings_and_themes_are_listed_with_th
         assert "lights.evalset.json:29:" in text or "found 7" in text
 
 
-async def test_what_only_adk_would_refuse_is_listed_also_in_large_sets(
-    open_app: Any, project: Path, lights: Path, do: Any, monkeypatch: Any
+async def test_problems_that_concern_only_adk_are_listed_even_in_large_sets(
+    open_app: Any, project: Path, lights: Path, actions: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("workbench.tui.backend.document_calls._CHECKED_AT_ONCE", 1)
-    cases = [do.case("on"), do.case("off"), {**do.case("odd"), "rubrics": [{"rubric_id": "r"}] * 2}]
+    cases = [actions.case("on"), actions.case("off"), {**actions.case("odd"), "rubrics": [{"rubric_id": "r"}] * 2}]
     for rubric in cases[2]["rubrics"]:
         rubric["rubric_content"] = {"text_property": "is polite"}
     lights.write_text(json.dumps({"eval_set_id": "a/b", "eval_cases": cases}))
@@ -44,8 +44,8 @@ async def test_what_only_adk_would_refuse_is_listed_also_in_large_sets(
         await screen.until("duplicate rubric id 'r' in one turn", "ADK cannot save the results")
 
 
-async def test_enter_goes_to_the_case(open_app: Any, project: Path, lights: Path, do: Any) -> None:
-    cases = [do.case("on"), {"eval_id": "odd", "conversation": 7}]
+async def test_enter_goes_to_the_case(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
+    cases = [actions.case("on"), {"eval_id": "odd", "conversation": 7}]
     lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
     async with open_app(project) as screen:
         await screen.until("odd", "1 problem")
@@ -71,9 +71,7 @@ async def test_enter_opens_a_file_at_its_line_in_the_editor(
     assert log.read_text().strip() == str(lights)
 
 
-async def test_keys_and_a_theme_that_cannot_be_used_lead_to_their_lines_in_the_settings(
-    open_app: Any, project: Path
-) -> None:
+async def test_invalid_keys_and_themes_lead_to_their_lines_in_the_settings(open_app: Any, project: Path) -> None:
     settings = project / "workbench.toml"
     settings.write_text(f'{settings.read_text()}[keys]\nrun_cse = "z"\n[tui]\ntheme = "drak"\n')
     lines = settings.read_text().splitlines()
@@ -89,7 +87,7 @@ async def test_keys_and_a_theme_that_cannot_be_used_lead_to_their_lines_in_the_s
 
 
 async def test_the_file_of_a_case_opens_with_its_own_key(
-    open_app: Any, project: Path, lights: Path, editor: Any, do: Any
+    open_app: Any, project: Path, lights: Path, editor: Any, actions: Any
 ) -> None:
     cases = [{"eval_id": "odd", "conversation": 7}]
     lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
@@ -104,7 +102,7 @@ async def test_the_file_of_a_case_opens_with_its_own_key(
     assert log.read_text().strip() == str(lights)
 
 
-async def test_a_history_that_cannot_be_used_is_listed(open_app: Any, project: Path) -> None:
+async def test_an_unusable_history_is_listed(open_app: Any, project: Path) -> None:
     (project / ".workbench" / "history.db").mkdir(parents=True)
     async with open_app(project) as screen:
         await screen.until("1 problem")
@@ -112,9 +110,7 @@ async def test_a_history_that_cannot_be_used_is_listed(open_app: Any, project: P
         await screen.until("history.db", "it is a folder")
 
 
-async def test_rows_can_be_walked_and_the_selected_one_is_copied(
-    open_app: Any, project: Path, lights: Path, do: Any
-) -> None:
+async def test_a_row_can_be_selected_and_copied(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     cases = [{"eval_id": f"odd{number}", "conversation": number} for number in range(30)]
     lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
     async with open_app(project, size=(80, 24)) as screen:

@@ -29,7 +29,7 @@ def answer(prompt):
 
 
 @pytest.fixture
-def waiting(make_project: Callable[..., Path], make: Any) -> Path:
+def waiting_project(make_project: Callable[..., Path], make: Any) -> Path:
     """Create a project whose agent waits for the file `go` in cases that request it; two cases fail alike."""
     prompts = {"slow": "wait", "quick": "hello", "one": "refuse 1", "two": "refuse 2"}
     cases = [{"eval_id": eval_id, "conversation": [make.turn(prompt, prompt)]} for eval_id, prompt in prompts.items()]
@@ -37,13 +37,13 @@ def waiting(make_project: Callable[..., Path], make: Any) -> Path:
     return make_project(agent=WAITS, lights=cases)
 
 
-def one_at_a_time(project: Path) -> None:
+def set_concurrency_to_one(project: Path) -> None:
     with (project / "workbench.toml").open("a") as settings:
         settings.write("[run]\nconcurrency = 1\n")
 
 
-async def test_before_a_run_the_pane_says_what_to_do(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_before_a_run_the_pane_says_what_to_do(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("lights")
 
         await screen.press("o")
@@ -51,22 +51,22 @@ async def test_before_a_run_the_pane_says_what_to_do(waiting: Path, open_app: Ca
         await screen.until("Nothing has run in this session", "C shows the plan first")
 
 
-async def test_what_is_wrong_in_a_file_is_said_with_its_name_in_the_project(
-    waiting: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+async def test_a_problem_in_a_file_is_reported_with_its_relative_path(
+    waiting_project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (waiting / "broken.evalset.json").write_text('{"eval_cases": [{"eval_id": "bad", "conversation": [1]}]}')
-    monkeypatch.chdir(waiting.parent)
-    async with open_app(waiting) as screen:
+    (waiting_project / "broken.evalset.json").write_text('{"eval_cases": [{"eval_id": "bad", "conversation": [1]}]}')
+    monkeypatch.chdir(waiting_project.parent)
+    async with open_app(waiting_project) as screen:
         await screen.until("bad")
         await screen.press("j", "o", "r")
 
         await screen.until("1 × file: broken.evalset.json:1:")
 
 
-async def test_a_run_is_followed_case_by_case_and_summed_up_at_its_end(
-    waiting: Path, open_app: Callable[..., Any]
+async def test_a_run_is_shown_case_by_case_with_a_summary_at_the_end(
+    waiting_project: Path, open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(waiting) as screen:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
 
@@ -75,13 +75,13 @@ async def test_a_run_is_followed_case_by_case_and_summed_up_at_its_end(
         assert "agent: RuntimeError: connection refused" in text
         assert "2.8k tokens" not in text and "1.4k tokens" in text
 
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         text = await screen.until("finished", "5 of 5", "took", "slowest")
         assert "✓ 3 passed" in text and "! 2 error" in text
 
 
-async def test_enter_goes_to_the_case_of_a_row(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_enter_selects_the_case_of_a_row(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("3 of 5")
@@ -93,8 +93,10 @@ async def test_enter_goes_to_the_case_of_a_row(waiting: Path, open_app: Callable
         assert screen.state.selected_case.eval_id == "slow"
 
 
-async def test_one_case_is_stopped_and_the_others_go_on(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_one_case_can_be_stopped_and_the_others_continue(
+    waiting_project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("3 of 5")
@@ -105,9 +107,9 @@ async def test_one_case_is_stopped_and_the_others_go_on(waiting: Path, open_app:
         assert screen.state.is_running
 
 
-async def test_a_waiting_case_is_stopped_from_its_row(waiting: Path, open_app: Callable[..., Any]) -> None:
-    one_at_a_time(waiting)
-    async with open_app(waiting) as screen:
+async def test_a_waiting_case_can_be_stopped_from_its_row(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    set_concurrency_to_one(waiting_project)
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("running 1, 4 waiting", "waiting 4")
@@ -115,17 +117,17 @@ async def test_a_waiting_case_is_stopped_from_its_row(waiting: Path, open_app: C
         await screen.press("g", "j", "j", "j", "d")  # past the running one and the heading
 
         await screen.until("running 1, 3 waiting", "1 cancelled")
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         await screen.until("finished", "4 of 5", "- 1 cancelled")
         assert screen.state.board.count_states()[CaseState.CANCELLED] == 1
         assert "- quick" in screen.text
 
 
-async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_waits(
-    waiting: Path, open_app: Callable[..., Any]
+async def test_X_stops_the_selected_case_whether_it_runs_or_waits(
+    waiting_project: Path, open_app: Callable[..., Any]
 ) -> None:
-    one_at_a_time(waiting)
-    async with open_app(waiting) as screen:
+    set_concurrency_to_one(waiting_project)
+    async with open_app(waiting_project) as screen:
         await screen.until("slow", "talk")
         await screen.press("R")
         await screen.until("○ talk", "○ quick")
@@ -140,9 +142,11 @@ async def test_X_stops_the_case_that_is_selected_in_the_list_whether_it_runs_or_
         assert screen.state.board.count_states()[CaseState.CANCELLED] == 2
 
 
-async def test_X_on_the_row_of_an_agent_stops_all_its_cases(waiting: Path, open_app: Callable[..., Any]) -> None:
-    one_at_a_time(waiting)
-    async with open_app(waiting) as screen:
+async def test_X_on_the_row_of_an_agent_stops_all_its_cases(
+    waiting_project: Path, open_app: Callable[..., Any]
+) -> None:
+    set_concurrency_to_one(waiting_project)
+    async with open_app(waiting_project) as screen:
         await screen.until("slow", "talk")
         await screen.press("R")
         await screen.until("○ talk", "○ quick")
@@ -153,11 +157,11 @@ async def test_X_on_the_row_of_an_agent_stops_all_its_cases(waiting: Path, open_
         assert screen.state.board.count_states()[CaseState.CANCELLED] == 5
 
 
-async def test_what_is_shown_as_waiting_can_be_stopped_at_once(
-    waiting: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+async def test_a_case_can_be_stopped_as_soon_as_it_is_shown_as_waiting(
+    waiting_project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_at_a_time(waiting)
-    async with open_app(waiting) as screen:
+    set_concurrency_to_one(waiting_project)
+    async with open_app(waiting_project) as screen:
         await screen.until("slow", "talk")
         await screen.press("G")
         expect = screen.state.add_jobs
@@ -172,8 +176,10 @@ async def test_what_is_shown_as_waiting_can_be_stopped_at_once(
         await screen.until("- talk", "○ quick")
 
 
-async def test_a_running_case_that_is_queued_again_ends_once(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_a_running_case_that_is_queued_again_ends_once(
+    waiting_project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("3 of 5")
@@ -183,12 +189,14 @@ async def test_a_running_case_that_is_queued_again_ends_once(waiting: Path, open
         record = screen.state.board.get_record(screen.state.browser.sets[0].case_keys[0])
 
         assert record.pending_jobs == 1
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         await screen.until("finished", "5 of 5", "✓ 3 passed")
 
 
-async def test_a_stopped_case_is_queued_again_in_the_same_run(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_a_stopped_case_can_be_queued_again_in_the_same_run(
+    waiting_project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("3 of 5")
@@ -198,17 +206,17 @@ async def test_a_stopped_case_is_queued_again_in_the_same_run(waiting: Path, ope
         await screen.press("plus")  # the cursor stays on the case
 
         await screen.until("queued again: slow", "running 2, 0 waiting")
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         await screen.until("finished", "5 of 5", "✓ 3 passed")
 
 
-async def test_nothing_is_accepted_into_a_case_that_is_about_to_run(
+async def test_differences_of_a_waiting_case_cannot_be_accepted(
     make: Any, make_project: Callable[..., Path], open_app: Callable[..., Any]
 ) -> None:
     turns = {"slow": make.turn("wait", "wait"), "one": make.turn("hello", "goodbye")}
     cases = [{"eval_id": eval_id, "conversation": [turn]} for eval_id, turn in turns.items()]
     project = make_project(agent=WAITS, criteria={"response_match_score": 1.0}, lights=cases)
-    one_at_a_time(project)
+    set_concurrency_to_one(project)
     (project / "go").touch()
     async with open_app(project) as screen:
         await screen.until("slow")
@@ -224,10 +232,10 @@ async def test_nothing_is_accepted_into_a_case_that_is_about_to_run(
 
 
 @pytest.mark.parametrize(("tab", "key"), [*((tab, "r") for tab in "12345"), ("6", "f9")])
-async def test_the_case_is_run_whichever_tab_the_focus_is_in(
-    waiting: Path, open_app: Callable[..., Any], tab: str, key: str
+async def test_the_selected_case_can_be_run_from_every_tab(
+    waiting_project: Path, open_app: Callable[..., Any], tab: str, key: str
 ) -> None:
-    async with open_app(waiting) as screen:
+    async with open_app(waiting_project) as screen:
         await screen.until("quick")
         await screen.press("j", "j", "j", tab)
         await screen.until("quick · lights")
@@ -237,23 +245,25 @@ async def test_the_case_is_run_whichever_tab_the_focus_is_in(
         await screen.until("✓ quick", "finished", "1/1")
 
 
-async def test_what_went_wrong_in_one_way_is_queued_again_together(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_cases_with_the_same_failure_are_queued_again_together(
+    waiting_project: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("3 of 5", "2 × ")
-        (waiting / "agent.py").write_text(WAITS.replace("refuse", "never"))
+        (waiting_project / "agent.py").write_text(WAITS.replace("refuse", "never"))
 
         await screen.press("g", "j", "j", "j", "j", "plus")
 
         await screen.until("queued again: 2 cases", "✓ 3 passed")
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         await screen.until("finished", "✓ 5 passed")
 
 
-async def test_after_the_run_a_case_is_run_anew(waiting: Path, open_app: Callable[..., Any]) -> None:
-    (waiting / "go").touch()
-    async with open_app(waiting) as screen:
+async def test_after_the_run_failed_cases_can_be_rerun(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    (waiting_project / "go").touch()
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("finished", "2 × ")
@@ -261,12 +271,12 @@ async def test_after_the_run_a_case_is_run_anew(waiting: Path, open_app: Callabl
         await screen.press("g", "j", "plus")
 
         await screen.until("finished", "2 of 2")
-        wanted = [message for message in screen.messages if isinstance(message, RunWanted)]
-        assert {eval_id for selection in wanted[-1].selections for eval_id in selection.cases} == {"one", "two"}
+        requests = [message for message in screen.messages if isinstance(message, RunWanted)]
+        assert {eval_id for selection in requests[-1].selections for eval_id in selection.cases} == {"one", "two"}
 
 
-async def test_x_stops_the_run(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_x_stops_the_run(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("3 of 5")
@@ -276,17 +286,15 @@ async def test_x_stops_the_run(waiting: Path, open_app: Callable[..., Any]) -> N
         await screen.until("cancelled", "- 2 cancelled")
 
 
-async def test_stopping_the_run_leaves_the_verdicts_that_it_would_have_replaced(
-    waiting: Path, open_app: Callable[..., Any]
-) -> None:
-    one_at_a_time(waiting)
-    (waiting / "go").touch()
-    async with open_app(waiting) as screen:
+async def test_stopping_the_run_keeps_the_earlier_verdicts(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    set_concurrency_to_one(waiting_project)
+    (waiting_project / "go").touch()
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("finished", "✓ slow", "✓ talk")
-        (waiting / "go").unlink()
-        source = waiting / "agent.py"
+        (waiting_project / "go").unlink()
+        source = waiting_project / "agent.py"
         source.write_text(source.read_text() + "\n# changed, so that nothing is kept\n")
         await screen.press("R")
         await screen.until("running 1, 4 waiting")
@@ -298,10 +306,10 @@ async def test_stopping_the_run_leaves_the_verdicts_that_it_would_have_replaced(
 
 
 async def test_the_pane_closes_and_opens_and_is_usable_in_a_small_terminal(
-    waiting: Path, open_app: Callable[..., Any]
+    waiting_project: Path, open_app: Callable[..., Any]
 ) -> None:
-    (waiting / "go").touch()
-    async with open_app(waiting, size=(80, 24)) as screen:
+    (waiting_project / "go").touch()
+    async with open_app(waiting_project, size=(80, 24)) as screen:
         await screen.until("slow")
         await screen.press("o", "R")
         await screen.until("5 of 5", "2 × ")
@@ -312,22 +320,22 @@ async def test_the_pane_closes_and_opens_and_is_usable_in_a_small_terminal(
         await screen.until("5 of 5")
 
 
-async def test_escape_never_stops_a_run(waiting: Path, open_app: Callable[..., Any]) -> None:
-    async with open_app(waiting) as screen:
+async def test_escape_never_stops_a_run(waiting_project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("R")
         await screen.until("3/5")
 
         await screen.press("3", *["escape"] * 4)
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
 
         await screen.until("finished", "5/5")
 
 
-async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
-    waiting: Path, open_app: Callable[..., Any]
+async def test_a_stopped_run_resumes_with_its_own_cases_and_criteria(
+    waiting_project: Path, open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(waiting) as screen:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("R")
         await screen.until("3/5")
@@ -335,7 +343,7 @@ async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
 
         await screen.press("x")
         await screen.until("cancelled", "alt+x resumes")
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         await screen.press("j", "alt+x")
 
         await screen.until("finished", "5/5")
@@ -344,8 +352,8 @@ async def test_a_stopped_run_is_resumed_with_its_own_cases_and_criteria(
         assert "alt+x" not in screen.text
 
 
-async def test_stopped_runs_stay_resumable_until_they_are_made_up_for(
-    waiting: Path, open_app: Callable[..., Any]
+async def test_stopped_runs_are_resumable_until_their_cases_have_run(
+    waiting_project: Path, open_app: Callable[..., Any]
 ) -> None:
     async def stop() -> str:
         await screen.press("x")
@@ -353,7 +361,7 @@ async def test_stopped_runs_stay_resumable_until_they_are_made_up_for(
         run_id: str = screen.state.progress.run_id
         return run_id
 
-    async with open_app(waiting) as screen:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("R")
         await screen.until("3/5")
@@ -363,7 +371,7 @@ async def test_stopped_runs_stay_resumable_until_they_are_made_up_for(
         second = await stop()
         await screen.press("j", "r")
         await screen.until("finished", "1/1", "alt+x resumes the run that was stopped before")
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
 
         await screen.press("alt+x")
         await screen.until("finished", "1/1", "alt+x resumes the run that was stopped before")
@@ -372,29 +380,29 @@ async def test_stopped_runs_stay_resumable_until_they_are_made_up_for(
         await screen.until("finished", "5/5")
         assert screen.state.progress.run_id == first and "alt+x" not in screen.text
 
-        (waiting / "go").unlink()
-        source = waiting / "agent.py"
+        (waiting_project / "go").unlink()
+        source = waiting_project / "agent.py"
         source.write_text(source.read_text() + "\n# changed, so that nothing is kept\n")
         await screen.press("R")
         await screen.until("3/5")
         await stop()
-        (waiting / "go").touch()
+        (waiting_project / "go").touch()
         await screen.press("R")
         await screen.until("finished", "5/5")
         assert "alt+x" not in screen.text
 
 
-async def test_a_run_that_quitting_stopped_is_resumed_in_the_next_session(
-    waiting: Path, open_app: Callable[..., Any]
+async def test_a_run_stopped_by_quitting_can_be_resumed_in_the_next_session(
+    waiting_project: Path, open_app: Callable[..., Any]
 ) -> None:
-    async with open_app(waiting) as screen:
+    async with open_app(waiting_project) as screen:
         await screen.until("slow")
         await screen.press("R")
         await screen.until("3/5")
         await screen.press("q", "y")
-    (waiting / "go").touch()
+    (waiting_project / "go").touch()
 
-    async with open_app(waiting) as screen:
+    async with open_app(waiting_project) as screen:
         await screen.until("the last run was stopped: alt+x resumes it")
         await screen.press("alt+x")
 

@@ -13,9 +13,11 @@ from workbench.tui.backend.run_calls import HistoryReader
 Open = Callable[..., Any]
 
 
-async def test_every_criterion_of_a_case_is_shown_with_what_it_means(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off", criteria={"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8})
-    project.break_on("on")
+async def test_every_criterion_of_a_case_is_shown_with_its_meaning(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project(
+        "on", "off", criteria={"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+    )
+    project.set_failing_prompts("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -30,8 +32,10 @@ async def test_every_criterion_of_a_case_is_shown_with_what_it_means(make_ran: O
         await screen.until("score 1, needs at least 0.8")
 
 
-async def test_the_cursor_stays_on_its_criterion_from_case_to_case(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off", criteria={"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8})
+async def test_the_cursor_stays_on_its_criterion_from_case_to_case(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project(
+        "on", "off", criteria={"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+    )
     project.run()
 
     async with open_app(project.path) as screen:
@@ -44,8 +48,10 @@ async def test_the_cursor_stays_on_its_criterion_from_case_to_case(make_ran: Ope
         await screen.until("off · lights", "needs at least 0.8")
 
 
-async def test_entering_a_criterion_goes_into_its_text_and_y_copies_the_scores(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_enter_focuses_the_text_of_a_criterion_and_y_copies_the_scores(
+    make_history_project: Open, open_app: Open
+) -> None:
+    project = make_history_project("on")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -62,8 +68,8 @@ async def test_entering_a_criterion_goes_into_its_text_and_y_copies_the_scores(m
         assert "tool_trajectory_avg_score\t1.0\tPASSED" in screen.app.clipboard
 
 
-async def test_repeats_have_a_pass_rate_with_an_interval(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_repeats_have_a_pass_rate_with_an_interval(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run(runs=3)
 
     async with open_app(project.path) as screen:
@@ -73,9 +79,9 @@ async def test_repeats_have_a_pass_rate_with_an_interval(make_ran: Open, open_ap
 
 
 async def test_a_case_that_has_not_run_says_what_to_do_and_running_it_shows_its_scores(
-    make_ran: Open, open_app: Open
+    make_history_project: Open, open_app: Open
 ) -> None:
-    project = make_ran("on")
+    project = make_history_project("on")
 
     async with open_app(project.path) as screen:
         await screen.until("on", "not run")
@@ -85,8 +91,8 @@ async def test_a_case_that_has_not_run_says_what_to_do_and_running_it_shows_its_
         await screen.until("✓ passed", "needs at least 1")
 
 
-async def test_a_case_that_ended_in_an_error_says_so(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("raise")
+async def test_a_case_that_ended_in_an_error_says_so(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("raise")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -95,11 +101,11 @@ async def test_a_case_that_ended_in_an_error_says_so(make_ran: Open, open_app: O
         await screen.until("it ended in an error: ", "[/foo] [bold]")
 
 
-async def test_a_set_has_means_and_distributions_and_its_worst_cases_can_be_gone_to(
-    make_ran: Open, open_app: Open
+async def test_a_set_has_means_distributions_and_selectable_worst_cases(
+    make_history_project: Open, open_app: Open
 ) -> None:
-    project = make_ran("on", "off", "dim")
-    project.break_on("dim")
+    project = make_history_project("on", "off", "dim")
+    project.set_failing_prompts("dim")
     project.run()
 
     async with open_app(project.path) as screen:
@@ -113,8 +119,10 @@ async def test_a_set_has_means_and_distributions_and_its_worst_cases_can_be_gone
         await screen.until("dim · lights", "score 0, needs at least 1")
 
 
-async def test_a_set_of_which_nothing_has_run_says_so_and_follows_its_run(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on", "off")
+async def test_a_set_without_results_says_so_and_follows_its_first_run(
+    make_history_project: Open, open_app: Open
+) -> None:
+    project = make_history_project("on", "off")
 
     async with open_app(project.path) as screen:
         await screen.until("not run")
@@ -124,10 +132,12 @@ async def test_a_set_of_which_nothing_has_run_says_so_and_follows_its_run(make_r
         await screen.until("2 results", "2 passed")
 
 
-async def test_a_history_of_a_newer_version_is_said_and_the_rest_goes_on(make_ran: Open, open_app: Open) -> None:
+async def test_a_history_of_a_newer_version_is_reported_and_the_rest_works(
+    make_history_project: Open, open_app: Open
+) -> None:
     import sqlite3
 
-    project = make_ran("on")
+    project = make_history_project("on")
     project.run()
     with sqlite3.connect(project.path / ".workbench" / "history.db") as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -143,25 +153,25 @@ async def test_a_history_of_a_newer_version_is_said_and_the_rest_goes_on(make_ra
         await screen.until("ping")
 
 
-async def test_scores_of_a_set_that_come_late_do_not_take_the_place_of_a_case(
-    make_ran: Open, open_app: Open, monkeypatch: pytest.MonkeyPatch
+async def test_late_scores_of_a_set_do_not_replace_those_of_a_case(
+    make_history_project: Open, open_app: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = make_ran("on")
+    project = make_history_project("on")
     project.run()
-    asked, may_answer = asyncio.Event(), asyncio.Event()
+    scores_requested, may_answer = asyncio.Event(), asyncio.Event()
     spread = HistoryReader.read_spread
 
-    async def late(reader: HistoryReader, *arguments: Any, **options: Any) -> Any:
-        found = await spread(reader, *arguments, **options)
-        asked.set()
+    async def delay_scores(reader: HistoryReader, *arguments: Any, **options: Any) -> Any:
+        spread_result = await spread(reader, *arguments, **options)
+        scores_requested.set()
         await may_answer.wait()
-        return found
+        return spread_result
 
-    monkeypatch.setattr(HistoryReader, "read_spread", late)
+    monkeypatch.setattr(HistoryReader, "read_spread", delay_scores)
     async with open_app(project.path) as screen:
         await screen.until("1/1")
         await screen.press("j", "4")
-        await asyncio.wait_for(asked.wait(), 30)
+        await asyncio.wait_for(scores_requested.wait(), 30)
         await screen.press("escape", "j")
         await screen.until("score 1, needs at least 1")
         may_answer.set()

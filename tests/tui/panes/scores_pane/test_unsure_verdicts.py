@@ -28,16 +28,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         rating = (3, 5)[next(numbers) % 2]
         return gemini(json.dumps({"explanation": f"because it is {rating} [/b]", "score": rating}))
 
-    with run_server(answer) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+    with run_server(answer) as judge_server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", judge_server.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
-        yield started
+        yield judge_server
 
 
 @pytest.fixture
-def judged(make_ran: Open, server: Server) -> Any:
+def judged_project(make_history_project: Open, server: Server) -> Any:
     """Create a project whose case has rating 4, from samples that disagree on whether it passes."""
-    project = make_ran("on")
+    project = make_history_project("on")
     criteria = {"tone": {"threshold": 3.5, "judge_model_options": {"num_samples": 4}}}
     (project.path / "test_config.json").write_text(
         json.dumps({"criteria": criteria, "judge_metrics": {"tone": GRADES}})
@@ -46,8 +46,8 @@ def judged(make_ran: Open, server: Server) -> Any:
     return project
 
 
-async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged: Any, open_app: Open) -> None:
-    async with open_app(judged.path, size=(140, 110)) as screen:
+async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged_project: Any, open_app: Open) -> None:
+    async with open_app(judged_project.path, size=(140, 110)) as screen:
         await screen.until("1/1")
         await screen.press("j", "j", "4")
 
@@ -57,13 +57,13 @@ async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged: Any,
         await screen.until("system instruction", "You are strict.", "Step 1: Assess")
 
 
-async def test_a_case_is_judged_again_without_its_agent_and_the_agreement_is_told(
-    judged: Any, server: Server, open_app: Open
+async def test_a_case_is_judged_again_without_its_agent_and_agreement_is_shown(
+    judged_project: Any, server: Server, open_app: Open
 ) -> None:
-    (judged.path / "agent.py").write_text("raise SystemExit('the agent must not run')")
-    asked = len(server.calls)
+    (judged_project.path / "agent.py").write_text("raise SystemExit('the agent must not run')")
+    call_count = len(server.calls)
 
-    async with open_app(judged.path, size=(140, 50)) as screen:
+    async with open_app(judged_project.path, size=(140, 50)) as screen:
         await screen.until("1/1")
         await screen.press("j", "j", "4")
         await screen.until("samples agree")
@@ -72,11 +72,11 @@ async def test_a_case_is_judged_again_without_its_agent_and_the_agreement_is_tol
         await screen.press("y")
         await screen.until("judged again", "tone: 100% of the verdicts agree")
 
-    assert len(server.calls) == asked + 4
+    assert len(server.calls) == call_count + 4
 
 
-async def test_the_question_whether_to_judge_again_is_whole_in_a_small_terminal(judged: Any, open_app: Open) -> None:
-    async with open_app(judged.path, size=(80, 24)) as screen:
+async def test_the_question_about_judging_again_fits_in_a_small_terminal(judged_project: Any, open_app: Open) -> None:
+    async with open_app(judged_project.path, size=(80, 24)) as screen:
         await screen.until("1/1")
         await screen.press("j", "j", "4")
         await screen.until("samples agree")
@@ -85,12 +85,12 @@ async def test_the_question_whether_to_judge_again_is_whole_in_a_small_terminal(
         assert "the agent does not" in text and "│  run. " in text
 
 
-async def test_a_judgement_that_differs_is_shown_in_place_of_the_one_before(
-    judged: Any, server: Server, open_app: Open
+async def test_a_different_judgement_replaces_the_earlier_one(
+    judged_project: Any, server: Server, open_app: Open
 ) -> None:
     server.answer = lambda _: gemini('{"explanation": "on reflection, no", "score": 1}')
 
-    async with open_app(judged.path, size=(140, 50)) as screen:
+    async with open_app(judged_project.path, size=(140, 50)) as screen:
         await screen.until("1/1")
         await screen.press("j", "j", "4")
         await screen.until("samples agree")
@@ -100,8 +100,8 @@ async def test_a_judgement_that_differs_is_shown_in_place_of_the_one_before(
         await screen.until("0% of the verdicts agree (PASSED, then FAILED)", "on reflection, no", "1 / 3.5")
 
 
-async def test_without_a_judge_there_is_nothing_to_judge_again(make_ran: Open, open_app: Open) -> None:
-    project = make_ran("on")
+async def test_without_a_judge_there_is_nothing_to_judge_again(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
     project.run()
 
     async with open_app(project.path, size=(140, 50)) as screen:

@@ -18,8 +18,8 @@ from workbench.tui.widgets.row_lists import CaseList, LinesView
 SET = "sets/lights.evalset.json"
 
 
-async def test_sets_and_cases_are_listed_with_what_is_expected_of_the_selected_one(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_sets_and_cases_are_listed_with_the_selected_expectations(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("lights", "两盏灯", "1 eval set · 3 cases")
 
         await screen.press("j", "down")
@@ -27,46 +27,46 @@ async def test_sets_and_cases_are_listed_with_what_is_expected_of_the_selected_o
         await screen.until("turn 1 · user  Turn on the lamp", '"lamp"', "The lamp is on.", "○ NOT RUN")
 
 
-async def test_r_runs_the_selected_case_and_R_all(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_r_runs_the_selected_case_and_R_all(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("j", "j", "r")
         await screen.until("running")
-        lights.started[0].begin()
-        lights.started[0].end()
+        lights.started_runs[0].begin()
+        lights.started_runs[0].end()
         await screen.until("finished")
 
         await screen.press("R")
         await screen.until("0/3")
 
-    assert lights.asked == [[Selection(eval_set=SET, cases=("on",))], [Selection(eval_set=SET)]]
+    assert lights.requested_runs == [[Selection(eval_set=SET, cases=("on",))], [Selection(eval_set=SET)]]
 
 
-async def test_progress_and_turns_are_shown_while_the_run_goes_on(running: Any, lights: Any, make: Any) -> None:
-    async with running(lights) as screen:
+async def test_progress_and_turns_are_shown_during_the_run(open_fake_app: Any, lights: Any, make: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("j", "j", "R")
         await screen.until("waiting")
-        run = lights.started[0]
+        run = lights.started_runs[0]
         run.begin()
         on = make.key("on")
         run.send(CaseStarted(case=on, repeat=0, turns=1))
         await screen.until("◐ RUNNING")
 
-        done = make.turn("Turn on the lamp", "The stove is on.", ("set_device", {"id": "stove", "status": "ON"}))
-        run.send(InvocationFinished(case=on, repeat=0, turn=0, result=make.turn_result(done)))
+        result = make.turn("Turn on the lamp", "The stove is on.", ("set_device", {"id": "stove", "status": "ON"}))
+        run.send(InvocationFinished(case=on, repeat=0, turn=0, result=make.turn_result(result)))
         await screen.until("The stove is on.", '"stove"')
 
-        run.finish(make.result(on, CaseStatus.FAILED, done))
+        run.finish(make.result(on, CaseStatus.FAILED, result))
         await screen.until("✗ FAILED", "1/3", "✗1", "20 tokens", "threshold 1")
 
 
-async def test_x_cancels_the_run_and_what_has_finished_stays(running: Any, lights: Any, make: Any) -> None:
-    async with running(lights) as screen:
+async def test_x_cancels_the_run_and_keeps_finished_results(open_fake_app: Any, lights: Any, make: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("R")
         await screen.until("x stop")
-        run = lights.started[0]
+        run = lights.started_runs[0]
         run.begin()
         run.finish(make.result(make.key("on"), CaseStatus.PASSED))
         await screen.until("✓1")
@@ -79,10 +79,10 @@ async def test_x_cancels_the_run_and_what_has_finished_stays(running: Any, light
         await screen.until_gone("x stop")
 
 
-async def test_f_runs_those_that_did_not_pass_and_n_and_p_go_to_them(running: Any, lights: Any, make: Any) -> None:
+async def test_f_runs_failed_cases_and_n_and_p_select_them(open_fake_app: Any, lights: Any, make: Any) -> None:
     statuses = {"on": CaseStatus.PASSED, "off": CaseStatus.FAILED, "两盏灯": CaseStatus.ERROR}
-    lights.stored = {make.key(name): [make.result(make.key(name), status)] for name, status in statuses.items()}
-    async with running(lights) as screen:
+    lights.stored_results = {make.key(name): [make.result(make.key(name), status)] for name, status in statuses.items()}
+    async with open_fake_app(lights) as screen:
         await screen.until("✗ off", "n next")
 
         await screen.press("n")
@@ -94,33 +94,35 @@ async def test_f_runs_those_that_did_not_pass_and_n_and_p_go_to_them(running: An
         await screen.press("f")
         await screen.until("running")
 
-    assert lights.asked == [[Selection(eval_set=SET, cases=("off", "两盏灯"))]]
+    assert lights.requested_runs == [[Selection(eval_set=SET, cases=("off", "两盏灯"))]]
 
 
-async def test_results_of_earlier_sessions_are_marked_as_stored(running: Any, lights: Any, make: Any) -> None:
-    lights.stored = {make.key("on"): [make.result(make.key("on"), CaseStatus.PASSED, make.turn("Turn on", "It is on"))]}
-    async with running(lights) as screen:
+async def test_results_of_earlier_sessions_are_marked_as_stored(open_fake_app: Any, lights: Any, make: Any) -> None:
+    lights.stored_results = {
+        make.key("on"): [make.result(make.key("on"), CaseStatus.PASSED, make.turn("Turn on", "It is on"))]
+    }
+    async with open_fake_app(lights) as screen:
         await screen.until("stored")
         await screen.press("j", "j")
         await screen.until("✓ PASSED · on · lights", "0.25 s, stored 2026-01-01", "It is on")
 
 
-async def test_repeats_show_how_many_passed_and_the_one_that_did_not(running: Any, lights: Any, make: Any) -> None:
+async def test_repeats_show_how_many_passed_and_the_failed_one(open_fake_app: Any, lights: Any, make: Any) -> None:
     on = make.key("on")
     lights.repeats = 2
-    async with running(lights) as screen:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("j", "j", "r")
         await screen.until("0/2")
-        lights.started[0].begin()
-        lights.started[0].finish(make.result(on, CaseStatus.PASSED, make.turn("Turn on", "good")))
-        lights.started[0].finish(make.result(on, CaseStatus.FAILED, make.turn("Turn on", "bad"), repeat=1))
-        lights.started[0].end()
+        lights.started_runs[0].begin()
+        lights.started_runs[0].finish(make.result(on, CaseStatus.PASSED, make.turn("Turn on", "good")))
+        lights.started_runs[0].finish(make.result(on, CaseStatus.FAILED, make.turn("Turn on", "bad"), repeat=1))
+        lights.started_runs[0].end()
 
         await screen.until("repeat 2 of 2, 1 passed", "bad", "1/2")
 
 
-async def test_text_from_outside_is_shown_as_it_is(running: Any, backend: Any, make: Any) -> None:
+async def test_markup_in_external_text_is_shown_literally(open_fake_app: Any, backend: Any, make: Any) -> None:
     nasty = "x [/foo] [bold]\x1b[31m\x9b2J"
     backend.problems = (f"problem {nasty}",)
     backend.targets = {nasty: (("path", nasty),)}
@@ -128,9 +130,9 @@ async def test_text_from_outside_is_shown_as_it_is(running: Any, backend: Any, m
         make.case(nasty, make.turn(nasty, nasty, (nasty, {nasty: nasty}))), eval_set=f"{nasty}.json", target=nasty
     )
     key = next(iter(backend.cases))
-    backend.stored = {key: [make.result(key, CaseStatus.ERROR, make.turn(nasty, nasty), stdout=nasty)]}
+    backend.stored_results = {key: [make.result(key, CaseStatus.ERROR, make.turn(nasty, nasty), stdout=nasty)]}
     shown = "x [/foo] [bold]␛[31m\\x9b2J"
-    async with running(backend, size=(200, 50)) as screen:
+    async with open_fake_app(backend, size=(200, 50)) as screen:
         await screen.until(f"problem {shown}")
         await screen.press("n")
         await screen.until(f"user  {shown}", "stdout, its end", f"! {shown}")
@@ -144,20 +146,20 @@ async def test_text_from_outside_is_shown_as_it_is(running: Any, backend: Any, m
         assert "\x9b" not in screen.text
 
 
-async def test_a_notice_of_the_run_is_shown(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_a_notice_of_the_run_is_shown(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("R")
         await screen.until("0/3")
 
-        lights.started[0].send(Notice(message="no criteria [in] sets; using the default ones", severity="warning"))
+        lights.started_runs[0].send(Notice(message="no criteria [in] sets; using the default ones", severity="warning"))
 
         await screen.until("no criteria [in] sets")
 
 
-async def test_a_refused_run_says_why_and_leaves_everything_as_it_was(running: Any, lights: Any) -> None:
+async def test_a_refused_run_says_why_and_changes_nothing(open_fake_app: Any, lights: Any) -> None:
     lights.refuses_to_start = PlanError("criteria.tool_trajectory: no such metric")
-    async with running(lights) as screen:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
 
         await screen.press("R")
@@ -166,19 +168,19 @@ async def test_a_refused_run_says_why_and_leaves_everything_as_it_was(running: A
         assert not screen.state.is_busy
 
 
-async def test_an_empty_project_says_what_was_looked_for_and_what_to_do(running: Any, backend: Any) -> None:
-    async with running(backend, size=(80, 24)) as screen:
+async def test_an_empty_project_says_what_was_searched_and_what_to_do(open_fake_app: Any, backend: Any) -> None:
+    async with open_fake_app(backend, size=(80, 24)) as screen:
         text = await screen.until("No eval sets were found.", "*.evalset.json", "workbench demo")
 
         assert "/project" in text
         assert "home" in text
 
 
-async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(running: Any, lights: Any) -> None:
+async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(open_fake_app: Any, lights: Any) -> None:
     broken, lost = "sets/broken.evalset.json", "lost.evalset.json"
     lights.sets[broken] = ListedSet(broken, "home", problem=f"{broken}:12:7: found null, expected a list")
     lights.sets[lost] = ListedSet(lost, cases=(), pairing_problem="no folder with an agent above it")
-    async with running(lights) as screen:
+    async with open_fake_app(lights) as screen:
         await screen.until("broken", "no agent")
         await screen.press(*["j"] * 5)
         await screen.until("sets/broken.evalset.json:12:7: found null, expected a list")
@@ -187,35 +189,35 @@ async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(run
         assert screen.app.screen.check_action("run_selected", ()) is None
         await screen.press("r")
 
-    assert lights.asked == []
+    assert lights.requested_runs == []
 
 
-async def test_duplicate_ids_are_shown_with_what_is_wrong(running: Any, backend: Any, make: Any) -> None:
+async def test_duplicate_ids_are_shown_with_the_problem(open_fake_app: Any, backend: Any, make: Any) -> None:
     backend.add(make.case("twin", make.turn("Hi", "Hello")))
     twins = tuple(make_case_row(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
     backend.sets[SET] = ListedSet(SET, "home", twins)
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         await screen.until("! twin", "! twin #2", "broken")
         await screen.press("j")
         await screen.until("2 of its cases cannot run", "the id stands 2 times")
 
 
-async def test_ten_thousand_cases_are_moved_through_by_drawing_only_what_is_seen(
-    running: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+async def test_moving_through_ten_thousand_cases_draws_only_visible_rows(
+    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend.add(*(make.case(f"case_{n:05}", make.turn(f"prompt {n}", "done")) for n in range(10_000)))
-    drawn: list[int] = []
+    drawn_rows: list[int] = []
     render_line = CaseList.render_line
-    monkeypatch.setattr(CaseList, "render_line", lambda self, y: drawn.append(y) or render_line(self, y))
-    async with running(backend) as screen:
+    monkeypatch.setattr(CaseList, "render_line", lambda self, y: drawn_rows.append(y) or render_line(self, y))
+    async with open_fake_app(backend) as screen:
         await screen.until("case_00003", "10,000 cases")
 
         await screen.press("G")
         await screen.until("case_09999", "prompt 9999")
-        drawn.clear()
+        drawn_rows.clear()
         await screen.press("k")
         await screen.until("prompt 9998")
-        assert len(drawn) < 300
+        assert len(drawn_rows) < 300
 
         await screen.press("pageup", "g", "left")
         await screen.until_gone("case_00003")
@@ -224,11 +226,11 @@ async def test_ten_thousand_cases_are_moved_through_by_drawing_only_what_is_seen
 
 
 async def test_expected_and_actual_are_below_each_other_on_a_narrow_screen(
-    running: Any, lights: Any, make: Any
+    open_fake_app: Any, lights: Any, make: Any
 ) -> None:
-    done = make.turn("Turn on the lamp", "No.", ("set_device", {"id": "stove", "status": "ON"}))
-    lights.stored = {make.key("on"): [make.result(make.key("on"), CaseStatus.FAILED, done)]}
-    async with running(lights, size=(80, 24)) as screen:
+    result = make.turn("Turn on the lamp", "No.", ("set_device", {"id": "stove", "status": "ON"}))
+    lights.stored_results = {make.key("on"): [make.result(make.key("on"), CaseStatus.FAILED, result)]}
+    async with open_fake_app(lights, size=(80, 24)) as screen:
         await screen.until("stored")
         await screen.press("n")
         text = await screen.until('-   id  "lamp"', '+   id  "stove"', "- EXPECTED  + ACTUAL")
@@ -241,9 +243,9 @@ async def test_expected_and_actual_are_below_each_other_on_a_narrow_screen(
         await screen.until("  EXPECTED", "│   ACTUAL")
 
 
-async def test_a_long_case_scrolls_in_its_pane(running: Any, backend: Any, make: Any) -> None:
+async def test_a_long_case_scrolls_in_its_pane(open_fake_app: Any, backend: Any, make: Any) -> None:
     backend.add(make.case("long", *(make.turn(f"prompt {n}", "word " * 40) for n in range(30))))
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         await screen.until("long")
         await screen.press("j", "j")
         await screen.until("prompt 0")
@@ -257,8 +259,8 @@ async def test_a_long_case_scrolls_in_its_pane(running: Any, backend: Any, make:
         assert isinstance(screen.app.focused, CaseList)
 
 
-async def test_quitting_asks_only_while_a_run_is_going_on(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_quitting_asks_only_during_a_run(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("R")
         await screen.until("running")
@@ -271,14 +273,14 @@ async def test_quitting_asks_only_while_a_run_is_going_on(running: Any, lights: 
 
         assert screen.app._exit
 
-    async with running(lights) as screen:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("q")
         assert screen.app._exit
 
 
-async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> None:
-    async with running(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+b"})) as screen:
+async def test_help_names_every_key_and_symbol(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+b"})) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
         await screen.until("In the eval sets", "ctrl+b", "go to the next case")
@@ -288,20 +290,20 @@ async def test_help_names_every_key_and_symbol(running: Any, lights: Any) -> Non
         await screen.until_gone("What the symbols mean")
 
 
-async def test_keys_of_the_settings_replace_the_default_ones(running: Any, lights: Any) -> None:
-    async with running(lights, settings=Settings(keys={"run_all": "ctrl+a", "run_cse": "z"})) as screen:
+async def test_keys_of_the_settings_replace_the_default_ones(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, settings=Settings(keys={"run_all": "ctrl+a", "run_cse": "z"})) as screen:
         await screen.until("两盏灯", "run_cse: no such action; did you mean 'run_case'?")
 
         await screen.press("R")
-        assert lights.asked == []
+        assert lights.requested_runs == []
         await screen.press("ctrl+a")
         await screen.until("running")
 
-    assert lights.asked == [[Selection(eval_set=SET)]]
+    assert lights.requested_runs == [[Selection(eval_set=SET)]]
 
 
-async def test_a_filter_lists_only_the_cases_that_have_the_text_in_their_id(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_a_filter_lists_only_the_cases_that_have_the_text_in_their_id(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
 
         await screen.press("slash", "O", "f")
@@ -313,8 +315,8 @@ async def test_a_filter_lists_only_the_cases_that_have_the_text_in_their_id(runn
         await screen.until("off · lights")
 
 
-async def test_a_filter_that_nothing_passes_says_so(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_a_filter_without_matches_says_so(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
 
         await screen.press("slash", "z", "q")
@@ -322,9 +324,9 @@ async def test_a_filter_that_nothing_passes_says_so(running: Any, lights: Any) -
         await screen.until("filter: zq", 'No case has "zq" in its id')
 
 
-async def test_with_a_filter_r_runs_and_n_finds_only_what_is_listed(running: Any, lights: Any, make: Any) -> None:
-    lights.stored = {make.key(name): [make.result(make.key(name), CaseStatus.FAILED)] for name in ("on", "off")}
-    async with running(lights) as screen:
+async def test_with_a_filter_r_runs_and_n_finds_only_listed_cases(open_fake_app: Any, lights: Any, make: Any) -> None:
+    lights.stored_results = {make.key(name): [make.result(make.key(name), CaseStatus.FAILED)] for name in ("on", "off")}
+    async with open_fake_app(lights) as screen:
         await screen.until("✗ on", "✗ off")
 
         await screen.press("slash", "f", "enter", "n", "n")
@@ -332,11 +334,11 @@ async def test_with_a_filter_r_runs_and_n_finds_only_what_is_listed(running: Any
         await screen.press("g", "r")
         await screen.until("running")
 
-    assert lights.asked == [[Selection(eval_set=SET, cases=("off",))]]
+    assert lights.requested_runs == [[Selection(eval_set=SET, cases=("off",))]]
 
 
-async def test_the_footer_names_only_the_keys_that_the_filter_line_hears(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_the_footer_names_only_the_keys_that_the_filter_line_handles(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("r run", "/ filter")
 
         await screen.press("slash")
@@ -345,10 +347,12 @@ async def test_the_footer_names_only_the_keys_that_the_filter_line_hears(running
         await screen.until_gone("/ filter")
 
 
-async def test_an_id_too_long_for_the_border_stands_whole_in_the_pane(running: Any, backend: Any, make: Any) -> None:
+async def test_an_id_too_long_for_the_border_is_shown_whole_in_the_pane(
+    open_fake_app: Any, backend: Any, make: Any
+) -> None:
     name = "-".join(f"part{number}" for number in range(30))
     backend.add(make.case(name, make.turn("Hi", "Hello")))
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         await screen.until("part0")
         await screen.press("G")
         await screen.until("turn 1 · user")
@@ -356,13 +360,13 @@ async def test_an_id_too_long_for_the_border_stands_whole_in_the_pane(running: A
         assert "part29 · lights" in screen.text
 
 
-async def test_what_is_for_information_is_said_once_in_a_session(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_an_informational_notice_is_shown_once_per_session(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         for number, expected in enumerate((["again", "the default criteria are used"], ["again"])):
             await screen.press("R")
             await screen.until("x stop")
-            run = lights.started[number]
+            run = lights.started_runs[number]
             run.begin()
             run.send(Notice(message="the default criteria are used"), Notice(message="again", severity="warning"))
             run.end()
@@ -371,8 +375,8 @@ async def test_what_is_for_information_is_said_once_in_a_session(running: Any, l
         assert "the default criteria" not in screen.text
 
 
-async def test_reloading_shows_what_was_added(running: Any, lights: Any, make: Any) -> None:
-    async with running(lights) as screen:
+async def test_reloading_shows_added_cases(open_fake_app: Any, lights: Any, make: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         lights.add(make.case("fresh", make.turn("Hi", "Hello")), eval_set="sets/new.evalset.json")
 
@@ -381,8 +385,8 @@ async def test_reloading_shows_what_was_added(running: Any, lights: Any, make: A
         await screen.until("fresh", "2 eval sets · 4 cases")
 
 
-async def test_a_click_selects_and_a_click_on_the_mark_folds(running: Any, lights: Any) -> None:
-    async with running(lights) as screen:
+async def test_a_click_selects_and_a_click_on_the_mark_folds(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.pilot.click(CaseList, offset=(10, 3))
         await screen.until("on · lights")
@@ -392,9 +396,11 @@ async def test_a_click_selects_and_a_click_on_the_mark_folds(running: Any, light
         await screen.until_gone("两盏灯")
 
 
-async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_reason(running: Any, backend: Any) -> None:
+async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_reason(
+    open_fake_app: Any, backend: Any
+) -> None:
     backend.refuses_to_open = StoreError(Path("workbench.toml"), "not TOML", line=3, column=1)
-    async with running(backend) as screen:
+    async with open_fake_app(backend) as screen:
         for _ in range(50):
             if screen.app.refusal is not None:
                 break

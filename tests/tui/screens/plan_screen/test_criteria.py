@@ -35,18 +35,16 @@ def hello(make_project: Callable[..., Path], make: Any) -> Path:
     return project
 
 
-async def opened(screen: Any) -> None:
+async def open_picker(screen: Any) -> None:
     """Open the picker."""
     await screen.until("one")
     await screen.press("c")
     await screen.until("criteria of", "[x] tool_trajectory_avg_score")
 
 
-async def test_all_metrics_are_listed_by_kind_with_what_there_is_to_know(
-    hello: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_all_metrics_are_listed_by_kind_with_their_details(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello, size=(160, 60)) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         text = await screen.until("all 2 have what it needs")
 
@@ -68,7 +66,7 @@ async def test_a_metric_says_which_of_the_selected_cases_it_can_judge(
     hello: Path, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         await screen.press("slash", *"response_match_s", "enter")
 
@@ -77,7 +75,7 @@ async def test_a_metric_says_which_of_the_selected_cases_it_can_judge(
 
 async def test_a_metric_is_switched_on_and_off(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.press("slash", *"response_match_s", "enter")
         await screen.until("[ ] response_match_score")
 
@@ -89,9 +87,9 @@ async def test_a_metric_is_switched_on_and_off(hello: Path, open_app: Callable[.
         await screen.until_gone("● changed")
 
 
-async def test_the_threshold_goes_in_steps_within_its_range(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_the_threshold_changes_in_steps_within_its_range(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         await screen.press("right")
         await screen.until("≥ 1 ")
@@ -101,9 +99,9 @@ async def test_the_threshold_goes_in_steps_within_its_range(hello: Path, open_ap
         await screen.until("≥ 0.95")
 
 
-async def test_the_threshold_is_typed_and_checked_as_it_is(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_threshold_is_checked_while_typing(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         await screen.press("enter")
         await screen.until("threshold of tool_trajectory_avg_score")
@@ -114,9 +112,9 @@ async def test_the_threshold_is_typed_and_checked_as_it_is(hello: Path, open_app
         await screen.until("≥ 0.25")
 
 
-async def test_nothing_typed_makes_a_metric_inform_only(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_an_empty_threshold_makes_a_metric_informational(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         await screen.press("enter")
         await screen.until("threshold of")
@@ -127,7 +125,7 @@ async def test_nothing_typed_makes_a_metric_inform_only(hello: Path, open_app: C
 
 async def test_an_option_is_changed_to_its_next_value_or_typed(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         await screen.press("j", "right")
         await screen.until("IN_ORDER", "EXACT, IN_ORDER, ANY_ORDER")
@@ -144,7 +142,7 @@ async def test_an_option_is_changed_to_its_next_value_or_typed(hello: Path, open
 
 async def test_a_preset_replaces_the_criteria(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         await screen.press("p")
         await screen.until(
@@ -159,9 +157,9 @@ async def test_a_preset_replaces_the_criteria(hello: Path, open_app: Callable[..
         await screen.until("[x] tool_trajectory_avg_score", "[x] response_match_score")
 
 
-async def test_b_goes_back_to_what_the_file_says(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_b_restores_the_criteria_of_the_file(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.press("left")
         await screen.until("● changed")
 
@@ -171,30 +169,30 @@ async def test_b_goes_back_to_what_the_file_says(hello: Path, open_app: Callable
         await screen.until("≥ 1 ")
 
 
-async def test_cases_are_run_with_the_chosen_criteria_and_the_file_stays(
+async def test_cases_run_with_the_chosen_criteria_and_the_file_is_unchanged(
     hello: Path, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.press("slash", *"mine", "enter")
         await screen.press("space", "escape", "left", "r")
 
         await screen.until("finished", "2/2")
 
-        stored = await screen.app._backend.call(_newest_criteria)
-        assert stored.source == "chosen for this run"
-        assert [criterion.metric for criterion in stored.criteria] == ["tool_trajectory_avg_score"]
+        stored_config = await screen.app._backend.call(read_newest_criteria)
+        assert stored_config.source == "chosen for this run"
+        assert [criterion.metric for criterion in stored_config.criteria] == ["tool_trajectory_avg_score"]
         assert (hello / "test_config.json").read_text() == FILE
 
 
-def _newest_criteria(workspace: Any) -> Any:
+def read_newest_criteria(workspace: Any) -> Any:
     with workspace.history() as history:
         return history.run("latest").criteria["lights.evalset.json"]
 
 
 async def test_the_choice_is_remembered_for_the_set(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.press("left", "escape")
         await screen.until_gone("criteria of")
 
@@ -203,9 +201,9 @@ async def test_the_choice_is_remembered_for_the_set(hello: Path, open_app: Calla
         await screen.until("≥ 0.95", "● changed, not in the file")
 
 
-async def test_an_unsound_choice_does_not_run(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_an_invalid_choice_does_not_run(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.press("slash", *"single_tool", "enter", "space")
         await screen.until("[x] trajectory_single_tool_use", "!")
 
@@ -215,9 +213,9 @@ async def test_an_unsound_choice_does_not_run(hello: Path, open_app: Callable[..
         assert "criteria of" in screen.text
 
 
-async def test_criteria_are_kept_in_the_file_and_taken_back(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_criteria_can_be_saved_to_the_file_and_undone(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.press("left", "ctrl+s")
 
         await screen.until("kept in test_config.json")
@@ -229,11 +227,11 @@ async def test_criteria_are_kept_in_the_file_and_taken_back(hello: Path, open_ap
         assert (hello / "test_config.json").read_text() == FILE
 
 
-async def test_where_there_is_no_file_one_is_made_beside_the_set(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_missing_criteria_file_is_created_next_to_the_set(hello: Path, open_app: Callable[..., Any]) -> None:
     file = hello / "test_config.json"
     file.unlink()
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         await screen.until("keeping them makes test_config.json")
 
         await screen.press("left", "ctrl+s")
@@ -248,7 +246,7 @@ async def test_where_there_is_no_file_one_is_made_beside_the_set(hello: Path, op
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 160])
-async def test_a_file_that_judges_other_sets_says_so_at_every_width(
+async def test_a_file_that_also_judges_other_sets_says_so_at_every_width(
     make_project: Callable[..., Path], make: Any, open_app: Callable[..., Any], width: int
 ) -> None:
     case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
@@ -263,10 +261,10 @@ async def test_a_file_that_judges_other_sets_says_so_at_every_width(
         await screen.press("ctrl+s")
 
         await screen.until("kept in")
-        assert any("which also judges 2 other sets" in said.message for said in screen.app._notifications)
+        assert any("which also judges 2 other sets" in notice.message for notice in screen.app._notifications)
 
 
-async def test_all_sets_of_a_file_selected_leave_no_others(
+async def test_no_other_sets_are_mentioned_if_all_sets_of_a_file_are_selected(
     make_project: Callable[..., Path], make: Any, open_app: Callable[..., Any]
 ) -> None:
     case = {"eval_id": "one", "conversation": [make.turn("hi", "hi")]}
@@ -279,10 +277,10 @@ async def test_all_sets_of_a_file_selected_leave_no_others(
         assert "also judges" not in text
 
 
-async def test_a_file_that_changed_meanwhile_is_asked_about(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_saving_over_a_changed_file_asks_first(hello: Path, open_app: Callable[..., Any]) -> None:
     file = hello / "test_config.json"
     async with open_app(hello) as screen:
-        await opened(screen)
+        await open_picker(screen)
         file.write_text('{"criteria": {"bleu": 0.1}, "theirs": 1}')
 
         await screen.press("left", "ctrl+s")
@@ -294,13 +292,11 @@ async def test_a_file_that_changed_meanwhile_is_asked_about(hello: Path, open_ap
         await screen.until("Write these criteria into it")
         await screen.press("y")
         await screen.until("kept in test_config.json")
-        kept = json.loads(file.read_text())
-        assert kept["theirs"] == 1 and kept["criteria"]["tool_trajectory_avg_score"] == 0.95
+        file_content = json.loads(file.read_text())
+        assert file_content["theirs"] == 1 and file_content["criteria"]["tool_trajectory_avg_score"] == 0.95
 
 
-async def test_a_file_that_cannot_be_read_is_said_and_the_picker_closes(
-    hello: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_an_unreadable_file_is_reported_and_the_picker_closes(hello: Path, open_app: Callable[..., Any]) -> None:
     (hello / "test_config.json").write_text("{")
     async with open_app(hello) as screen:
         await screen.until("one")
@@ -313,7 +309,7 @@ async def test_a_file_that_cannot_be_read_is_said_and_the_picker_closes(
 
 async def test_the_picker_is_usable_in_a_small_terminal(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello, size=(80, 24)) as screen:
-        await opened(screen)
+        await open_picker(screen)
 
         text = await screen.until("≥ 1", "Whether the agent made the expected tool calls")
         assert "^s keep" in text and "r run" in text

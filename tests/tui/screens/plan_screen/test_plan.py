@@ -25,13 +25,13 @@ def hello(make_project: Callable[..., Path], make: Any) -> Path:
     return make_project(agent=AGENT, lights=cases)
 
 
-def set_run(project: Path, setting: str) -> None:
+def add_run_setting(project: Path, setting: str) -> None:
     """Add a setting of `[run]`."""
     with (project / "workbench.toml").open("a") as file:
         file.write(f"\n[run]\n{setting}\n")
 
 
-async def test_a_run_of_functions_is_not_asked_about(hello: Path, open_app: Callable[..., Any]) -> None:
+async def test_a_run_of_function_agents_starts_without_a_question(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await screen.until("one")
 
@@ -40,9 +40,7 @@ async def test_a_run_of_functions_is_not_asked_about(hello: Path, open_app: Call
         await screen.until("finished", "2/2")
 
 
-async def test_the_plan_says_what_the_run_does_takes_and_is_judged_by(
-    hello: Path, open_app: Callable[..., Any]
-) -> None:
+async def test_the_plan_shows_the_jobs_the_cost_and_the_criteria(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await screen.until("one")
 
@@ -54,7 +52,7 @@ async def test_the_plan_says_what_the_run_does_takes_and_is_judged_by(
         assert "tool_trajectory_avg_score 1" in text and "test_config.json" in text
 
 
-async def test_while_the_plan_waits_for_an_answer_nothing_is_said_to_be_planned(
+async def test_the_run_line_is_idle_while_the_plan_waits_for_an_answer(
     hello: Path, open_app: Callable[..., Any]
 ) -> None:
     async with open_app(hello) as screen:
@@ -66,7 +64,7 @@ async def test_while_the_plan_waits_for_an_answer_nothing_is_said_to_be_planned(
         await screen.until_gone("2 cases × 1 repeat")
 
 
-async def test_options_of_criteria_are_told_as_names_and_values(
+async def test_options_of_criteria_are_shown_as_names_and_values(
     make_project: Callable[..., Path], open_app: Callable[..., Any], make: Any
 ) -> None:
     criteria = {
@@ -82,7 +80,7 @@ async def test_options_of_criteria_are_told_as_names_and_values(
         await screen.until("(default exact, tools (log ignore))]")
 
 
-async def test_keys_that_can_do_nothing_without_an_agent_say_why(
+async def test_keys_that_need_an_agent_say_why_they_do_nothing(
     make_project: Callable[..., Path], open_app: Callable[..., Any], make: Any
 ) -> None:
     project = make_project(lights=[])
@@ -165,10 +163,10 @@ async def test_a_value_is_typed_and_a_wrong_one_refused(hello: Path, open_app: C
     ("setting", "asks"),
     [("runs = 2", True), ('runs = 2\nconfirm = "never"', False), ('confirm = "always"', True), ("runs = 1", False)],
 )
-async def test_the_settings_say_which_runs_are_asked_about(
+async def test_the_settings_decide_which_runs_need_a_confirmation(
     hello: Path, open_app: Callable[..., Any], setting: str, asks: bool
 ) -> None:
-    set_run(hello, setting)
+    add_run_setting(hello, setting)
     async with open_app(hello) as screen:
         await screen.until("one")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-def recovery_files(project: Path) -> list[Path]:
+def list_recovery_files(project: Path) -> list[Path]:
     return list((project / ".workbench" / "recovery").glob("*.recovery"))
 
 
@@ -18,24 +18,24 @@ async def test_quitting_without_edits_asks_nothing(open_app: Any, project: Path)
         assert not screen.app.is_running
 
 
-async def test_all_can_be_saved_on_the_way_out(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+async def test_all_edits_can_be_saved_when_quitting(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         await screen.press("q")
         await screen.until("Unsaved edits in lights.evalset.json")
         await screen.press("enter")
         await screen.pilot.pause(0.5)
         assert not screen.app.is_running
 
-    assert b'"mine"' in lights.read_bytes() and recovery_files(project) == []
+    assert b'"mine"' in lights.read_bytes() and list_recovery_files(project) == []
 
 
-async def test_edits_can_be_kept_for_the_next_start(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+async def test_edits_can_be_stored_for_the_next_start(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     before = lights.read_bytes()
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         await screen.press("q")
         await screen.until("Unsaved edits")
         await screen.press("down", "enter")
@@ -43,14 +43,14 @@ async def test_edits_can_be_kept_for_the_next_start(open_app: Any, project: Path
         assert not screen.app.is_running
 
     assert lights.read_bytes() == before
-    (file,) = recovery_files(project)
+    (file,) = list_recovery_files(project)
     assert b'"mine"' in file.read_bytes()
 
 
-async def test_staying_leaves_everything_as_it_is(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+async def test_cancelling_the_quit_changes_nothing(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         await screen.press("q")
         await screen.until("Unsaved edits")
         await screen.press("escape")
@@ -60,11 +60,13 @@ async def test_staying_leaves_everything_as_it_is(open_app: Any, project: Path, 
         ) == (lights.name,)
 
 
-async def test_a_conflict_on_the_way_out_is_decided_first(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+async def test_a_conflict_when_quitting_is_resolved_first(
+    open_app: Any, project: Path, lights: Path, actions: Any
+) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
-        do.write(lights, "theirs")
+        await actions.insert(screen, "mine")
+        actions.write(lights, "theirs")
         await screen.press("q")
         await screen.until("Unsaved edits")
         await screen.press("enter")

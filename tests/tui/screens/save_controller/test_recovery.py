@@ -24,26 +24,28 @@ os._exit(9)
 """
 
 
-def recovery_files(project: Path) -> list[Path]:
+def list_recovery_files(project: Path) -> list[Path]:
     return list((project / ".workbench" / "recovery").glob("*.recovery"))
 
 
 @pytest.fixture
-def crashed(project: Path) -> Path:
+def crashed_project(project: Path) -> Path:
     assert subprocess.run([sys.executable, "-c", CRASH, str(project)], check=False).returncode == 9
     return project
 
 
-async def test_found_edits_are_restored_unsaved_and_undoable(open_app: Any, crashed: Path, lights: Path) -> None:
+async def test_recovered_edits_are_unsaved_and_can_be_undone(
+    open_app: Any, crashed_project: Path, lights: Path
+) -> None:
     before = lights.read_bytes()
-    async with open_app(crashed) as screen:
+    async with open_app(crashed_project) as screen:
         await screen.until(
             "ended with unsaved edits", "lights.evalset.json", "1 case differs", "rescued (only in ours)"
         )
         await screen.press("r")
         await screen.until_gone("ended with unsaved edits")
         await screen.until("rescued", "3 cases")
-        assert lights.read_bytes() == before and len(recovery_files(crashed)) == 1
+        assert lights.read_bytes() == before and len(list_recovery_files(crashed_project)) == 1
 
         await screen.press("down", "u")
         await screen.until_gone("rescued")
@@ -51,11 +53,11 @@ async def test_found_edits_are_restored_unsaved_and_undoable(open_app: Any, cras
         await screen.until("rescued")
         await screen.press("ctrl+s")
         await screen.until("saved")
-    assert b"rescued" in lights.read_bytes() and recovery_files(crashed) == []
+    assert b"rescued" in lights.read_bytes() and list_recovery_files(crashed_project) == []
 
 
-async def test_found_edits_can_be_looked_at(open_app: Any, crashed: Path) -> None:
-    async with open_app(crashed) as screen:
+async def test_recoverable_edits_can_be_viewed(open_app: Any, crashed_project: Path) -> None:
+    async with open_app(crashed_project) as screen:
         await screen.until("ended with unsaved edits")
         await screen.press("d")
         await screen.until("beside the file as it is", '"eval_id": "rescued"')
@@ -63,24 +65,26 @@ async def test_found_edits_can_be_looked_at(open_app: Any, crashed: Path) -> Non
         await screen.until("ended with unsaved edits")
 
 
-async def test_found_edits_can_be_thrown_away_after_a_question(open_app: Any, crashed: Path, lights: Path) -> None:
+async def test_recoverable_edits_can_be_discarded_after_a_question(
+    open_app: Any, crashed_project: Path, lights: Path
+) -> None:
     before = lights.read_bytes()
-    async with open_app(crashed) as screen:
+    async with open_app(crashed_project) as screen:
         await screen.until("ended with unsaved edits")
         await screen.press("x")
         await screen.until("cannot be had back")
         await screen.press("n")
         await screen.until_gone("cannot be had back")
-        assert len(recovery_files(crashed)) == 1
+        assert len(list_recovery_files(crashed_project)) == 1
         await screen.press("x")
         await screen.until("cannot be had back")
         await screen.press("y")
         await screen.until_gone("ended with unsaved edits")
-    assert lights.read_bytes() == before and recovery_files(crashed) == []
+    assert lights.read_bytes() == before and list_recovery_files(crashed_project) == []
 
 
-async def test_found_edits_can_be_left_for_later_and_stay_among_the_problems(open_app: Any, crashed: Path) -> None:
-    async with open_app(crashed) as screen:
+async def test_postponed_recoverable_edits_stay_among_the_problems(open_app: Any, crashed_project: Path) -> None:
+    async with open_app(crashed_project) as screen:
         await screen.until("ended with unsaved edits")
         await screen.press("escape")
         await screen.until("1 problem")
@@ -93,59 +97,61 @@ async def test_found_edits_can_be_left_for_later_and_stay_among_the_problems(ope
         await screen.until("No problems")
 
 
-async def test_unsaved_edits_are_kept_while_they_are_made_and_forgotten_when_saved(
-    open_app: Any, project: Path, do: Any
+async def test_unsaved_edits_have_a_recovery_file_until_they_are_saved(
+    open_app: Any, project: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         for _ in range(200):
-            if recovery_files(project):
+            if list_recovery_files(project):
                 break
             await screen.pilot.pause(0.02)
-        (file,) = recovery_files(project)
+        (file,) = list_recovery_files(project)
         assert b'"mine"' in file.read_bytes()
 
         await screen.press("down", "ctrl+s")
         for _ in range(500):
-            if not recovery_files(project):
+            if not list_recovery_files(project):
                 break
             await screen.pilot.pause(0.02)
-        assert recovery_files(project) == []
-        assert b'"mine"' in (project / do.lights).read_bytes()
+        assert list_recovery_files(project) == []
+        assert b'"mine"' in (project / actions.lights).read_bytes()
 
 
-async def test_edits_are_kept_at_once_when_the_process_is_suspended(open_app: Any, project: Path, do: Any) -> None:
+async def test_a_suspended_process_writes_its_recovery_file_immediately(
+    open_app: Any, project: Path, actions: Any
+) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         screen.app.app_suspend_signal.publish(screen.app)
-        assert len(recovery_files(project)) == 1
+        assert len(list_recovery_files(project)) == 1
 
 
-async def test_edits_are_kept_when_the_application_fails(open_app: Any, project: Path, do: Any) -> None:
+async def test_a_failing_application_leaves_a_recovery_file(open_app: Any, project: Path, actions: Any) -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_app(project) as screen:
             await screen.until("off")
-            await do.insert(screen, "mine")
+            await actions.insert(screen, "mine")
             screen.app.call_later(lambda: 1 / 0)
             await screen.pilot.pause(0.2)
-    assert len(recovery_files(project)) == 1
+    assert len(list_recovery_files(project)) == 1
 
 
-async def test_found_edits_are_offered_though_the_project_is_read_again_before_it_was_read(
-    open_app: Any, crashed: Path, monkeypatch: pytest.MonkeyPatch
+async def test_recovery_is_offered_if_a_reload_interrupts_the_first_load(
+    open_app: Any, crashed_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading, stored_jobs = asyncio.Event(), Projects.read_stored_jobs
+    first_call, stored_jobs = asyncio.Event(), Projects.read_stored_jobs
 
-    async def never_at_first(project: Projects) -> Any:
-        if not reading.is_set():
-            reading.set()
+    async def block_first_call(project: Projects) -> Any:
+        if not first_call.is_set():
+            first_call.set()
             await asyncio.Event().wait()
         return await stored_jobs(project)
 
-    monkeypatch.setattr(Projects, "read_stored_jobs", never_at_first)
-    async with open_app(crashed) as screen:
-        await reading.wait()
+    monkeypatch.setattr(Projects, "read_stored_jobs", block_first_call)
+    async with open_app(crashed_project) as screen:
+        await first_call.wait()
         await screen.press("f5")
         await screen.until("ended with unsaved edits")

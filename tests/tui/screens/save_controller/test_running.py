@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 
-async def test_a_run_saves_the_sets_that_it_runs(open_app: Any, project: Path, lights: Path, do: Any) -> None:
+async def test_a_run_saves_the_sets_that_it_runs(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
+        await actions.insert(screen, "mine")
         await screen.press("down", "r")
         await screen.until("3/3")
 
@@ -17,12 +17,12 @@ async def test_a_run_saves_the_sets_that_it_runs(open_app: Any, project: Path, l
 
 
 async def test_a_run_of_a_set_in_conflict_waits_for_the_decision(
-    open_app: Any, project: Path, lights: Path, do: Any
+    open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
         await screen.until("off")
-        await do.insert(screen, "mine")
-        do.write(lights, "theirs")
+        await actions.insert(screen, "mine")
+        actions.write(lights, "theirs")
         await screen.press("down", "r")
         await screen.until("keep mine")
         await screen.press("escape")

@@ -29,7 +29,7 @@ CASE = {
 }
 
 
-def written(*numbers: int) -> HttpResponse:
+def reply_with_scenarios(*numbers: int) -> HttpResponse:
     drafts = [
         {"starting_prompt": f"Lamp {n} [b]!", "conversation_plan": f"You want lamp {n} on.", "user_persona": "NOVICE"}
         for n in numbers
@@ -37,15 +37,15 @@ def written(*numbers: int) -> HttpResponse:
     return gemini(json.dumps({"scenarios": drafts}))
 
 
-def cases_in(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(path.read_text())["eval_cases"]
-    return found
+def read_cases(path: Path) -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = json.loads(path.read_text())["eval_cases"]
+    return cases
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with serve_judge(monkeypatch, lambda _: written(1, 2, 3)) as started:
-        yield started
+    with serve_judge(monkeypatch, lambda _: reply_with_scenarios(1, 2, 3)) as model_server:
+        yield model_server
 
 
 @pytest.fixture
@@ -55,45 +55,43 @@ def project(make_project: Any) -> Path:
     return path
 
 
-async def ask(screen: Any, *, row: int = 1, about: str = "lamps") -> None:
+async def request_scenarios(screen: Any, *, row: int = 1, topic: str = "lamps") -> None:
     """Request three scenarios for the row this far down: 0 is the agent, 1 its set."""
     await screen.until("lights", "lamp")
     await screen.press("g", *["j"] * row, "alt+g")
     await screen.until("How many scenarios")
     await screen.press("backspace", "3", "enter")
     await screen.until("What should they be about")
-    await screen.press(*about, "enter")
+    await screen.press(*topic, "enter")
 
 
-async def test_scenarios_are_looked_through_and_those_that_are_kept_are_one_step_of_undo(
-    project: Path, open_app: Any, server: Server
-) -> None:
+async def test_reviewed_scenarios_are_added_as_one_undo_step(project: Path, open_app: Any, server: Server) -> None:
     file = project / "lights.evalset.json"
     async with open_app(project) as screen:
-        await ask(screen)
+        await request_scenarios(screen)
         await screen.until("3 of 3 scenarios kept", "Lamp 1 [b]!", "You want lamp 1 on.", "NOVICE")
-        assert len(cases_in(file)) == 1
+        assert len(read_cases(file)) == 1
         await screen.press("j", "x")
         await screen.until("2 of 3 scenarios kept", "- leave out")
 
         await screen.press("ctrl+s")
         await screen.until("added 2 scenarios")
 
-        starts = [case["conversation_scenario"]["starting_prompt"] for case in cases_in(file)]
+        starts = [case["conversation_scenario"]["starting_prompt"] for case in read_cases(file)]
         assert starts == ["Lamp 0!", "Lamp 1 [b]!", "Lamp 3 [b]!"]
-        assert cases_in(file)[1]["session_input"] == {"app_name": "pinger", "user_id": "test_user_id", "state": {}}
+        assert read_cases(file)[1]["session_input"] == {"app_name": "pinger", "user_id": "test_user_id", "state": {}}
         await screen.press("u")
         await screen.until("undone: add 2 scenarios")
-        assert cases_in(file) == [CASE]
+        assert read_cases(file) == [CASE]
     prompt = server.calls[0].body["contents"][0]["parts"][0]["text"]
-    for known in ("Answers about lamps.", "Switch a lamp.", "Lamp 0!", "<wishes>\nlamps"):
-        assert known in prompt
+    for part in ("Answers about lamps.", "Switch a lamp.", "Lamp 0!", "<wishes>\nlamps"):
+        assert part in prompt
 
 
-async def test_nothing_is_saved_where_the_user_says_no(project: Path, open_app: Any, server: Server) -> None:
+async def test_nothing_is_saved_if_the_user_declines(project: Path, open_app: Any, server: Server) -> None:
     before = (project / "lights.evalset.json").read_bytes()
     async with open_app(project) as screen:
-        await ask(screen)
+        await request_scenarios(screen)
         await screen.until("3 of 3 scenarios kept")
 
         await screen.press("A", "s")
@@ -108,39 +106,39 @@ async def test_nothing_is_saved_where_the_user_says_no(project: Path, open_app: 
     assert (project / "lights.evalset.json").read_bytes() == before
 
 
-async def test_a_model_that_takes_long_can_be_stopped(project: Path, open_app: Any, server: Server) -> None:
-    going = threading.Event()
+async def test_a_slow_model_can_be_stopped(project: Path, open_app: Any, server: Server) -> None:
+    may_answer = threading.Event()
 
     def think(_: Call) -> HttpResponse:
-        going.wait(20)
-        return written(1)
+        may_answer.wait(20)
+        return reply_with_scenarios(1)
 
     server.answer = think
     try:
         async with open_app(project) as screen:
-            await ask(screen)
+            await request_scenarios(screen)
             await screen.until("gemini-2.5-flash is writing")
             await screen.press("escape", "x")
 
             await screen.until_gone("Scenarios for pinger")
             assert "scenarios kept" not in screen.text
     finally:
-        going.set()
+        may_answer.set()
 
 
-async def test_what_went_wrong_is_said(project: Path, open_app: Any, server: Server) -> None:
+async def test_a_failed_generation_is_reported(project: Path, open_app: Any, server: Server) -> None:
     server.answer = lambda _: gemini("Lamps? Lovely.")
     async with open_app(project) as screen:
-        await ask(screen)
+        await request_scenarios(screen)
 
         await screen.until("wrote no scenario that is new", "Lovely")
 
 
-async def test_for_an_agent_a_set_is_made_once_there_is_something_to_keep(
+async def test_a_new_set_for_an_agent_is_created_when_scenarios_are_saved(
     project: Path, open_app: Any, server: Server
 ) -> None:
     async with open_app(project) as screen:
-        await ask(screen, row=0)
+        await request_scenarios(screen, row=0)
         await screen.until("for a new eval set")
         await screen.press("s")
         await screen.until("File of the new eval set")
@@ -152,10 +150,10 @@ async def test_for_an_agent_a_set_is_made_once_there_is_something_to_keep(
         await screen.press("ctrl+u", *"lamps.evalset.json", "enter")
 
         await screen.until("added 3 scenarios to lamps.evalset.json")
-    assert len(cases_in(project / "lamps.evalset.json")) == 3
+    assert len(read_cases(project / "lamps.evalset.json")) == 3
 
 
-async def test_a_scenario_is_edited_before_it_is_kept(
+async def test_a_scenario_can_be_edited_before_it_is_saved(
     project: Path, open_app: Any, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = project / "editor.sh"
@@ -164,7 +162,7 @@ async def test_a_scenario_is_edited_before_it_is_kept(
     monkeypatch.setenv("VISUAL", str(editor))
     monkeypatch.setattr(WorkbenchApp, "suspend", lambda _: nullcontext())  # the test has no terminal to hand over
     async with open_app(project) as screen:
-        await ask(screen)
+        await request_scenarios(screen)
         await screen.until("3 of 3 scenarios kept")
 
         await screen.press("e")
@@ -172,4 +170,4 @@ async def test_a_scenario_is_edited_before_it_is_kept(
         await screen.press("s")
         await screen.until("added 3 scenarios")
 
-    assert "off" in cases_in(project / "lights.evalset.json")[1]["conversation_scenario"]["conversation_plan"]
+    assert "off" in read_cases(project / "lights.evalset.json")[1]["conversation_scenario"]["conversation_plan"]

@@ -45,7 +45,7 @@ class User:
 
     def __init__(self) -> None:
         self.may_speak = Event()
-        self.asked = 0
+        self.request_count = 0
         self.is_gone = False
 
     def answer(self, call: Call) -> HttpResponse:
@@ -54,19 +54,19 @@ class User:
             return HttpResponse({"error": {"message": "no such user"}}, status=400)
         if call.path == "/agent":
             return HttpResponse({})
-        self.asked += 1
+        self.request_count += 1
         prompt = call.body["contents"][0]["parts"][0]["text"]
         return gemini("</finished>" if "did please roll" in prompt else "please roll")
 
 
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
-    made = User()
-    with run_server(made.answer) as started:
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", started.url)
+    scripted_user = User()
+    with run_server(scripted_user.answer) as model_server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", model_server.url)
         monkeypatch.setenv("GOOGLE_API_KEY", "key")
-        yield made
-        made.may_speak.set()
+        yield scripted_user
+        scripted_user.may_speak.set()
 
 
 @pytest.fixture
@@ -78,9 +78,7 @@ def project(make_project: Callable[..., Path]) -> Path:
     return path
 
 
-async def test_a_scenario_is_played_before_ones_eyes_and_judged_by_the_next_run(
-    project: Path, open_app: Open, user: User
-) -> None:
+async def test_a_scenario_is_played_live_and_judged_by_the_next_run(project: Path, open_app: Open, user: User) -> None:
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
         await screen.press("j", "j", "2", "alt+s")
@@ -88,16 +86,16 @@ async def test_a_scenario_is_played_before_ones_eyes_and_judged_by_the_next_run(
         await screen.until("turn 1 · user  hello [bold]", "did hello [bold] [/b]", "the user is thinking")
         assert "NOVICE" in await screen.until("persona  NOVICE")
         user.may_speak.set()
-        played = await screen.until("turn 2 · user  please roll", 'roll {"sides": 20}', "the user has finished")
-        assert "gemini-2.5-flash, 2 answers" in played
+        text = await screen.until("turn 2 · user  please roll", 'roll {"sides": 20}', "the user has finished")
+        assert "gemini-2.5-flash, 2 answers" in text
         await screen.until("NOT EVALUATED", "finished  ")
 
         await screen.press("r")
         await screen.until("PASSED", "trajectory_single_tool_use")
-        assert user.asked == 2  # the same conversation was judged
+        assert user.request_count == 2  # the same conversation was judged
 
 
-async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_app: Open, user: User) -> None:
+async def test_playing_a_scenario_keeps_its_earlier_verdict(project: Path, open_app: Open, user: User) -> None:
     user.may_speak.set()
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
@@ -105,16 +103,16 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         await screen.until("PASSED", "finished  ")
 
         await screen.press("alt+s")
-        played = await screen.until("PASSED", "only played, r judges it; the verdict is from an earlier run")
-        assert "stale" not in played and "did please roll" in played
+        text = await screen.until("PASSED", "only played, r judges it; the verdict is from an earlier run")
+        assert "stale" not in text and "did please roll" in text
 
     async with open_app(project, size=(120, 40)) as screen:  # it reads the conversation from the history
         await screen.until("talk")
         await screen.press("g", "j", "j", "2")
-        again = await screen.until(
+        text_after_restart = await screen.until(
             "PASSED", "only played, r judges it; the verdict is from an earlier run", "did please roll"
         )
-        assert "stale" not in again
+        assert "stale" not in text_after_restart
         await screen.press("4")
         await screen.until("only played, r judges it")
         await screen.press("escape", "k")
@@ -125,7 +123,7 @@ async def test_what_was_only_played_takes_no_verdict_away(project: Path, open_ap
         assert "only played" not in screen.text
 
 
-async def test_a_play_that_failed_takes_no_verdict_away(project: Path, open_app: Open, user: User) -> None:
+async def test_a_failed_play_keeps_the_earlier_verdict(project: Path, open_app: Open, user: User) -> None:
     user.may_speak.set()
     (project / "agent.py").write_text(ASKING_AGENT)
     note = ("only played, and that failed, r runs it again", "the verdict is from")
@@ -149,7 +147,7 @@ async def test_a_play_that_failed_takes_no_verdict_away(project: Path, open_app:
         await screen.until("✓ PASSED", "the user has finished")
 
 
-async def test_a_play_that_failed_stands_where_there_is_no_verdict(project: Path, open_app: Open, user: User) -> None:
+async def test_a_failed_play_is_shown_if_there_is_no_verdict(project: Path, open_app: Open, user: User) -> None:
     user.is_gone = True
     user.may_speak.set()
     async with open_app(project, size=(120, 40)) as screen:
@@ -159,9 +157,7 @@ async def test_a_play_that_failed_stands_where_there_is_no_verdict(project: Path
         await screen.until("! ERROR", "only played, and that failed, r runs it again", "no such user")
 
 
-async def test_a_verdict_on_other_code_does_not_stand_for_what_was_played_since(
-    project: Path, open_app: Open, user: User
-) -> None:
+async def test_a_verdict_on_older_code_is_not_shown_for_a_later_play(project: Path, open_app: Open, user: User) -> None:
     user.may_speak.set()
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
@@ -170,11 +166,11 @@ async def test_a_verdict_on_other_code_does_not_stand_for_what_was_played_since(
         (project / "agent.py").write_text(AGENT.replace("did {prompt}", "did {prompt} now"))
 
         await screen.press("alt+s")
-        played = await screen.until("NOT EVALUATED", "did please roll now", "only played, r judges it", "finished  ")
-        assert "stale" not in played
+        text = await screen.until("NOT EVALUATED", "did please roll now", "only played, r judges it", "finished  ")
+        assert "stale" not in text
 
 
-async def test_a_conversation_is_kept_as_a_fixed_case_and_that_can_be_taken_back(
+async def test_a_conversation_can_be_saved_as_a_fixed_case_and_undone(
     project: Path, open_app: Open, user: User
 ) -> None:
     user.may_speak.set()
@@ -190,15 +186,15 @@ async def test_a_conversation_is_kept_as_a_fixed_case_and_that_can_be_taken_back
         await screen.until("kept as talk_played", "talk_played")
         cases = json.loads((project / "lights.evalset.json").read_text())["eval_cases"]
         assert [case["eval_id"] for case in cases] == ["talk", "talk_played"]
-        said = [turn["user_content"]["parts"][0]["text"] for turn in cases[1]["conversation"]]
-        assert said == ["hello [bold]", "please roll"]
+        prompts = [turn["user_content"]["parts"][0]["text"] for turn in cases[1]["conversation"]]
+        assert prompts == ["hello [bold]", "please roll"]
 
         await screen.press("u")
         await screen.until("undone")
         assert len(json.loads((project / "lights.evalset.json").read_text())["eval_cases"]) == 1
 
 
-async def test_the_plan_says_who_plays_the_users_and_how_often_at_most(
+async def test_the_plan_names_the_model_of_the_users_and_its_maximum_calls(
     project: Path, open_app: Open, user: User
 ) -> None:
     async with open_app(project, size=(120, 40)) as screen:
@@ -208,7 +204,7 @@ async def test_the_plan_says_who_plays_the_users_and_how_often_at_most(
         await screen.until("gemini-2.5-flash plays them in 1 conversation: at most 19 answers")
 
 
-async def test_a_conversation_that_is_longer_than_the_screen_is_followed_to_its_end(
+async def test_a_conversation_longer_than_the_screen_is_followed_to_its_end(
     project: Path, open_app: Open, user: User
 ) -> None:
     async with open_app(project, size=(80, 18)) as screen:

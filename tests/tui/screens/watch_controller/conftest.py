@@ -51,20 +51,20 @@ class Shop:
 
     def save(self, name: str, text: str) -> None:
         """Save as most editors do: write under another name, then rename."""
-        beside = self.path / f".{name}.tmp"
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(self.path / name)
+        temporary = self.path / f".{name}.tmp"
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(self.path / name)
 
     def write(self, name: str, text: str) -> None:
         """Save as other editors do: write into the file itself."""
         (self.path / name).write_text(text, encoding="utf-8")
 
-    def cases(self, *names: str) -> None:
+    def save_cases(self, *names: str) -> None:
         """Save the set."""
         self.save("shop.evalset.json", json.dumps({"eval_set_id": "shop", "eval_cases": [case(n) for n in names]}))
 
 
-class Watched:
+class WatchedShop:
     """The application on such a folder, after one run of every case, with the watch on."""
 
     def __init__(self, screen: Any, shop: Shop) -> None:
@@ -85,13 +85,13 @@ class Watched:
     def text(self) -> str:
         return self.screen.text
 
-    def standing(self, eval_id: str) -> CaseState:
+    def get_state(self, eval_id: str) -> CaseState:
         return self._record(eval_id).state
 
     def is_stale(self, eval_id: str) -> bool:
         return self.state.browser.freshness.is_stale(self._record(eval_id).key)
 
-    def ended(self, eval_id: str) -> int:
+    def get_result_number(self, eval_id: str) -> int:
         """Return the sequence number within this session of the newest result of the case."""
         return self._record(eval_id).result_number
 
@@ -107,7 +107,7 @@ class Watched:
         except TimeoutError:
             raise AssertionError(self.text) from None
 
-    async def go_to(self, eval_id: str) -> None:
+    async def select_case(self, eval_id: str) -> None:
         """Put the cursor on a case."""
         self.state.browser.select_case(self._record(eval_id).key)
         self.screen.app._main._show_cursor_row()
@@ -116,10 +116,10 @@ class Watched:
 
 @pytest.fixture
 def shop(make_project: Callable[..., Path]) -> Shop:
-    made = Shop(make_project(agent=AGENT))
-    made.save("tools.py", TOOLS)
-    made.cases("refund_1", "refund_2", "ship_1", "ship_2")
-    return made
+    new_shop = Shop(make_project(agent=AGENT))
+    new_shop.save("tools.py", TOOLS)
+    new_shop.save_cases("refund_1", "refund_2", "ship_1", "ship_2")
+    return new_shop
 
 
 @pytest.fixture
@@ -127,18 +127,18 @@ def open_shop(open_app: Callable[..., Any], shop: Shop) -> Callable[..., Any]:
     """Open the shop, run every case, and turn the watch on: `async with open_shop() as watched`."""
 
     @asynccontextmanager
-    async def opened(*, runs: bool = True, watches: bool = True, **options: Any) -> AsyncIterator[Watched]:
+    async def start(*, runs: bool = True, watches: bool = True, **options: Any) -> AsyncIterator[WatchedShop]:
         async with open_app(shop.path, **options) as screen:
-            watched = Watched(screen, shop)
+            watched = WatchedShop(screen, shop)
             await watched.until_true(lambda: sum(screen.state.board.count_states().values()) == 4)
             await watched.until_true(lambda: screen.state.browser.read_count == 4)
             if runs:
                 await screen.press("R")
                 await watched.until_true(lambda: screen.state.progress is not None and not screen.state.is_busy)
-                assert watched.standing("refund_1") is CaseState.PASSED
+                assert watched.get_state("refund_1") is CaseState.PASSED
             if watches:
                 await screen.press("w")
                 await watched.until_true(lambda: watched.watch.files)
             yield watched
 
-    return opened
+    return start

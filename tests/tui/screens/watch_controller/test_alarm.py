@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui.screens.watch_controller.conftest import TOOLS, Shop, Watched
+from tests.tui.screens.watch_controller.conftest import TOOLS, Shop, WatchedShop
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.tui.screens import watch_controller
@@ -23,62 +23,62 @@ def key(eval_id: str) -> CaseKey:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def output(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the output that bypasses the screen, with the bell as BEL."""
-    found: list[str] = []
+    sequences: list[str] = []
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(watch_controller, "_write", lambda app, sequence: found.append(sequence))
-    monkeypatch.setattr("textual.app.App.bell", lambda app: found.append("BEL"))
-    return found
+    monkeypatch.setattr(watch_controller, "_write", lambda app, sequence: sequences.append(sequence))
+    monkeypatch.setattr("textual.app.App.bell", lambda app: sequences.append("BEL"))
+    return sequences
 
 
-def alarms(watched: Watched) -> list[str]:
-    return [each.message for each in watched.screen.app._notifications if "passed before" in each.message]
+def list_alarms(watched: WatchedShop) -> list[str]:
+    return [notice.message for notice in watched.screen.app._notifications if "passed before" in notice.message]
 
 
-def saves_seen(watched: Watched) -> int:
+def count_saves(watched: WatchedShop) -> int:
     """Count the detected changes of the tools; temporary files of a save may count separately."""
-    return sum("tools.py" in each.event.paths for each in watched.watch.changes)
+    return sum("tools.py" in change.event.paths for change in watched.watch.changes)
 
 
 async def test_an_alarm_is_raised_once_for_each_change(
-    open_shop: Callable[..., Any], shop: Shop, written: list[str]
+    open_shop: Callable[..., Any], shop: Shop, output: list[str]
 ) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: alarms(watched))
-        (message,) = alarms(watched)
+        await watched.until_true(lambda: list_alarms(watched))
+        (message,) = list_alarms(watched)
         assert message.startswith("2 cases passed before and do not now: refund_")
         assert message.endswith("tools.py: refund() changed")
-        assert written == ["BEL", f"\x1b]9;workbench: {message}\x07"]
+        assert output == ["BEL", f"\x1b]9;workbench: {message}\x07"]
 
         shop.save("tools.py", DEARER.replace('"amount": 2', '"amount": 3'))  # a failed case stays failed
-        await watched.until_true(lambda: saves_seen(watched) >= 2 and not watched.state.is_running)
+        await watched.until_true(lambda: count_saves(watched) >= 2 and not watched.state.is_running)
         await watched.until_true(lambda: not watched.watch.stale)
-        assert written.count("BEL") == 1
+        assert output.count("BEL") == 1
 
         shop.save("tools.py", TOOLS)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.PASSED)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.PASSED)
         shop.save("tools.py", TOOLS.replace('"amount": 1', '"amount": 4'))
-        await watched.until_true(lambda: written.count("BEL") == 2)
+        await watched.until_true(lambda: output.count("BEL") == 2)
 
 
 @pytest.mark.parametrize(("notify", "toasts", "rings"), [("off", 0, []), ("toast", 1, []), ("bell", 1, ["BEL"])])
-async def test_the_kind_of_alarm_is_a_setting(
-    open_shop: Callable[..., Any], shop: Shop, written: list[str], notify: str, toasts: int, rings: list[str]
+async def test_the_settings_choose_the_kind_of_alarm(
+    open_shop: Callable[..., Any], shop: Shop, output: list[str], notify: str, toasts: int, rings: list[str]
 ) -> None:
     shop.save("workbench.toml", f'{(shop.path / "workbench.toml").read_text()}[watch]\nnotify = "{notify}"\n')
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.until_true(lambda: all(change.alarm.is_complete for change in watched.watch.changes))
         await watched.screen.pilot.pause(0.3)
 
-        assert len(alarms(watched)) == toasts
-        assert written == rings
+        assert len(list_alarms(watched)) == toasts
+        assert output == rings
 
 
-def test_cases_that_fail_within_a_moment_are_said_together() -> None:
+def test_failures_in_quick_succession_share_one_alarm() -> None:
     alarm = Alarm()
     alarm.add(key("one"), CaseStatus.FAILED, now=10.0)
     assert alarm.announce(now=10.5) is None
@@ -97,7 +97,7 @@ def test_an_alarm_of_one_case_has_its_status() -> None:
     assert alarm.announce(now=10.0) == "one␛[31m passed before and is ERROR now"
 
 
-def test_nothing_in_a_notification_can_end_it_or_order_the_terminal_about() -> None:
+def test_a_notification_contains_no_control_characters_of_its_text() -> None:
     text = notification("x\x07\x1b]52;c;evil\x07\x9d\n[bold]", in_tmux=False)
 
     assert text.startswith("\x1b]9;workbench: x")
@@ -105,5 +105,5 @@ def test_nothing_in_a_notification_can_end_it_or_order_the_terminal_about() -> N
     assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text[4:-1])
 
 
-def test_in_tmux_it_is_wrapped() -> None:
+def test_a_notification_is_wrapped_in_tmux() -> None:
     assert notification("x", in_tmux=True) == "\x1bPtmux;\x1b\x1b]9;workbench: x\x07\x1b\\"

@@ -20,9 +20,9 @@ def test_no_module_of_the_watch_is_loaded_at_the_start() -> None:
         "print([name for name in sys.modules if name.startswith(('watchfiles', 'workbench.watch'))])"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == "[]"
+    assert result.stdout.strip() == "[]"
 
 
 async def test_jobs_beyond_the_limits_wait_for_a_key(open_shop: Callable[..., Any], shop: Shop) -> None:
@@ -32,18 +32,18 @@ async def test_jobs_beyond_the_limits_wait_for_a_key(open_shop: Callable[..., An
         shop.save("tools.py", DEARER)
         await watched.until("2 of 4 to run", "2 cases are held back: alt+r runs them all the same")
         await watched.until("not run by itself: 2 cases, more than max_cases_per_change = 1")
-        assert watched.standing("refund_1") is CaseState.PASSED
+        assert watched.get_state("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")
 
         await watched.press("alt+r")
 
-        await watched.until_true(lambda: watched.standing("refund_2") is CaseState.FAILED)
+        await watched.until_true(lambda: watched.get_state("refund_2") is CaseState.FAILED)
         await watched.screen.until_gone("held back")
         assert not watched.is_stale("refund_1")
 
 
-async def test_ten_thousand_cases_are_watched(open_app: Callable[..., Any], shop: Shop) -> None:
-    shop.cases("refund_1", "refund_2", *(f"ship_{number}" for number in range(10_000)))
+async def test_ten_thousand_cases_can_be_watched(open_app: Callable[..., Any], shop: Shop) -> None:
+    shop.save_cases("refund_1", "refund_2", *(f"ship_{number}" for number in range(10_000)))
     async with open_app(shop.path) as screen:
         await screen.until("10,002 cases")
         state = screen.state

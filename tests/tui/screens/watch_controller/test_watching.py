@@ -23,36 +23,36 @@ BROKEN = TOOLS.replace("def ship(prompt):", "def ship(prompt:")
 
 
 @pytest.mark.parametrize("way", ["save", "write"])
-async def test_a_save_runs_exactly_what_it_affects_and_says_why(open_shop: Open, shop: Shop, way: str) -> None:
+async def test_a_save_runs_exactly_the_affected_cases_and_says_why(open_shop: Open, shop: Shop, way: str) -> None:
     async with open_shop() as watched:
-        before = {name: watched.ended(name) for name in ("ship_1", "ship_2")}
+        before = {name: watched.get_result_number(name) for name in ("ship_1", "ship_2")}
 
         getattr(shop, way)("tools.py", DEARER)
         await watched.until("why: tools.py: refun")  # the alarm covers the rest of the line
         refunds = ("refund_1", "refund_2")
-        await watched.until_true(lambda: all(watched.standing(name) is CaseState.FAILED for name in refunds))
+        await watched.until_true(lambda: all(watched.get_state(name) is CaseState.FAILED for name in refunds))
 
-        assert {name: watched.ended(name) for name in ("ship_1", "ship_2")} == before
+        assert {name: watched.get_result_number(name) for name in ("ship_1", "ship_2")} == before
         assert watched.state.progress.total == 2
 
 
 async def test_an_undo_restores_verdicts_at_once_and_runs_nothing(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED and not watched.watch.stale)
         run = watched.state.progress
 
         await watched.press("O")
         shop.save("tools.py", TOOLS)
         await watched.until("tools.py  2 with a current stored verdict")
 
-        assert watched.standing("refund_1") is watched.standing("refund_2") is CaseState.PASSED
+        assert watched.get_state("refund_1") is watched.get_state("refund_2") is CaseState.PASSED
         assert watched.state.progress is run
         assert not any(map(watched.is_stale, ("refund_1", "refund_2", "ship_1")))
         await watched.until("stored")
 
 
-async def test_it_is_turned_on_paused_resumed_and_turned_off_by_keys(open_shop: Open) -> None:
+async def test_keys_turn_the_watch_on_pause_resume_and_turn_it_off(open_shop: Open) -> None:
     async with open_shop(watches=False) as watched:
         assert "watching" not in watched.text
         await watched.press("w")
@@ -68,9 +68,9 @@ async def test_it_is_turned_on_paused_resumed_and_turned_off_by_keys(open_shop: 
         await watched.until("◉ watching ", " files")
 
 
-async def test_while_it_is_paused_stale_verdicts_are_marked_with_the_reason(open_shop: Open, shop: Shop) -> None:
+async def test_a_paused_watch_marks_stale_verdicts_with_the_reason(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
-        await watched.go_to("refund_1")
+        await watched.select_case("refund_1")
         await watched.press("w", "O")
         shop.save("tools.py", DEARER)
 
@@ -79,40 +79,40 @@ async def test_while_it_is_paused_stale_verdicts_are_marked_with_the_reason(open
             "refund_1",
             "refund_2",
         ]
-        assert watched.standing("refund_1") is CaseState.PASSED
+        assert watched.get_state("refund_1") is CaseState.PASSED
         assert "●2" in watched.text
 
         await watched.press("w")
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.screen.until_gone("STALE")
 
 
-async def test_what_is_undone_while_it_is_paused_holds_again_at_once(open_shop: Open, shop: Shop) -> None:
+async def test_undoing_a_change_during_a_pause_restores_verdicts_at_once(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.press("w", "O")
 
         shop.save("tools.py", TOOLS)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.PASSED)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.PASSED)
 
         await watched.press("w")
         await watched.until("2 with a current stored verdict")
 
 
-async def test_a_run_by_hand_while_it_is_paused_makes_verdicts_that_hold(open_shop: Open, shop: Shop) -> None:
+async def test_a_manual_run_during_a_pause_gives_current_verdicts(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("w")
         shop.save("tools.py", DEARER)
         await watched.until_true(lambda: watched.is_stale("refund_1"))
-        await watched.go_to("refund_1")
+        await watched.select_case("refund_1")
 
         await watched.press("r")
 
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED)
         await watched.until_true(lambda: not watched.is_stale("refund_1"))
         assert watched.is_stale("refund_2")
-        assert watched.standing("refund_2") is CaseState.PASSED
+        assert watched.get_state("refund_2") is CaseState.PASSED
 
 
 async def test_the_watch_does_not_rerun_cases_of_a_finished_manual_run(open_shop: Open, shop: Shop) -> None:
@@ -121,7 +121,7 @@ async def test_the_watch_does_not_rerun_cases_of_a_finished_manual_run(open_shop
         shop.save("tools.py", DEARER)
         await watched.until_true(lambda: watched.is_stale("refund_1"))
         await watched.press("R")
-        await watched.until_true(lambda: watched.standing("refund_2") is CaseState.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.get_state("refund_2") is CaseState.FAILED and not watched.watch.stale)
         run = watched.state.progress
 
         await watched.press("w")
@@ -131,9 +131,7 @@ async def test_the_watch_does_not_rerun_cases_of_a_finished_manual_run(open_shop
         assert watched.state.progress is run
 
 
-async def test_source_that_cannot_be_compiled_is_a_problem_with_its_place_as_long_as_it_lasts(
-    open_shop: Open, shop: Shop
-) -> None:
+async def test_source_that_does_not_compile_is_a_problem_until_it_is_fixed(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("O")
         shop.save("tools.py", BROKEN)
@@ -149,7 +147,7 @@ async def test_source_that_cannot_be_compiled_is_a_problem_with_its_place_as_lon
         await watched.until_true(lambda: not watched.state.problems.rows)
         await watched.screen.until_gone("1 problem")
         assert not watched.is_stale("ship_1")
-        assert watched.standing("ship_1") is CaseState.PASSED
+        assert watched.get_state("ship_1") is CaseState.PASSED
 
 
 async def test_changed_expectations_are_judged_again_without_the_agent(open_shop: Open, shop: Shop) -> None:
@@ -159,20 +157,20 @@ async def test_changed_expectations_are_judged_again_without_the_agent(open_shop
 
         shop.save("shop.evalset.json", text.replace('"amount": 1', '"amount": 2', 1))
 
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED)
         await watched.until("1 judged again")
-        assert watched.standing("refund_2") is CaseState.PASSED
+        assert watched.get_state("refund_2") is CaseState.PASSED
 
 
-async def test_a_case_that_is_added_by_hand_is_listed_and_runs(open_shop: Open, shop: Shop) -> None:
+async def test_a_case_that_is_added_to_the_file_is_listed_and_runs(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
-        shop.cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_3")
+        shop.save_cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_3")
 
         await watched.until("ship_3", "5 cases")
-        await watched.until_true(lambda: watched.standing("ship_3") is CaseState.PASSED)
+        await watched.until_true(lambda: watched.get_state("ship_3") is CaseState.PASSED)
 
 
-async def test_the_pane_says_what_was_saved_and_enter_goes_to_a_case(open_shop: Open, shop: Shop) -> None:
+async def test_the_pane_lists_saves_and_enter_selects_a_case(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("O")
         await watched.until("Nothing has been saved since")
@@ -184,7 +182,7 @@ async def test_the_pane_says_what_was_saved_and_enter_goes_to_a_case(open_shop: 
         assert watched.state.selected_case.eval_id == "refund_2"
 
 
-async def test_a_pane_of_a_watch_that_is_off_says_what_to_do(open_shop: Open) -> None:
+async def test_the_pane_says_what_to_do_while_the_watch_is_off(open_shop: Open) -> None:
     async with open_shop(watches=False) as watched:
         await watched.press("O")
         await watched.until("w turns watch on")
@@ -193,61 +191,61 @@ async def test_a_pane_of_a_watch_that_is_off_says_what_to_do(open_shop: Open) ->
 SLOW = TOOLS.replace('    """Give money back."""', "    import time; time.sleep(30)")
 
 
-async def test_x_stops_what_the_watch_runs_and_it_stays_stopped(open_shop: Open, shop: Shop) -> None:
+async def test_x_stops_the_jobs_of_the_watch_and_they_stay_stopped(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.RUNNING)
 
         await watched.press("x")
 
         await watched.until_true(lambda: not watched.state.is_running)
         await asyncio.sleep(0.3)
-        assert watched.standing("refund_1") is CaseState.PASSED
+        assert watched.get_state("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")
         assert not watched.state.is_running
 
 
-async def test_the_user_runs_cases_while_the_watch_does(open_shop: Open, shop: Shop) -> None:
+async def test_the_user_can_run_cases_while_the_watch_runs_others(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
-        before = watched.ended("ship_1")
-        await watched.go_to("ship_1")
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.RUNNING)
+        before = watched.get_result_number("ship_1")
+        await watched.select_case("ship_1")
 
         await watched.press("r")
 
         await watched.until_true(
-            lambda: watched.ended("ship_1") > before and watched.standing("ship_1") is CaseState.PASSED
+            lambda: watched.get_result_number("ship_1") > before and watched.get_state("ship_1") is CaseState.PASSED
         )
-        assert watched.standing("refund_1") is CaseState.RUNNING
+        assert watched.get_state("refund_1") is CaseState.RUNNING
         await watched.until("why: tools.py: refund() changed")  # the run line shows the run that is still in progress
 
 
 async def test_a_save_during_a_manual_run_does_not_wait(open_shop: Open, shop: Shop) -> None:
-    shipped = '    return {"tool_name": "ship"'
-    slow_ship = TOOLS.replace(shipped, f"    import time; time.sleep(30)\n{shipped}")
+    ship_number = '    return {"tool_name": "ship"'
+    slow_ship = TOOLS.replace(ship_number, f"    import time; time.sleep(30)\n{ship_number}")
     async with open_shop(watches=False) as watched:
         shop.save("tools.py", slow_ship)
         await watched.press("w")
         await watched.until_true(lambda: watched.is_stale("ship_1"))
-        await watched.go_to("ship_1")
+        await watched.select_case("ship_1")
         await watched.press("r")
-        await watched.until_true(lambda: watched.standing("ship_1") is CaseState.RUNNING)
+        await watched.until_true(lambda: watched.get_state("ship_1") is CaseState.RUNNING)
 
         shop.save("tools.py", slow_ship.replace('"amount": 1', '"amount": 2'))
 
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED)
-        assert watched.standing("ship_1") is CaseState.RUNNING
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED)
+        assert watched.get_state("ship_1") is CaseState.RUNNING
         await watched.press("x")
 
 
-async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop: Open, shop: Shop) -> None:
+async def test_a_case_without_an_answer_is_stale_with_the_reason(open_shop: Open, shop: Shop) -> None:
     shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\ntimeout_seconds = 1\n")
     async with open_shop() as watched:
-        await watched.go_to("refund_1")
+        await watched.select_case("refund_1")
         shop.save("tools.py", SLOW)
         await watched.until_true(
-            lambda: watched.standing("refund_2") is CaseState.ERROR and not watched.state.is_running
+            lambda: watched.get_state("refund_2") is CaseState.ERROR and not watched.state.is_running
         )
 
         await watched.until("● STALE · ! ERROR", "stale: it got no answer", "●2")
@@ -259,13 +257,13 @@ async def test_a_case_that_got_no_answer_is_marked_counted_and_says_so(open_shop
         assert watched.is_stale("refund_1")
 
         shop.save("tools.py", DEARER)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.FAILED and not watched.watch.stale)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED and not watched.watch.stale)
         await watched.screen.until_gone("STALE")
 
 
-async def test_a_case_that_cannot_be_read_any_more_does_not_pass(open_shop: Open, shop: Shop) -> None:
+async def test_a_case_that_became_unreadable_does_not_pass(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
-        shop.cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_2")
+        shop.save_cases("refund_1", "refund_2", "ship_1", "ship_2", "ship_2")
         await watched.until_true(lambda: watched.watch.changes)
 
         await watched.until_true(lambda: watched.is_stale("ship_2"))
@@ -275,81 +273,83 @@ async def test_a_case_that_cannot_be_read_any_more_does_not_pass(open_shop: Open
 async def test_the_watch_does_not_run_cases_of_a_manual_run(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("w", "O")
-        refunded = '    return {"tool_name": "refund"'
-        shop.save("tools.py", DEARER.replace(refunded, f"    import time; time.sleep(4)\n{refunded}"))
+        refund_number = '    return {"tool_name": "refund"'
+        shop.save("tools.py", DEARER.replace(refund_number, f"    import time; time.sleep(4)\n{refund_number}"))
         await watched.until_true(lambda: watched.is_stale("refund_1"))
         await watched.press("R")
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.RUNNING)
 
         await watched.press("w")
 
         await watched.until("2 of 4 run", "first verdict after")
         await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale)
-        assert watched.standing("refund_1") is watched.standing("refund_2") is CaseState.FAILED
+        assert watched.get_state("refund_1") is watched.get_state("refund_2") is CaseState.FAILED
         assert (watched.state.progress.why, watched.state.progress.total) == (None, 4)
 
 
-async def test_jobs_that_wait_in_a_manual_run_at_the_start_run_once(open_shop: Open, shop: Shop) -> None:
+async def test_jobs_that_wait_in_a_manual_run_at_the_start_of_the_watch_run_once(open_shop: Open, shop: Shop) -> None:
     shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
     async with open_shop(watches=False) as watched:
         slow_ship = TOOLS.replace(
             '    return {"tool_name": "ship"', '    import time; time.sleep(4)\n    return {"tool_name": "ship"'
         )
         shop.save("tools.py", slow_ship)
-        await watched.go_to("ship_1")
+        await watched.select_case("ship_1")
         await watched.press("left", "R")
-        await watched.until_true(lambda: watched.standing("ship_1") is CaseState.RUNNING)
+        await watched.until_true(lambda: watched.get_state("ship_1") is CaseState.RUNNING)
         await watched.press("w")
         await watched.until_true(lambda: watched.watch.files)
 
         shop.save("tools.py", slow_ship.replace('"tool_input": {}', '"tool_input": {"x": 1}'))
 
         await watched.until_true(lambda: not watched.state.is_running and not watched.watch.stale, seconds=30)
-        assert watched.standing("ship_2") is CaseState.FAILED
+        assert watched.get_state("ship_2") is CaseState.FAILED
         with History.open(shop.path) as history:
             ran = Counter(job.case.eval_id for run in history.runs() for job in history.jobs(run.run_id))
         assert (ran["ship_1"], ran["ship_2"]) == (3, 2)  # ship_1 had begun before the save
 
 
-async def test_turning_it_off_stops_what_it_runs(open_shop: Open, shop: Shop) -> None:
+async def test_turning_the_watch_off_stops_its_jobs(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.RUNNING)
 
         (thread,) = [thread for thread in threading.enumerate() if thread.name == "watcher"]
 
         await watched.press("alt+w")
 
         await watched.until_true(lambda: not watched.watch.is_active and not watched.state.is_running)
-        assert watched.standing("refund_1") is CaseState.PASSED
+        assert watched.get_state("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")  # its known verdict stays
         await watched.until_true(lambda: not thread.is_alive())
 
 
-async def test_quitting_while_it_runs_leaves_nothing_behind(open_shop: Open, shop: Shop) -> None:
+async def test_quitting_while_the_watch_runs_leaves_no_threads_or_processes(open_shop: Open, shop: Shop) -> None:
     threads = set(threading.enumerate())
     tasks = asyncio.all_tasks()
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
-        await watched.until_true(lambda: watched.standing("refund_1") is CaseState.RUNNING)
-        children = children_of_us()
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.RUNNING)
+        children = list_child_processes()
         assert children
         await watched.press("q")
         await watched.until("Stop it and quit?")
         await watched.press("y")
         await asyncio.sleep(0.2)
 
-    left = [t.name for t in set(threading.enumerate()) - threads if "watch" in t.name or "workbench" in t.name]
-    assert left == []
+    remaining_threads = [
+        t.name for t in set(threading.enumerate()) - threads if "watch" in t.name or "workbench" in t.name
+    ]
+    assert remaining_threads == []
     assert {task for task in asyncio.all_tasks() - tasks if not task.done()} == set()
-    assert not children & children_of_us()
+    assert not children & list_child_processes()
 
 
-def children_of_us() -> set[int]:
-    found: set[Any] = set()
+def list_child_processes() -> set[int]:
+    pids: set[Any] = set()
     for file in Path("/proc/self/task").glob("*/children"):
-        found.update(int(pid) for pid in file.read_text().split())
-    return found
+        pids.update(int(pid) for pid in file.read_text().split())
+    return pids
 
 
 async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Open, tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Op
         await screen.press("w", "O")
         await screen.until("◉ watching ", "there is no eval set", "There are no eval cases yet")
 
-        shop.cases("ship_1")
+        shop.save_cases("ship_1")
         await screen.until("shop.evalset.json", "no agent")
         shop.save("tools.py", TOOLS)
         shop.save("agent.py", AGENT)
@@ -377,10 +377,10 @@ async def test_a_watch_whose_cases_all_vanish_continues_with_the_next_case(open_
         assert watched.watch.total == watched.watch.stale == 0
         await watched.until("0 eval sets")
 
-        shop.cases("ship_1", "ship_3")
+        shop.save_cases("ship_1", "ship_3")
 
         await watched.until("ship_3")
-        await watched.until_true(lambda: watched.standing("ship_3") is CaseState.PASSED)
+        await watched.until_true(lambda: watched.get_state("ship_3") is CaseState.PASSED)
         assert not watched.is_stale("ship_1")
 
 
@@ -393,7 +393,7 @@ async def test_the_layout_stores_whether_the_watch_was_on(open_shop: Open) -> No
 
 
 @pytest.mark.parametrize(("width", "words"), [(140, "◉ watching "), (80, "◉ watching "), (50, " ◉ ")])
-async def test_the_header_is_as_long_as_there_is_room_for(open_shop: Open, width: int, words: str) -> None:
+async def test_the_header_is_shortened_to_the_width_of_the_screen(open_shop: Open, width: int, words: str) -> None:
     async with open_shop(runs=False, size=(width, 24)) as watched:
         await watched.until_true(lambda: watched.watch.mode is WatchMode.ON)
         await watched.until_true(lambda: words in watched.text.splitlines()[0])
@@ -403,9 +403,11 @@ async def test_the_header_is_as_long_as_there_is_room_for(open_shop: Open, width
 async def test_the_selected_case_runs_first(open_shop: Open, shop: Shop) -> None:
     shop.save("workbench.toml", (shop.path / "workbench.toml").read_text() + "[run]\nconcurrency = 1\n")
     async with open_shop() as watched:
-        await watched.go_to("refund_2")
+        await watched.select_case("refund_2")
         shop.save("tools.py", SLOW)
 
-        await watched.until_true(lambda: watched.state.is_running and watched.standing("refund_2") is CaseState.RUNNING)
+        await watched.until_true(
+            lambda: watched.state.is_running and watched.get_state("refund_2") is CaseState.RUNNING
+        )
 
-        assert watched.standing("refund_1") is CaseState.WAITING
+        assert watched.get_state("refund_1") is CaseState.WAITING

@@ -22,35 +22,35 @@ from workbench.tui.state.diff_state import DiffState, lay_out_diff
 from workbench.tui.state.text_layout import Block, Style, render_blocks
 
 
-def _shown(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:
-    found: list[Block] = list(blocks)
+def render(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:
+    block_list: list[Block] = list(blocks)
     return [
         "".join(piece.text for piece in line).rstrip()
-        for line in render_blocks(found, width=width, side_by_side=side_by_side)
+        for line in render_blocks(block_list, width=width, side_by_side=side_by_side)
     ]
 
 
-def _blocks(case: Any, **of: Any) -> Any:
-    return make_diff(DiffSource(case=case, **of)).blocks
+def make_blocks(case: Any, **source: Any) -> Any:
+    return make_diff(DiffSource(case=case, **source)).blocks
 
 
-def _compared(make: Any, expected: dict[str, Any], actual: dict[str, Any], **more: Any) -> list[str]:
+def render_comparison(make: Any, expected: dict[str, Any], actual: dict[str, Any], **more: Any) -> list[str]:
     result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
-    return _shown(_blocks(make.case("a", expected), turns=result.execution.turns, result=result), **more)
+    return render(make_blocks(make.case("a", expected), turns=result.execution.turns, result=result), **more)
 
 
 def test_unknown_calls_are_shown_as_an_error(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
     turns = tuple(turn.model_copy(update={"calls_unknown": "no span came\x1b[2J"}) for turn in result.execution.turns)
 
-    shown = _shown(_blocks(make.case("a", make.turn("Hi", "Hello")), turns=turns, result=result))
+    lines = render(make_blocks(make.case("a", make.turn("Hi", "Hello")), turns=turns, result=result))
 
-    assert any("tool calls are unknown: no span came" in line and "\x1b" not in line for line in shown)
+    assert any("tool calls are unknown: no span came" in line and "\x1b" not in line for line in lines)
 
 
 def test_an_agent_without_call_reports_passes_a_turn_without_expected_calls(make: Any) -> None:
-    told = [make.turn("Hi", "Hello"), make.turn("Bye", "Gone")]
-    result = make.result(make.key("a"), CaseStatus.FAILED, *told, metrics=[])
+    message = [make.turn("Hi", "Hello"), make.turn("Bye", "Gone")]
+    result = make.result(make.key("a"), CaseStatus.FAILED, *message, metrics=[])
     turns = tuple(
         turn.model_copy(
             update={
@@ -61,11 +61,11 @@ def test_an_agent_without_call_reports_passes_a_turn_without_expected_calls(make
         for turn in result.execution.turns
     )
 
-    case = make.case("a", told[0], make.turn("Bye", "Farewell"))
-    shown = _shown(_blocks(case, turns=turns, result=result, level=Level.FOLDED))
+    case = make.case("a", message[0], make.turn("Bye", "Farewell"))
+    lines = render(make_blocks(case, turns=turns, result=result, level=Level.FOLDED))
 
-    assert shown[0] == "turn 1 · user  Hi  as expected (calls unknown)"
-    assert shown[2:6] == [
+    assert lines[0] == "turn 1 · user  Hi  as expected (calls unknown)"
+    assert lines[2:6] == [
         "turn 2 · user  Bye",
         "  EXPECTED                        │   ACTUAL",
         "  calls unknown",
@@ -77,9 +77,9 @@ def test_unknown_calls_are_not_shown_as_missing(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
     turns = tuple(turn.model_copy(update={"calls_unknown": "no span came"}) for turn in result.execution.turns)
 
-    shown = _shown(_blocks(make.case("a", make.turn("Hi", "Hello", ("greet", {}))), turns=turns, result=result))
+    lines = render(make_blocks(make.case("a", make.turn("Hi", "Hello", ("greet", {}))), turns=turns, result=result))
 
-    assert shown == [
+    assert lines == [
         "turn 1 · user  Hi",
         "  EXPECTED                        │   ACTUAL",
         "  tool calls are unknown: no span came",
@@ -93,7 +93,7 @@ def test_arguments_are_compared_key_by_key(make: Any) -> None:
     expected = make.turn("Turn it off", "Done.", ("set", {"where": "Bedroom", "id": "d2", "old": 1}))
     actual = make.turn("Turn it off", "Done!", ("set", {"where": "Bedroom", "id": "d3", "new": None}))
 
-    assert _compared(make, expected, actual) == [
+    assert render_comparison(make, expected, actual) == [
         "turn 1 · user  Turn it off",
         "  EXPECTED                        │   ACTUAL",
         "  set                             │   set",
@@ -106,11 +106,11 @@ def test_arguments_are_compared_key_by_key(make: Any) -> None:
     ]
 
 
-def test_only_what_differs_inside_a_nested_argument_is_marked(make: Any) -> None:
+def test_only_the_difference_inside_a_nested_argument_is_marked(make: Any) -> None:
     expected = make.turn("Go", None, ("plan", {"at": {"from": 23, "to": 8}, "days": [1, 2]}))
     actual = make.turn("Go", None, ("plan", {"at": {"from": 23, "to": 9}, "days": [1, 2]}))
 
-    assert _compared(make, expected, actual, side_by_side=False) == [
+    assert render_comparison(make, expected, actual, side_by_side=False) == [
         "turn 1 · user  Go",
         "- EXPECTED  + ACTUAL",
         "  plan",
@@ -123,22 +123,22 @@ def test_only_what_differs_inside_a_nested_argument_is_marked(make: Any) -> None
     ]
 
 
-def test_calls_that_were_not_made_not_expected_or_made_elsewhere_say_so(make: Any) -> None:
+def test_missing_unexpected_and_moved_calls_are_labelled(make: Any) -> None:
     expected = make.turn("Go", None, ("a", {}), ("b", {"n": 1}), ("c", {}))
     actual = make.turn("Go", None, ("b", {"n": 1}), ("a", {}), ("d", {}))
 
-    shown = "\n".join(_compared(make, expected, actual))
+    lines = "\n".join(render_comparison(make, expected, actual))
 
-    assert "- c (not made)" in shown
-    assert "+ d (not expected)" in shown
-    assert "(made as call 2)" in shown
-    assert "(expected as call 1)" in shown
+    assert "- c (not made)" in lines
+    assert "+ d (not expected)" in lines
+    assert "(made as call 2)" in lines
+    assert "(expected as call 1)" in lines
 
 
 def test_a_case_that_has_not_run_shows_its_expectation(make: Any) -> None:
     case = make.case("a", make.turn("Go", "Gone.", ("go", {})))
 
-    assert _shown(_blocks(case, turns=(), result=None)) == [
+    assert render(make_blocks(case, turns=(), result=None)) == [
         "turn 1 · user  Go",
         "  EXPECTED                        │   ACTUAL (none yet)",
         "  go                              │",
@@ -158,9 +158,9 @@ def test_a_failure_comes_first_with_the_end_of_stderr_and_without_secrets(make: 
     case = make.case("a", make.turn("One", "1"), make.turn("Two", "2"))
     result = make.result(make.key("a"), CaseStatus.ERROR, make.turn("One", "1"), failure=failure, metrics=[])
 
-    shown = _shown(_blocks(case, turns=result.execution.turns, result=result))
+    lines = render(make_blocks(case, turns=result.execution.turns, result=result))
 
-    assert shown[:6] == [
+    assert lines[:6] == [
         "! agent error at turn 2  KeyError: 'lamp'",
         "traceback",
         "  Traceback ...",
@@ -168,19 +168,19 @@ def test_a_failure_comes_first_with_the_end_of_stderr_and_without_secrets(make: 
         "stderr, its end",
         "  api_key=[redacted]",
     ]
-    assert "  the agent did not finish this turn" in shown
-    assert "  ␛[31mred" in shown
+    assert "  the agent did not finish this turn" in lines
+    assert "  ␛[31mred" in lines
 
 
-def test_what_could_not_be_read_no_agent_has_left_unfinished(make: Any) -> None:
+def test_an_unreadable_case_is_not_reported_as_unfinished(make: Any) -> None:
     failure = Failure(kind=FailureKind.FILE, message="rows.jsonl:3:1: is not JSON")
     case = make.case("a", make.turn("One", "1"))
     result = make.result(make.key("a"), CaseStatus.ERROR, failure=failure, metrics=[])
 
-    shown = _shown(_blocks(case, result=result))
+    lines = render(make_blocks(case, result=result))
 
-    assert shown[0] == "! file error  rows.jsonl:3:1: is not JSON"
-    assert "did not finish" not in "\n".join(shown)
+    assert lines[0] == "! file error  rows.jsonl:3:1: is not JSON"
+    assert "did not finish" not in "\n".join(lines)
 
 
 def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: Any) -> None:
@@ -198,7 +198,7 @@ def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: A
     ]
     result = make.result(make.key("a"), CaseStatus.FAILED, metrics=metrics)
 
-    assert _shown(_blocks(make.case("a"), turns=(), result=result)) == [
+    assert render(make_blocks(make.case("a"), turns=(), result=result)) == [
         "scores",
         "  ✗ failed  response_match_score  0.5  threshold 0.8",
         "    hint  both texts are short",
@@ -216,27 +216,27 @@ def test_a_conversation_with_a_simulated_user_has_the_whole_width(make: Any) -> 
     simulation = SimulatedConversation(model="gemini-x", end=ConversationEnd.LIMIT, limit=1, calls=3, cached=1)
     played = result.model_copy(update={"execution": result.execution.model_copy(update={"simulation": simulation})})
 
-    shown = _shown(_blocks(case, turns=result.execution.turns, result=played))
+    lines = render(make_blocks(case, turns=result.execution.turns, result=played))
 
-    assert "  plan  Greet and leave." in shown
-    assert "  played by  gemini-x, 3 answers, 1 of them cached" in shown
-    assert not any("EXPECTED" in line for line in shown)
-    assert 'ƒ find {"n": 1}' in "\n".join(shown)
-    assert "agent  Hello" in shown
-    assert any("stopped at the limit of 1 turn" in line for line in shown)
+    assert "  plan  Greet and leave." in lines
+    assert "  played by  gemini-x, 3 answers, 1 of them cached" in lines
+    assert not any("EXPECTED" in line for line in lines)
+    assert 'ƒ find {"n": 1}' in "\n".join(lines)
+    assert "agent  Hello" in lines
+    assert any("stopped at the limit of 1 turn" in line for line in lines)
 
 
-def test_the_final_state_is_compared_where_one_is_expected(make: Any) -> None:
+def test_the_final_state_is_compared_if_one_is_expected(make: Any) -> None:
     case = make.case("a", make.turn("Hi", "Hello"), final_session_state={"lamp": {"on": True}})
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
 
-    shown = "\n".join(_shown(_blocks(case, turns=result.execution.turns, result=result)))
+    lines = "\n".join(render(make_blocks(case, turns=result.execution.turns, result=result)))
 
-    assert "final session state" in shown
-    assert '-   lamp  {"on": true}' in shown
+    assert "final session state" in lines
+    assert '-   lamp  {"on": true}' in lines
 
 
-def _metric(name: str, score: float, threshold: float = 1.0, **details: Any) -> MetricResult:
+def make_metric(name: str, score: float, threshold: float = 1.0, **details: Any) -> MetricResult:
     status = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
     per_turn = (InvocationScore(score=score),)
     return MetricResult(
@@ -244,19 +244,25 @@ def _metric(name: str, score: float, threshold: float = 1.0, **details: Any) -> 
     )
 
 
-def _diff(make: Any, expected: Any, actual: Any, *metrics: MetricResult, level: Level = Level.EVERYTHING) -> Any:
+def make_difference(
+    make: Any, expected: Any, actual: Any, *metrics: MetricResult, level: Level = Level.EVERYTHING
+) -> Any:
     turns = expected if isinstance(expected, list) else [expected]
-    did = actual if isinstance(actual, list) else [actual]
-    result = make.result(make.key("a"), CaseStatus.FAILED, *did, metrics=metrics)
+    actual_turns = actual if isinstance(actual, list) else [actual]
+    result = make.result(make.key("a"), CaseStatus.FAILED, *actual_turns, metrics=metrics)
     return make_diff(DiffSource(case=make.case("a", *turns), turns=result.execution.turns, result=result, level=level))
 
 
-def test_the_criterion_that_lost_points_is_named_at_the_first_difference_it_minded(make: Any) -> None:
+def test_a_criterion_that_lost_points_is_named_at_its_first_difference(make: Any) -> None:
     expected = make.turn("Go", "On it, one moment please.", ("a", {"n": 1}), ("b", {}))
     actual = make.turn("Go", "On it, two moments please.", ("a", {"n": 2}))
 
-    diff = _diff(
-        make, expected, actual, _metric("tool_trajectory_avg_score", 0.0), _metric("response_match_score", 0.85, 0.8)
+    diff = make_difference(
+        make,
+        expected,
+        actual,
+        make_metric("tool_trajectory_avg_score", 0.0),
+        make_metric("response_match_score", 0.85, 0.8),
     )
 
     assert [[note.text for note in cost.notes] for cost in diff.costs] == [
@@ -265,49 +271,52 @@ def test_the_criterion_that_lost_points_is_named_at_the_first_difference_it_mind
         ["response_match_score 0.85 ≥ 0.80"],
     ]
     assert [cost.is_free for cost in diff.costs] == [False, False, True]
-    shown = _shown(diff.blocks, width=90)
-    assert shown.index("  ↳ tool_trajectory_avg_score 0.00 < 1.00") == 1 + next(
-        number for number, line in enumerate(shown) if line.startswith("-   n  1")
+    lines = render(diff.blocks, width=90)
+    assert lines.index("  ↳ tool_trajectory_avg_score 0.00 < 1.00") == 1 + next(
+        number for number, line in enumerate(lines) if line.startswith("-   n  1")
     )
 
 
 @pytest.mark.parametrize(
     ("metric", "free"),
     [
-        (_metric("tool_trajectory_avg_score", 0.0), []),
-        (_metric("tool_trajectory_avg_score", 1.0), ["argument_changed", "call_extra", "call_missing", "call_moved"]),
-        (_metric("tool_trajectory_avg_score", 0.0, match_type="IN_ORDER"), ["call_extra"]),
-        (_metric("tool_trajectory_avg_score", 0.0, match_type="any order"), ["call_extra", "call_moved"]),
-        (_metric("tool_trajectory_avg_score", 0.0, ignore_args=True), ["argument_changed"]),
+        (make_metric("tool_trajectory_avg_score", 0.0), []),
         (
-            _metric("tool_trajectory_avg_score", 0.0, args_match={"tools": {"set": {"arguments": {"n": "any"}}}}),
+            make_metric("tool_trajectory_avg_score", 1.0),
+            ["argument_changed", "call_extra", "call_missing", "call_moved"],
+        ),
+        (make_metric("tool_trajectory_avg_score", 0.0, match_type="IN_ORDER"), ["call_extra"]),
+        (make_metric("tool_trajectory_avg_score", 0.0, match_type="any order"), ["call_extra", "call_moved"]),
+        (make_metric("tool_trajectory_avg_score", 0.0, ignore_args=True), ["argument_changed"]),
+        (
+            make_metric("tool_trajectory_avg_score", 0.0, args_match={"tools": {"set": {"arguments": {"n": "any"}}}}),
             ["argument_changed"],
         ),
-        (_metric("trajectory_precision", 0.5), ["call_missing", "call_moved"]),
-        (_metric("trajectory_recall", 0.5), ["call_extra", "call_moved"]),
+        (make_metric("trajectory_precision", 0.5), ["call_missing", "call_moved"]),
+        (make_metric("trajectory_recall", 0.5), ["call_extra", "call_moved"]),
         (
-            _metric("trajectory_single_tool_use", 0.0, tool_name="other"),
+            make_metric("trajectory_single_tool_use", 0.0, tool_name="other"),
             ["argument_changed", "call_extra", "call_missing", "call_moved"],
         ),
         (
-            _metric("response_match_score", 0.1),
+            make_metric("response_match_score", 0.1),
             ["argument_changed", "call_extra", "call_missing", "call_moved"],
         ),
-        (_metric("metric_of_mine", 0.1), []),
+        (make_metric("metric_of_mine", 0.1), []),
     ],
 )
-def test_a_difference_that_the_criteria_forgive_cost_nothing(make: Any, metric: MetricResult, free: list[str]) -> None:
+def test_differences_that_the_criteria_ignore_are_free(make: Any, metric: MetricResult, free: list[str]) -> None:
     expected = make.turn("Go", None, ("moved", {}), ("x", {}), ("y", {}), ("set", {"n": 1}), ("missing", {}))
     actual = make.turn("Go", None, ("x", {}), ("y", {}), ("set", {"n": 2}), ("extra", {}), ("moved", {}))
 
-    diff = _diff(make, expected, actual, metric)
+    diff = make_difference(make, expected, actual, metric)
 
     assert len(diff.hunks) == 4
     assert sorted(h.difference.kind.value for h, c in zip(diff.hunks, diff.costs, strict=True) if c.is_free) == free
 
 
-def test_nothing_is_free_before_it_was_judged(make: Any) -> None:
-    diff = _diff(make, make.turn("Go", "a"), make.turn("Go", "b"))
+def test_no_difference_is_free_before_it_is_judged(make: Any) -> None:
+    diff = make_difference(make, make.turn("Go", "a"), make.turn("Go", "b"))
 
     assert [cost.is_free for cost in diff.costs] == [False]
 
@@ -317,8 +326,8 @@ def test_turns_as_expected_are_folded_and_differences_can_be_shown_alone(make: A
     expected = make.turn("Go", "Gone.", ("a", {}), ("b", {"n": 1, "same": [1, 2]}))
     actual = make.turn("Go", "Gone.", ("a", {}), ("b", {"n": 2, "same": [1, 2]}))
 
-    folded = _shown(_diff(make, [same, expected], [same, actual], level=Level.FOLDED).blocks)
-    alone = _shown(_diff(make, [same, expected], [same, actual], level=Level.DIFFERENCES).blocks)
+    folded = render(make_difference(make, [same, expected], [same, actual], level=Level.FOLDED).blocks)
+    alone = render(make_difference(make, [same, expected], [same, actual], level=Level.DIFFERENCES).blocks)
 
     assert folded[0] == "turn 1 · user  Hello  as expected (1 call)"
     assert any("same" in line for line in folded)
@@ -329,14 +338,14 @@ def test_turns_as_expected_are_folded_and_differences_can_be_shown_alone(make: A
     ]
 
 
-def test_a_case_without_differences_is_never_folded_away(make: Any) -> None:
+def test_a_case_without_differences_is_never_folded_completely(make: Any) -> None:
     turn = make.turn("Hello", "Hi.", ("greet", {}))
 
-    assert "Hi." in "\n".join(_shown(_diff(make, [turn, turn], [turn, turn], level=Level.DIFFERENCES).blocks))
+    assert "Hi." in "\n".join(render(make_difference(make, [turn, turn], [turn, turn], level=Level.DIFFERENCES).blocks))
 
 
-def test_words_that_differ_stand_out_where_most_stayed_the_same(make: Any) -> None:
-    diff = _diff(make, make.turn("Go", "I turned the lamp off."), make.turn("Go", "I turned the stove off."))
+def test_changed_words_are_highlighted_if_most_words_are_equal(make: Any) -> None:
+    diff = make_difference(make, make.turn("Go", "I turned the lamp off."), make.turn("Go", "I turned the stove off."))
 
     words = {
         piece.style: piece.text
@@ -347,46 +356,46 @@ def test_words_that_differ_stand_out_where_most_stayed_the_same(make: Any) -> No
     assert words == {Style.REMOVED_WORD: " lamp", Style.ADDED_WORD: " stove"}
 
 
-def test_what_sub_agents_said_and_tools_gave_back_is_compared_where_the_case_has_it(make: Any) -> None:
+def test_texts_of_sub_agents_and_tool_responses_are_compared_if_expected(make: Any) -> None:
     def turn(said: str, gave: int) -> dict[str, Any]:
         data = make.turn("Go", "Gone.", ("a", {}))
         data["intermediate_data"]["tool_responses"] = [{"name": "a", "response": {"n": gave}}]
         data["intermediate_data"]["intermediate_responses"] = [["cook", [{"text": said}]]]
         return data
 
-    shown = "\n".join(_shown(_diff(make, turn("One moment.", 1), turn("Two moments.", 2)).blocks))
+    lines = "\n".join(render(make_difference(make, turn("One moment.", 1), turn("Two moments.", 2)).blocks))
 
-    assert '-   gave  {"n": 1}' in shown
-    assert '+   gave  {"n": 2}' in shown
-    assert "- cook  One moment." in shown
-    assert "cook  Two moments." in shown
+    assert '-   gave  {"n": 1}' in lines
+    assert '+   gave  {"n": 2}' in lines
+    assert "- cook  One moment." in lines
+    assert "cook  Two moments." in lines
 
 
 def test_a_cut_text_has_a_note_and_can_be_shown_whole(make: Any) -> None:
     long = "word " * 10_000
     expected, actual = make.turn("Go", long + "end"), make.turn("Go", long + "END")
 
-    diff = _diff(make, expected, actual)
+    diff = make_difference(make, expected, actual)
     result = make.result(make.key("a"), CaseStatus.FAILED, actual, metrics=[])
     source = DiffSource(case=make.case("a", expected), turns=result.execution.turns, result=result, most=None)
 
-    assert "30,003 more characters, some of them different: W shows all" in "\n".join(_shown(diff.blocks, width=200))
-    assert "END" in "\n".join(_shown(make_diff(source).blocks))
+    assert "30,003 more characters, some of them different: W shows all" in "\n".join(render(diff.blocks, width=200))
+    assert "END" in "\n".join(render(make_diff(source).blocks))
 
 
-def test_a_thousand_calls_and_a_response_of_200_kB_are_compared_whole(make: Any) -> None:
+def test_a_thousand_calls_and_a_response_of_200_kB_are_compared_completely(make: Any) -> None:
     calls = [(f"call_{number % 7}", {"n": number, "deep": {"a": [number]}}) for number in range(1_000)]
     expected = make.turn("Go", "a word " * 30_000, *calls)
     actual = make.turn("Go", "a word " * 29_000 + "b" + " a word" * 1_000, *calls[:500], *calls[510:])
 
-    diff = _diff(make, expected, actual)
+    diff = make_difference(make, expected, actual)
 
     assert [h.difference.kind.value for h in diff.hunks] == ["call_missing"] * 10 + ["response_changed"]
 
 
 def test_lines_know_their_difference_and_the_mark_is_drawn_at_the_current_one(make: Any) -> None:
     expected = make.turn("Go", "a", ("f", {"n": 1, "m": 2}))
-    diff = _diff(make, expected, make.turn("Go", "b", ("f", {"n": 3, "m": 4})))
+    diff = make_difference(make, expected, make.turn("Go", "b", ("f", {"n": 3, "m": 4})))
 
     lines = lay_out_diff(diff, width=60, side_by_side=True)
     marked = [index for index, line in enumerate(lines.with_cursor(1)) if line[0].text == "▌"]
@@ -402,7 +411,7 @@ def test_frames_of_libraries_are_folded(make: Any) -> None:
     failure = Failure(kind=FailureKind.AGENT, message="no", traceback=traceback)
     result = make.result(make.key("a"), CaseStatus.ERROR, failure=failure, metrics=[])
 
-    lines = _shown(_blocks(make.case("a", make.turn("hi", "hello")), result=result))
+    lines = render(make_blocks(make.case("a", make.turn("hi", "hello")), result=result))
 
     start = lines.index("traceback")
     assert lines[start + 1 : start + 4] == [
@@ -413,11 +422,11 @@ def test_frames_of_libraries_are_folded(make: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [CaseStatus.CANCELLED, CaseStatus.SKIPPED])
-def test_what_did_not_run_is_not_said_to_have_no_differences(make: Any, status: CaseStatus) -> None:
+def test_a_case_that_did_not_run_is_not_reported_as_equal(make: Any, status: CaseStatus) -> None:
     state = DiffState()
     source = DiffSource(case=make.case("a", make.turn("hi", "hello")), result=make.result(make.key("a"), status))
     state.show(source, make_diff(source), about="a")
 
-    (told,) = state.status()
+    (message,) = state.status()
 
-    assert told.text == f"{status.value.lower()}: there is nothing to compare"
+    assert message.text == f"{status.value.lower()}: there is nothing to compare"

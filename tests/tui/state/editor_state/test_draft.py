@@ -14,13 +14,13 @@ from workbench.tui.state.case_outline import ABSENT, Input
 from workbench.tui.state.editor_state import Draft, Form, Invalid, is_plain
 
 
-def _slot(input: Input) -> Slot:
+def make_slot(input: Input) -> Slot:
     return Slot(place=("x",), title="x", input=input)
 
 
 @given(FREE, st.sampled_from([Input.VALUE, Input.JSON]))
 def test_an_unchanged_draft_is_the_original_value(value: Any, input: Input) -> None:
-    draft = Draft.begin(_slot(input), value)
+    draft = Draft.begin(make_slot(input), value)
 
     assert draft.is_untouched
     assert draft.value() == value
@@ -28,17 +28,17 @@ def test_an_unchanged_draft_is_the_original_value(value: Any, input: Input) -> N
 
 
 @given(TEXTS, st.sampled_from([Input.LINE, Input.TEXT]))
-def test_any_text_can_be_typed_whatever_is_in_it(text: str, input: Input) -> None:
-    draft = Draft.begin(_slot(input), text)
+def test_any_text_can_be_typed(text: str, input: Input) -> None:
+    draft = Draft.begin(make_slot(input), text)
 
     assert draft.value() == text
     assert is_plain(draft.text)
 
 
 @given(FREE)
-def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any) -> None:
-    draft = Draft.begin(_slot(Input.JSON), value)
-    as_value = Draft(_slot(Input.VALUE), Form.JSON, draft.text, value)
+def test_cycling_through_all_types_keeps_the_value(value: Any) -> None:
+    draft = Draft.begin(make_slot(Input.JSON), value)
+    as_value = Draft(make_slot(Input.VALUE), Form.JSON, draft.text, value)
 
     for _ in range(len(Form)):
         as_value = as_value.next_form()
@@ -67,7 +67,7 @@ def test_a_value_can_be_read_as_every_type_in_turn_and_is_still_there(value: Any
     ],
 )
 def test_an_invalid_text_has_a_reason(text: str, form: Form, why: str) -> None:
-    draft = Draft(_slot(Input.VALUE), form, text, None)
+    draft = Draft(make_slot(Input.VALUE), form, text, None)
 
     with pytest.raises(Invalid, match=why):
         draft.value()
@@ -76,21 +76,21 @@ def test_an_invalid_text_has_a_reason(text: str, form: Form, why: str) -> None:
 
 @pytest.mark.parametrize("input", [Input.LINE, Input.TEXT])
 def test_a_text_stays_a_text(input: Input) -> None:
-    assert "in quotes" in (Draft(_slot(input), Form.JSON, "3", "x").problem or "")
-    assert Draft(_slot(input), Form.JSON, '"a\\tb"', "x").value() == "a\tb"
+    assert "in quotes" in (Draft(make_slot(input), Form.JSON, "3", "x").problem or "")
+    assert Draft(make_slot(input), Form.JSON, '"a\\tb"', "x").value() == "a\tb"
 
 
-def test_something_new_begins_empty_and_null_is_no_nothing() -> None:
-    assert Draft.begin(_slot(Input.VALUE), ABSENT) == Draft(_slot(Input.VALUE), Form.TEXT, "", ABSENT)
-    assert Draft.begin(_slot(Input.JSON), ABSENT).text == ""
-    assert Draft.begin(_slot(Input.VALUE), None).form is Form.NULL
-    assert Draft.begin(_slot(Input.VALUE), ABSENT).is_new and not Draft.begin(_slot(Input.VALUE), None).is_new
+def test_a_new_value_starts_empty_and_differs_from_null() -> None:
+    assert Draft.begin(make_slot(Input.VALUE), ABSENT) == Draft(make_slot(Input.VALUE), Form.TEXT, "", ABSENT)
+    assert Draft.begin(make_slot(Input.JSON), ABSENT).text == ""
+    assert Draft.begin(make_slot(Input.VALUE), None).form is Form.NULL
+    assert Draft.begin(make_slot(Input.VALUE), ABSENT).is_new and not Draft.begin(make_slot(Input.VALUE), None).is_new
 
 
 def test_an_id_has_one_line() -> None:
-    assert Draft(_slot(Input.LINE), Form.TEXT, "a\nb", "x").problem == "expected one line"
+    assert Draft(make_slot(Input.LINE), Form.TEXT, "a\nb", "x").problem == "expected one line"
 
 
-def test_a_long_text_is_for_the_users_editor() -> None:
-    assert Draft.begin(_slot(Input.TEXT), "x" * 100_000).is_too_long
-    assert not Draft.begin(_slot(Input.TEXT), "x").is_too_long
+def test_a_long_text_is_left_to_the_users_editor() -> None:
+    assert Draft.begin(make_slot(Input.TEXT), "x" * 100_000).is_too_long
+    assert not Draft.begin(make_slot(Input.TEXT), "x").is_too_long

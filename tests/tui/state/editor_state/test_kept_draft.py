@@ -27,18 +27,18 @@ slots = st.builds(
 )
 drafts = st.builds(Draft, slot=slots, form=st.sampled_from(Form), text=texts, original=values | st.just(ABSENT))
 cases = st.builds(CaseKey, target=st.just("t"), eval_set=st.just("s"), eval_id=st.text(), occurrence=st.integers(0, 3))
-edited = st.builds(Edited, texts, st.none() | cases)
+edited_values = st.builds(Edited, texts, st.none() | cases)
 
 
-@given(edited, drafts)
-def test_a_draft_is_found_again_as_it_was(edited: Edited, draft: Draft) -> None:
-    written = json.dumps(dump_draft(edited, draft))
+@given(edited_values, drafts)
+def test_a_stored_draft_is_loaded_unchanged(edited_value: Edited, draft: Draft) -> None:
+    text = json.dumps(dump_draft(edited_value, draft))
 
-    assert load_draft(json.loads(written)) == (edited, draft)
+    assert load_draft(json.loads(text)) == (edited_value, draft)
 
 
 @given(
     st.none() | st.integers() | st.lists(values) | st.dictionaries(st.sampled_from(["slot", "case", "text"]), values)
 )
-def test_invalid_json_is_no_draft(kept: object) -> None:
+def test_invalid_json_is_not_a_draft(kept: object) -> None:
     assert load_draft(kept) is None

@@ -11,7 +11,7 @@ from workbench.tui.state.text_layout import render_blocks
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected_line"),
     [
         ("default", "judged by  the default ones, of lights"),
         ("sets/test_config.json", "judged by  as sets/test_config.json said, of lights"),
@@ -19,9 +19,9 @@ from workbench.tui.state.text_layout import render_blocks
         (PICKER_SOURCE, "judged by  chosen for this run, of lights"),
     ],
 )
-def test_criteria_are_told_with_what_named_them(source: str, told: str) -> None:
+def test_criteria_are_shown_with_their_source(source: str, expected_line: str) -> None:
     config = EvalConfig(criteria=(Criterion(metric="exact_match", threshold=1.0),), source=source)
 
     lines = render_blocks(list(describe_criteria(config, "lights")), width=80, side_by_side=False)
 
-    assert told in ["".join(piece.text for piece in line) for line in lines]
+    assert expected_line in ["".join(piece.text for piece in line) for line in lines]

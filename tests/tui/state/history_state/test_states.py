@@ -34,12 +34,12 @@ from workbench.tui.state.text_layout import Line, bar, compute_share, histogram,
 NASTY = "x [/foo] \x1b[31m \u202e é 👩‍👩‍👧 空港 " + "long " * 100
 
 
-def text_of(lines: Sequence[Line]) -> str:
+def join_lines(lines: Sequence[Line]) -> str:
     return "\n".join("".join(piece.text for piece in line) for line in lines)
 
 
-def blocks_text(blocks: Any, width: int = 100) -> str:
-    return text_of(render_blocks(blocks, width=width, side_by_side=False))
+def render_text(blocks: Any, width: int = 100) -> str:
+    return join_lines(render_blocks(blocks, width=width, side_by_side=False))
 
 
 def metric(name: str, score: float | None, threshold: float | None = 0.5, **more: Any) -> MetricResult:
@@ -53,25 +53,25 @@ def metric(name: str, score: float | None, threshold: float | None = 0.5, **more
 
 
 def result(eval_id: str, *metrics: MetricResult, repeat: int = 0, status: CaseStatus | None = None) -> CaseResult:
-    failed = any(one.status is MetricStatus.FAILED for one in metrics)
+    has_failed = any(one.status is MetricStatus.FAILED for one in metrics)
     return CaseResult(
         case=CaseKey(target="t", eval_set="s.evalset.json", eval_id=eval_id),
         eval_set_id="s",
         repeat=repeat,
-        status=status or (CaseStatus.FAILED if failed else CaseStatus.PASSED),
+        status=status or (CaseStatus.FAILED if has_failed else CaseStatus.PASSED),
         duration_seconds=0.5,
         agent_seconds=0.5,
         metrics=metrics,
     )
 
 
-def stored(given: CaseResult) -> StoredScores:
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    key = JobKey(case=given.case, repeat=given.repeat)
-    return StoredScores(StoredJob("r", key, given.status, 0.5, 0.5, None, at, "e", "s"), given.metrics)
+def make_stored_scores(case_result: CaseResult) -> StoredScores:
+    time = datetime(2026, 1, 1, tzinfo=UTC)
+    key = JobKey(case=case_result.case, repeat=case_result.repeat)
+    return StoredScores(StoredJob("r", key, case_result.status, 0.5, 0.5, None, time, "e", "s"), case_result.metrics)
 
 
-def test_charts_are_as_wide_as_asked_for_and_mark_the_threshold() -> None:
+def test_charts_have_the_requested_width_and_mark_the_threshold() -> None:
     assert bar(0.5, width=4) == "██░░"
     assert bar(1.0, width=4, mark=1.0) == "███┃"
     assert bar(float("nan"), width=2, mark=0.0) == "┃░"
@@ -82,7 +82,7 @@ def test_charts_are_as_wide_as_asked_for_and_mark_the_threshold() -> None:
     assert histogram([0.0, 0.5, 1.0, 7.0], lowest=0.0, highest=1.0, bins=2) == [1, 3]
 
 
-def test_metrics_that_decide_come_first_and_the_heading_is_no_place_for_the_cursor() -> None:
+def test_decisive_metrics_come_first_and_the_cursor_skips_headings() -> None:
     scores = CaseScores(result("a", metric("latency", 0.1, None), metric("m", 1.0)), ())
 
     assert scores.selected_metric is not None and scores.selected_metric.name == "m"
@@ -97,22 +97,22 @@ def test_metrics_that_decide_come_first_and_the_heading_is_no_place_for_the_curs
 @pytest.mark.parametrize("width", [20, 45, 60, 90, 150])
 def test_no_row_is_wider_than_its_list(width: int) -> None:
     turns = tuple(InvocationScore(score=0.5) for _ in range(30))
-    given = result(NASTY, metric(f"空 {NASTY}", 0.25, per_invocation=turns), metric("latency", 1e9, None))
-    group, table = GroupScores(summarize_scores([stored(given)]), stale=0), ResultTable()
+    case_result = result(NASTY, metric(f"空 {NASTY}", 0.25, per_invocation=turns), metric("latency", 1e9, None))
+    group, table = GroupScores(summarize_scores([make_stored_scores(case_result)]), stale=0), ResultTable()
     group.toggle()
-    table.add([make_table_row(given, None)])
+    table.add([make_table_row(case_result, None)])
     table.arrange()
     table.fit_columns(width)
 
-    for rows in (CaseScores(given, (given,)), group, table):
+    for rows in (CaseScores(case_result, (case_result,)), group, table):
         lines = [rows.line(index, width) for index in range(len(rows))]
-        assert all("\x1b" not in text_of([line]) for line in lines)
+        assert all("\x1b" not in join_lines([line]) for line in lines)
         if width >= 45:  # the list truncates below this width
-            assert max(cell_len(text_of([line])) for line in lines) <= width
+            assert max(cell_len(join_lines([line])) for line in lines) <= width
 
 
 @pytest.mark.parametrize(
-    ("unknown", "of_row", "expects", "shown"),
+    ("unknown", "is_row", "expects", "expected_text"),
     [
         (None, False, ["look"], "0/1"),
         ("it never tells", False, ["look"], "?/1"),
@@ -120,26 +120,26 @@ def test_no_row_is_wider_than_its_list(width: int) -> None:
         (None, True, None, "?"),
     ],
 )
-def test_calls_that_nobody_knows_are_not_counted(
-    unknown: str | None, of_row: bool, expects: list[str] | None, shown: str
+def test_unknown_calls_are_not_counted(
+    unknown: str | None, is_row: bool, expects: list[str] | None, expected_text: str
 ) -> None:
     steps = {} if expects is None else {"intermediate_data": {"tool_uses": [{"name": name} for name in expects]}}
-    wanted = {"user_content": {"parts": []}, **steps}
-    case = EvalCase.model_validate({"eval_id": "a", "conversation": [wanted]})
-    told = Invocation.model_validate({"user_content": {"parts": []}})
-    turn = TurnResult(invocation=told, duration_seconds=0.1, calls_unknown=unknown)
-    told_of = {"execution": Execution(turns=(turn,)), "expected_by_row": case if of_row else None}
-    ran = result("a").model_copy(update=told_of)
+    expected_turn = {"user_content": {"parts": []}, **steps}
+    case = EvalCase.model_validate({"eval_id": "a", "conversation": [expected_turn]})
+    invocation = Invocation.model_validate({"user_content": {"parts": []}})
+    turn = TurnResult(invocation=invocation, duration_seconds=0.1, calls_unknown=unknown)
+    execution_fields = {"execution": Execution(turns=(turn,)), "expected_by_row": case if is_row else None}
+    case_result = result("a").model_copy(update=execution_fields)
 
     calls = next(column for column in make_columns([]) if column.id == "calls")
 
-    assert calls.cell(make_table_row(ran, case)).text == shown
+    assert calls.cell(make_table_row(case_result, case)).text == expected_text
 
 
 def test_repeats_that_disagree_are_flaky() -> None:
     repeats = [result("a", metric("m", score), repeat=number) for number, score in enumerate([1.0, 0.0, 1.0])]
 
-    text = blocks_text(CaseScores(repeats[0], repeats).blocks())
+    text = render_text(CaseScores(repeats[0], repeats).blocks())
 
     assert "2 of 3 repeats passed · 67%, 95 % interval 21% to 94%  ~ flaky" in text
     assert "pass@2 100%  pass^2 33%   pass@3 100%  pass^3 0%" in text
@@ -149,7 +149,7 @@ def test_repeats_that_disagree_are_flaky() -> None:
 def test_details_of_any_shape_are_a_tree_that_shows_no_secret() -> None:
     details = {"rubrics": [{"id": "r1", "verdict": True, "why": NASTY}], "api_key": "abcdefgh", "none": None, "n": 0.5}
 
-    text = blocks_text(format_value(details, indent=2))
+    text = render_text(format_value(details, indent=2))
 
     assert "verdict  yes" in text
     assert "none  none" in text
@@ -157,32 +157,34 @@ def test_details_of_any_shape_are_a_tree_that_shows_no_secret() -> None:
     assert "\x1b" not in text and "[/foo]" in text
 
 
-def test_reasons_hints_turns_and_meaning_are_told() -> None:
+def test_reasons_hints_turns_and_meaning_are_shown() -> None:
     turns = (InvocationScore(score=0.0, reason="turn was wrong"), InvocationScore(score=None, reason="nothing said"))
-    given = metric("trajectory_precision", 0.0, reason="no call fits", hint="look at names", per_invocation=turns)
+    case_result = metric("trajectory_precision", 0.0, reason="no call fits", hint="look at names", per_invocation=turns)
 
-    text = blocks_text(CaseScores(result("a", given), ()).blocks())
+    text = render_text(CaseScores(result("a", case_result), ()).blocks())
 
     for wanted in ("why  no call fits", "hint  look at names", "turn was wrong", "nothing said", "higher is better"):
         assert wanted in text
-    assert "a metric that this project defines" in blocks_text(
+    assert "a metric that this project defines" in render_text(
         CaseScores(result("a", metric("mine", 1.0)), ()).blocks()
     )
 
 
 def test_a_spread_has_sample_deviation_histogram_and_the_worst_first() -> None:
-    given = [result(f"c{n}", metric("response_match_score", n / 20)) for n in range(20)]
-    spread = summarize_scores(stored(one) for one in [*given, result("none", metric("response_match_score", None))])
+    results = [result(f"c{n}", metric("response_match_score", n / 20)) for n in range(20)]
+    spread = summarize_scores(
+        make_stored_scores(one) for one in [*results, result("none", metric("response_match_score", None))]
+    )
 
-    (found,) = spread.metrics
-    assert found.mean == pytest.approx(0.475)
-    assert found.std == pytest.approx(0.29580, abs=1e-4)
-    assert (found.scored, found.total, found.failed) == (20, 21, 10)
-    assert found.bins == (2,) * 10
-    assert [worst.case.eval_id for worst in found.worst] == [f"c{n}" for n in range(10)]
+    (metric_spread,) = spread.metrics
+    assert metric_spread.mean == pytest.approx(0.475)
+    assert metric_spread.std == pytest.approx(0.29580, abs=1e-4)
+    assert (metric_spread.scored, metric_spread.total, metric_spread.failed) == (20, 21, 10)
+    assert metric_spread.bins == (2,) * 10
+    assert [worst.case.eval_id for worst in metric_spread.worst] == [f"c{n}" for n in range(10)]
 
 
-def test_the_table_keeps_its_row_when_more_come_and_sorts_what_is_absent_last() -> None:
+def test_the_table_keeps_its_row_and_sorts_missing_values_last() -> None:
     table = ResultTable()
     table.add([make_table_row(result("b", metric("m", 0.5)), None), make_table_row(result("c"), None)])
     table.arrange()
@@ -198,20 +200,20 @@ def test_the_table_keeps_its_row_when_more_come_and_sorts_what_is_absent_last() 
     assert [row.name for row in table.rows] == ["a", "b", "c"]
 
 
-def test_repeats_are_one_row_with_means_unless_they_are_wanted_apart() -> None:
+def test_repeats_share_a_row_with_means_unless_they_are_expanded() -> None:
     table = ResultTable()
     table.add(make_table_row(result("a", metric("m", score), repeat=n), None) for n, score in enumerate([1.0, 0.0]))
     table.arrange()
 
     (row,) = table.rows
     assert (row.repeats, row.passed, row.status.value, row.scores["m"].score) == (2, 1, "failed", 0.5)
-    assert "0.5" in text_of(table.format_statistics(200))
+    assert "0.5" in join_lines(table.format_statistics(200))
     table.by_repeat = True
     table.arrange()
     assert [row.name for row in table.rows] == ["a", "a [2]"]
 
 
-def test_sorting_keeps_the_repeat_that_is_selected() -> None:
+def test_sorting_keeps_the_selected_repeat() -> None:
     table = ResultTable()
     table.by_repeat = True
     table.add(
@@ -226,12 +228,12 @@ def test_sorting_keeps_the_repeat_that_is_selected() -> None:
     assert table.selected_row is not None and table.selected_row.name == "a [3]"
 
 
-def test_means_are_reckoned_once_for_what_is_found_and_only_of_columns_on_the_screen() -> None:
-    asked: list[str] = []
+def test_means_are_computed_once_and_only_for_visible_columns() -> None:
+    computed_columns: list[str] = []
 
-    def counting(column: Column) -> Column:
+    def count_calls(column: Column) -> Column:
         def number(row: TableRow) -> float | None:
-            asked.append(column.id)
+            computed_columns.append(column.id)
             return column.number(row) if column.number is not None else None
 
         return replace(column, number=number if column.number is not None else None)
@@ -240,18 +242,18 @@ def test_means_are_reckoned_once_for_what_is_found_and_only_of_columns_on_the_sc
     table.add(
         [make_table_row(result("a", metric("m", 1.0)), None), make_table_row(result("b", metric("m", 0.0)), None)]
     )
-    table.all_columns = [counting(column) for column in table.all_columns]
+    table.all_columns = [count_calls(column) for column in table.all_columns]
     table.arrange()
     table.format_statistics(110)
-    assert asked == []
+    assert computed_columns == []
     table.format_statistics(250)
     table.sort()
     table.format_statistics(250)
 
-    assert sorted(asked) == ["latency", "latency", "m", "m"]
+    assert sorted(computed_columns) == ["latency", "latency", "m", "m"]
 
 
-def test_the_column_under_the_cursor_is_drawn_and_the_id_stays() -> None:
+def test_the_id_and_the_column_under_the_cursor_are_always_drawn() -> None:
     table = ResultTable()
     table.add([make_table_row(result("a", metric("m", 1.0)), None)])
     table.arrange()
@@ -259,8 +261,8 @@ def test_the_column_under_the_cursor_is_drawn_and_the_id_stays() -> None:
         table.move_column(1)
     table.fit_columns(60)
 
-    assert "m why" in text_of([table.format_titles(60)])
-    assert text_of([table.line(0, 60)]).startswith(" a ")
+    assert "m why" in join_lines([table.format_titles(60)])
+    assert join_lines([table.line(0, 60)]).startswith(" a ")
 
 
 def test_one_column_always_stays() -> None:
@@ -271,7 +273,7 @@ def test_one_column_always_stays() -> None:
     assert len(table.columns) == 1
 
 
-def test_a_path_to_export_to_must_be_one(tmp_path: Path) -> None:
+def test_an_invalid_export_path_is_refused(tmp_path: Path) -> None:
     assert check_export_path(str(tmp_path / "a.csv")) is None
     assert check_export_path(" ") == "where to? Give the name of a file"
     assert "must end in one of .csv" in (check_export_path("a.txt") or "")
@@ -280,32 +282,34 @@ def test_a_path_to_export_to_must_be_one(tmp_path: Path) -> None:
     assert "folder" in (check_export_path(str(tmp_path / "d.csv")) or "")
 
 
-def comparison(before: str, after: str) -> RunComparison:
+def make_comparison(before: str, after: str) -> RunComparison:
     from workbench.report.comparison import collect_verdicts
 
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
     sides = [
-        collect_verdicts(stored(result(f"c{n}", metric("m", float(letter == "P")))) for n, letter in enumerate(letters))
+        collect_verdicts(
+            make_stored_scores(result(f"c{n}", metric("m", float(letter == "P")))) for n, letter in enumerate(letters)
+        )
         for letters in (before, after)
     ]
     return compare_runs(run, run, *sides, earlier=lambda _: ())
 
 
 def test_compared_cases_can_be_narrowed_to_flips() -> None:
-    cases = ComparedCases(comparison("PPFF", "PFPF"))
+    cases = ComparedCases(make_comparison("PPFF", "PFPF"))
 
     changes = [row.change for row in cases.rows]
     assert changes == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
-    assert "m  1 → 0 (-1)" in blocks_text(cases.blocks())
+    assert "m  1 → 0 (-1)" in render_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
-    assert "1 regression, 1 fix, 2 same" in text_of(cases.header_lines())
+    assert "1 regression, 1 fix, 2 same" in join_lines(cases.header_lines())
 
 
 def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
-    cases = ComparedCases(comparison("P" * 20, "P"))
+    cases = ComparedCases(make_comparison("P" * 20, "P"))
 
     assert [row.change for row in cases.rows] == [Change.SAME, Change.GONE]
-    assert text_of([cases.line(1, 80)]) == " ▸ 19 cases only in the run before"
+    assert join_lines([cases.line(1, 80)]) == " ▸ 19 cases only in the run before"
     cases.move_to(1)
     assert cases.selected_case is None
     cases.toggle_fold()
@@ -318,23 +322,23 @@ def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
 
 
 def test_a_few_cases_that_only_one_run_has_are_listed_last() -> None:
-    rows = ComparedCases(comparison("PFPE", "PPFFPP")).rows
+    rows = ComparedCases(make_comparison("PFPE", "PPFFPP")).rows
 
     same, one = [Change.SAME], [Change.NEW, Change.NEW]
     assert [row.change for row in rows] == [Change.REGRESSION, Change.FIX, *same, *same, *one]
 
 
-def test_where_no_case_is_in_both_runs_all_are_listed() -> None:
-    assert len(ComparedCases(comparison("", "P" * 20))) == 21
+def test_all_cases_are_listed_if_no_case_is_in_both_runs() -> None:
+    assert len(ComparedCases(make_comparison("", "P" * 20))) == 21
 
 
-def test_means_say_over_how_many_cases_they_are() -> None:
-    assert blocks_text(ComparedCases(comparison("P", "P")).blocks()).rstrip().endswith(", 1 case")
-    assert "(-1), 2 cases" in blocks_text(ComparedCases(comparison("PP", "FF")).blocks())
+def test_means_show_their_number_of_cases() -> None:
+    assert render_text(ComparedCases(make_comparison("P", "P")).blocks()).rstrip().endswith(", 1 case")
+    assert "(-1), 2 cases" in render_text(ComparedCases(make_comparison("PP", "FF")).blocks())
 
 
-def test_runs_without_a_case_compare_to_nothing() -> None:
-    cases = ComparedCases(comparison("", ""))
+def test_runs_without_cases_give_an_empty_comparison() -> None:
+    cases = ComparedCases(make_comparison("", ""))
 
     assert (len(cases), cases.selected_case, cases.blocks()) == (0, None, [])
-    assert "no case ran in either" in text_of(cases.header_lines())
+    assert "no case ran in either" in join_lines(cases.header_lines())

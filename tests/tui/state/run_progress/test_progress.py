@@ -29,27 +29,27 @@ def progress() -> RunProgress:
     return progress
 
 
-def _finish(progress: RunProgress, make: Any, status: CaseStatus, now: float, eval_id: str = "a") -> None:
-    done = make.result(make.key(eval_id), status)
-    progress.apply(CaseFinished(case=done.case, repeat=0, status=status, duration_seconds=1, result=done), now=now)
+def finish_job(progress: RunProgress, make: Any, status: CaseStatus, now: float, eval_id: str = "a") -> None:
+    result = make.result(make.key(eval_id), status)
+    progress.apply(CaseFinished(case=result.case, repeat=0, status=status, duration_seconds=1, result=result), now=now)
 
 
-def _line(progress: RunProgress, now: float) -> str:
+def format_line(progress: RunProgress, now: float) -> str:
     return "".join(piece.text for piece in progress.format_line(now=now))
 
 
-def test_an_import_that_takes_a_moment_is_shown(progress: RunProgress) -> None:
+def test_a_slow_import_is_shown(progress: RunProgress) -> None:
     progress.apply(AgentsImporting(targets=("home",)), now=11.0)
-    assert "importing home" in _line(progress, 11.0)
+    assert "importing home" in format_line(progress, 11.0)
 
     progress.apply(AgentsImporting(targets=()), now=12.0)
-    assert "importing" not in _line(progress, 12.0)
+    assert "importing" not in format_line(progress, 12.0)
 
 
-def test_rate_and_time_left_come_from_what_has_ended(progress: RunProgress, make: Any) -> None:
+def test_rate_and_remaining_time_come_from_ended_jobs(progress: RunProgress, make: Any) -> None:
     assert progress.calculate_rate(now=12.0) is None
 
-    _finish(progress, make, CaseStatus.PASSED, 12.0)
+    finish_job(progress, make, CaseStatus.PASSED, 12.0)
 
     assert progress.calculate_rate(now=12.0) == pytest.approx(0.5)
     assert progress.estimate_remaining(now=12.0) == pytest.approx(6.0)
@@ -58,59 +58,59 @@ def test_rate_and_time_left_come_from_what_has_ended(progress: RunProgress, make
 def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, make: Any) -> None:
     turn = make.turn_result(make.turn("hi", "hello"))
     progress.apply(InvocationFinished(case=make.key("a"), repeat=0, turn=0, result=turn), now=11.0)
-    _finish(progress, make, CaseStatus.PASSED, 12.0)
-    _finish(progress, make, CaseStatus.ERROR, 12.0, "b")
+    finish_job(progress, make, CaseStatus.PASSED, 12.0)
+    finish_job(progress, make, CaseStatus.ERROR, 12.0, "b")
 
-    line = _line(progress, 12.0)
+    line = format_line(progress, 12.0)
 
     assert line == " running  ████████░░░░░░░░  2/4  ✓1 !1  1.0/s  eta 2.00 s  10 tokens  run r7"
 
 
-def test_a_wait_for_a_quota_is_said_as_long_as_it_lasts(progress: RunProgress) -> None:
+def test_a_wait_for_a_quota_is_shown_while_it_lasts(progress: RunProgress) -> None:
     progress.apply(QuotaWait(model="gemini-2.5-flash", seconds=40), now=11.0)
 
-    assert "  waiting 40 s for quota" in _line(progress, 11.0)
-    assert "  waiting 10 s for quota" in _line(progress, 41.5)
-    assert "waiting" not in _line(progress, 52.0)
+    assert "  waiting 40 s for quota" in format_line(progress, 11.0)
+    assert "  waiting 10 s for quota" in format_line(progress, 41.5)
+    assert "waiting" not in format_line(progress, 52.0)
 
 
-def test_a_run_that_is_over_says_how_long_it_took_and_stops_counting(progress: RunProgress, make: Any) -> None:
-    _finish(progress, make, CaseStatus.PASSED, 12.0)
+def test_an_ended_run_shows_its_duration_and_stops_counting(progress: RunProgress, make: Any) -> None:
+    finish_job(progress, make, CaseStatus.PASSED, 12.0)
     progress.apply(RunFinished(run_id="r7", summary=RunSummary(), duration_seconds=5, interrupted=True), now=15.0)
 
-    assert " cancelled " in _line(progress, 99.0)
-    assert "in 5.00 s" in _line(progress, 99.0)
+    assert " cancelled " in format_line(progress, 99.0)
+    assert "in 5.00 s" in format_line(progress, 99.0)
 
 
-def test_cancelled_jobs_are_counted_apart_and_make_a_run_no_faster(progress: RunProgress, make: Any) -> None:
-    _finish(progress, make, CaseStatus.PASSED, 12.0)
+def test_cancelled_jobs_are_counted_separately_and_do_not_raise_the_rate(progress: RunProgress, make: Any) -> None:
+    finish_job(progress, make, CaseStatus.PASSED, 12.0)
     for eval_id in "bcd":
-        _finish(progress, make, CaseStatus.CANCELLED, 12.0, eval_id)
+        finish_job(progress, make, CaseStatus.CANCELLED, 12.0, eval_id)
 
-    assert "1/4  ✓1 -3  0.5/s" in _line(progress, 12.0)
+    assert "1/4  ✓1 -3  0.5/s" in format_line(progress, 12.0)
 
 
-def test_a_job_that_runs_again_counts_once_as_it_ended_last(progress: RunProgress, make: Any) -> None:
-    _finish(progress, make, CaseStatus.FAILED, 12.0)
+def test_a_rerun_job_counts_once_with_its_last_status(progress: RunProgress, make: Any) -> None:
+    finish_job(progress, make, CaseStatus.FAILED, 12.0)
     progress.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1), now=13.0)
-    assert "0/4" in _line(progress, 13.0)
+    assert "0/4" in format_line(progress, 13.0)
 
-    _finish(progress, make, CaseStatus.PASSED, 14.0)
+    finish_job(progress, make, CaseStatus.PASSED, 14.0)
 
-    assert "1/4  ✓1  " in _line(progress, 14.0)
+    assert "1/4  ✓1  " in format_line(progress, 14.0)
 
 
 def test_cancelled_jobs_are_not_waited_for(progress: RunProgress, make: Any) -> None:
-    _finish(progress, make, CaseStatus.PASSED, 12.0)
-    _finish(progress, make, CaseStatus.CANCELLED, 12.0, "b")
+    finish_job(progress, make, CaseStatus.PASSED, 12.0)
+    finish_job(progress, make, CaseStatus.CANCELLED, 12.0, "b")
 
     assert progress.estimate_remaining(now=12.0) == pytest.approx(4.0)
 
 
-def test_results_of_an_earlier_run_make_this_one_no_faster(progress: RunProgress, make: Any) -> None:
+def test_reused_results_do_not_raise_the_rate(progress: RunProgress, make: Any) -> None:
     for eval_id, source in (("a", "stored"), ("b", "executed")):
-        done = make.result(make.key(eval_id), CaseStatus.PASSED)
-        fact = {"case": done.case, "repeat": 0, "status": CaseStatus.PASSED, "duration_seconds": 1, "result": done}
+        result = make.result(make.key(eval_id), CaseStatus.PASSED)
+        fact = {"case": result.case, "repeat": 0, "status": CaseStatus.PASSED, "duration_seconds": 1, "result": result}
         progress.apply(CaseFinished(**fact, source=source), now=12.0)
 
     assert progress.calculate_rate(now=12.0) == pytest.approx(0.5)
@@ -121,7 +121,7 @@ def test_further_tries_are_counted_as_retries(progress: RunProgress, make: Any) 
     for attempt in (1, 2, 3):
         progress.apply(CaseStarted(case=make.key("a"), repeat=0, turns=1, attempt=attempt), now=11.0)
 
-    assert "  2 retries  " in _line(progress, 12.0)
+    assert "  2 retries  " in format_line(progress, 12.0)
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_large_counts_are_rounded(count: int, shown: str) -> None:
         (3600 * 3 + 60, "3 h 01 min"),
     ],
 )
-def test_times_are_written_for_people(seconds: float, shown: str) -> None:
+def test_times_have_readable_units(seconds: float, shown: str) -> None:
     assert format_duration(seconds) == shown

@@ -20,7 +20,7 @@ from workbench.model.run_events import (
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 
 
-class Watched:
+class RunWithRows:
     """A run with events from the test, and its rows."""
 
     def __init__(self, make: Any, *, total: int) -> None:
@@ -69,8 +69,8 @@ class Watched:
         self.progress.apply(event, now=self.now)
 
 
-def test_a_job_under_way_tells_its_turn_its_try_and_how_long_it_goes_on(make: Any) -> None:
-    run = Watched(make, total=4)
+def test_a_running_job_shows_its_turn_its_attempt_and_its_duration(make: Any) -> None:
+    run = RunWithRows(make, total=4)
     run.start("fixed", turns=3)
     run.turn("fixed", 0)
     run.start("open", turns=None)
@@ -90,25 +90,25 @@ def test_a_job_under_way_tells_its_turn_its_try_and_how_long_it_goes_on(make: An
     assert "judging" in lines[4]
 
 
-def test_what_went_wrong_alike_is_counted_once_and_runs_again_as_one(make: Any) -> None:
-    run = Watched(make, total=5)
+def test_equal_failures_are_counted_in_one_row_and_selected_together(make: Any) -> None:
+    run = RunWithRows(make, total=5)
     for number in range(3):
         run.finish(f"e{number}", CaseStatus.ERROR, message=f"connection refused: 10.0.0.{number} 'case {number}'")
     run.finish("other", CaseStatus.ERROR, message="503")
     run.finish("low", CaseStatus.FAILED)
 
-    at = run.row("went wrong")
+    start = run.row("went wrong")
     lines = run.lines()
 
-    assert lines[at + 1] == "  ! 3 × infrastructure: connection refused: 10.0.0.0 'case 0'"
-    assert lines[at + 2] == "  ! 1 × infrastructure: 503"
-    assert lines[at + 3] == "  ✗ 1 × fell short in tool_trajectory_avg_score"
-    run.rows.move_to(at + 1)
+    assert lines[start + 1] == "  ! 3 × infrastructure: connection refused: 10.0.0.0 'case 0'"
+    assert lines[start + 2] == "  ! 1 × infrastructure: 503"
+    assert lines[start + 3] == "  ✗ 1 × fell short in tool_trajectory_avg_score"
+    run.rows.move_to(start + 1)
     assert [key.case.eval_id for key in run.rows.selected_failures] == ["e0", "e1", "e2"]
 
 
-def test_a_case_that_passes_on_its_second_go_no_longer_counts_as_a_failure(make: Any) -> None:
-    run = Watched(make, total=1)
+def test_a_case_that_passes_when_rerun_no_longer_counts_as_a_failure(make: Any) -> None:
+    run = RunWithRows(make, total=1)
     run.finish("a", CaseStatus.FAILED)
     run.progress.jobs.requeue(JobKey(case=make.key("a")))
     assert run.progress.waiting == 1
@@ -120,8 +120,8 @@ def test_a_case_that_passes_on_its_second_go_no_longer_counts_as_a_failure(make:
     assert run.progress.done == 1
 
 
-def test_the_cursor_stays_with_its_job_when_that_ends_and_others_come(make: Any) -> None:
-    run = Watched(make, total=9)
+def test_the_cursor_stays_on_its_job_when_it_ends_and_others_start(make: Any) -> None:
+    run = RunWithRows(make, total=9)
     for eval_id in "abc":
         run.start(eval_id)
     run.rows.move_to(run.row(" b  "))
@@ -136,20 +136,20 @@ def test_the_cursor_stays_with_its_job_when_that_ends_and_others_come(make: Any)
     assert run.rows.selected_job.case.eval_id == "b" and not run.rows.is_stoppable
 
 
-def test_after_the_run_the_slowest_come_first_and_kept_results_are_not_among_them(make: Any) -> None:
-    run = Watched(make, total=3)
+def test_after_the_run_the_slowest_cases_come_first(make: Any) -> None:
+    run = RunWithRows(make, total=3)
     for eval_id, took in (("quick", 0.1), ("slow", 9.0), ("middle", 1.0)):
         run.finish(eval_id, took=took)
     run.end()
 
-    at = run.row("slowest")
+    start = run.row("slowest")
 
-    assert [line.split()[1] for line in run.lines()[at + 1 : at + 4]] == ["slow", "middle", "quick"]
-    assert "ended 3, newest first" in run.lines()[at + 4]
+    assert [line.split()[1] for line in run.lines()[start + 1 : start + 4]] == ["slow", "middle", "quick"]
+    assert "ended 3, newest first" in run.lines()[start + 4]
 
 
-def test_at_the_end_of_the_run_what_it_came_to_is_in_sight(make: Any) -> None:
-    run = Watched(make, total=2)
+def test_at_the_end_of_the_run_its_summary_is_visible(make: Any) -> None:
+    run = RunWithRows(make, total=2)
     run.start("a")
     run.finish("b", CaseStatus.FAILED)
     run.rows.move_to(run.row(" a  "))
@@ -163,8 +163,8 @@ def test_at_the_end_of_the_run_what_it_came_to_is_in_sight(make: Any) -> None:
     assert run.rows.selected_job.case.eval_id == "a"
 
 
-def test_tokens_and_retries_are_told(make: Any) -> None:
-    run = Watched(make, total=1)
+def test_tokens_and_retries_are_shown(make: Any) -> None:
+    run = RunWithRows(make, total=1)
     run.start("a", attempt=2)
     run.turn("a", 0)
 
@@ -173,8 +173,8 @@ def test_tokens_and_retries_are_told(make: Any) -> None:
     assert "".join(piece.text for piece in counts).endswith("  10 tokens  1 retry")
 
 
-def test_the_summary_counts_in_words_and_says_what_is_left(make: Any) -> None:
-    run = Watched(make, total=6)
+def test_the_summary_counts_in_words_and_says_what_remains(make: Any) -> None:
+    run = RunWithRows(make, total=6)
     run.start("a")
     run.now += 2
     run.finish("b")
@@ -188,8 +188,8 @@ def test_the_summary_counts_in_words_and_says_what_is_left(make: Any) -> None:
     assert words == " ◐ 1 running  ○ 3 waiting  ✓ 1 passed  ✗ 1 failed "
 
 
-def test_text_from_outside_cannot_disturb_the_rows(make: Any) -> None:
-    run = Watched(make, total=2)
+def test_external_text_cannot_break_the_rows(make: Any) -> None:
+    run = RunWithRows(make, total=2)
     run.start("[b]\x1b[2J两盏灯\u202e" + "x" * 300)
     run.finish("e", CaseStatus.ERROR, message="line 1\nline 2 \x07 api_key=sk-abcdefghijklmnopqrstuv")
 
@@ -198,10 +198,10 @@ def test_text_from_outside_cannot_disturb_the_rows(make: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_a_row_is_as_wide_as_there_is_room(make: Any, width: int) -> None:
+def test_a_row_fits_its_width(make: Any, width: int) -> None:
     from rich.cells import cell_len
 
-    run = Watched(make, total=2)
+    run = RunWithRows(make, total=2)
     run.start("很长的名字" * 20, turns=12)
 
     assert cell_len(run.lines(width)[1]) <= max(width, 53)
