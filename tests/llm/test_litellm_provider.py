@@ -93,8 +93,8 @@ async def test_each_failure_becomes_its_kind_of_trouble(
 @pytest.mark.parametrize(
     ("refusal", "reason"),
     [
-        (openai_error(429, "quota", headers={"Retry-After": "3600"}), "which wants 3,600 s without requests"),
-        (openai_error(503, "down", headers={"Retry-After": "3600"}), "which wants 3,600 s without requests"),
+        (openai_error(429, "quota", headers={"Retry-After": "3600"}), "which asks to wait 3,600 s"),
+        (openai_error(503, "down", headers={"Retry-After": "3600"}), "which asks to wait 3,600 s"),
         (openai_error(429, "You exceeded your quota", code="insufficient_quota"), "the account has no credit left"),
         (openai_error(400, "Your credit balance is too low"), "the account has no credit left"),
     ],
@@ -164,9 +164,7 @@ async def test_a_missing_key_is_reported_without_loading_the_library(
         await open_models(None, environment={}).ask(request(model=model))
 
     assert raised.value.trouble is Trouble.NO_KEY
-    assert raised.value.message == (
-        f"{model}: there is no key: set {variables} in the environment or in the agent's .env"
-    )
+    assert raised.value.message == (f"{model}: no API key: set {variables} in the environment or in the agent's .env")
 
 
 def test_an_auth_token_replaces_the_key() -> None:

@@ -52,11 +52,11 @@ async def test_a_request_without_a_matching_rule_raises_with_its_purpose(tmp_pat
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "no list of rules"),
         ('{"rules": [{"for": "user"}]}', r"rules\[0\]: expected an object with a reply"),
         ('{"rules": [{"reply": "a", "wen": []}]}', "unknown key 'wen'"),
-        ('{"rules": [{"reply": "a", "when": ["("]}]}', r"rules\[0\]\.when: found no regular expression"),
+        ('{"rules": [{"reply": "a", "when": ["("]}]}', r"rules\[0\]\.when: expected a regular expression"),
         ('{"rules": [{"reply": "a", "when": "x"}]}', 'a list of expressions as "when"'),
     ],
 )

@@ -75,8 +75,8 @@ async def test_many_scenarios_are_requested_in_batches_that_see_earlier_ones() -
     assert "Write 20 of them" in prompts[1]
     assert "Hello 19." in prompts[1]
     assert "Write 5 of them" in prompts[2]
-    assert "left out 15 more than the 45 that were wanted" in generated.notes
-    assert "the model was not told all: its tools are elsewhere" in generated.notes
+    assert "left out 15 beyond the 45 requested" in generated.notes
+    assert "the model got an incomplete description of the agent: its tools are elsewhere" in generated.notes
 
 
 async def test_scenarios_are_kept_if_the_model_fails_later() -> None:
@@ -88,7 +88,7 @@ async def test_scenarios_are_kept_if_the_model_fails_later() -> None:
     generated, _ = await write_scenarios(answer, count=2)
 
     assert len(generated.scenarios) == 1
-    assert "asked for 1 more, the model did not answer: too much" in generated.notes
+    assert "the model did not write 1 more: too much" in generated.notes
     assert "m wrote 1 scenario, not 2" in generated.notes
 
 

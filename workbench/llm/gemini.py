@@ -71,7 +71,7 @@ def describe_connection_error(error: BaseException) -> str | None:
     if names & _TIMED_OUT:
         return f"no answer from {server} in time"
     if names & _DISCONNECTED or any(isinstance(each, ConnectionError) for each in causes):
-        return f"{server} closed the connection before it had answered"
+        return f"{server} closed the connection before it answered"
     return None
 
 
@@ -131,7 +131,7 @@ def _find_reason(causes: Sequence[BaseException]) -> str:
 # Models of Google through google-genai: the Gemini API with a key, or Vertex AI with a project.
 
 _NO_KEY = (
-    "there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's "
+    "no API key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's "
     ".env, or GOOGLE_GENAI_USE_VERTEXAI=1 with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"
 )
 _BLOCKING = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"})
@@ -299,7 +299,7 @@ def make_library_error(error: Exception, model: str) -> ModelError:
     if said is not None:  # google.auth also connects to servers
         return make_model_error(Trouble.UNAVAILABLE, model, said)
     if isinstance(error, JSONDecodeError):
-        return make_model_error(Trouble.UNAVAILABLE, model, f"its answer is no JSON: {error}")
+        return make_model_error(Trouble.UNAVAILABLE, model, f"its answer is not JSON: {error}")
     if is_address_error(error):  # a retry would not help
         return make_model_error(
             Trouble.REFUSED, model, f"found the address {error}, expected one with http:// or https://"
@@ -407,7 +407,7 @@ def _find_unknown_keys(config: Mapping[str, Any], known: frozenset[str], *, plac
             continue
         expected = "a key of GenerateContentConfig" if known == KEYS else f"one of {', '.join(sorted(known))}"
         if known == _KNOWN_LITELLM_KEYS and to_snake_case(name) in KEYS:  # spelt correctly, but not supported
-            found = f"the key {name!r}, which models of other providers are not told"
+            found = f"the key {name!r}, which models of other providers do not receive"
         else:
             found = f"the unknown key {name!r}"
             expected += suggest_name(name, sorted({*known, *map(to_camel, known)}))

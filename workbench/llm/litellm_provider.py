@@ -85,7 +85,7 @@ def find_missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, 
 
 def explain_missing_key(names: Sequence[str]) -> str:
     """Say that a key is missing and which variables to set."""
-    return f"there is no key: set {' or '.join(names)} in the environment or in the agent's .env"
+    return f"no API key: set {' or '.join(names)} in the environment or in the agent's .env"
 
 
 def address_names(model: str) -> tuple[str, str]:
@@ -123,7 +123,7 @@ def _make_arguments(request: ModelRequest, environment: Mapping[str, str]) -> di
             arguments[word] = value
         elif to_snake_case(name) not in IGNORED_LITELLM_KEYS:
             known = ", ".join(sorted(LITELLM_KEYS))
-            said = f"its configuration: {name} is not known for models of other providers; there are {known}"
+            said = f"its configuration: {name} is not known for models of other providers; expected one of {known}"
             raise make_model_error(Trouble.REFUSED, request.model, said)
     if request.reply_schema is not None:
         schema = {"name": "reply", "schema": request.reply_schema, "strict": False}

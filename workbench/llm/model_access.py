@@ -72,5 +72,5 @@ def _format_address(url: str | None) -> str | None:
         parts = urlsplit(url)
         port = "" if parts.port is None else f":{parts.port}"
     except ValueError:
-        return "an address that is none"
+        return "an invalid URL"
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

@@ -95,7 +95,7 @@ class Replay:
             name = shown_path(self._path)
             raise ModelError(
                 Trouble.NOT_RECORDED,
-                f"{name} has no answer of {request.model} to this request: what is asked has changed since; "
+                f"{name} has no answer of {request.model} to this request, which changed since the recording; "
                 f"record it again (--record-calls {name}; in pytest --workbench-record)",
             )
         call = calls[0] if len(calls) == 1 else calls.popleft()  # the last reply is repeated
@@ -182,7 +182,7 @@ class Script:
         try:
             reply = _expand_reply(rule.reply, None if isinstance(found, bool) else found)
         except (regex.error, IndexError) as error:
-            message = f"the script {self._path.name}: a reply for {request.purpose!r} cannot be filled in: {error}"
+            message = f"the script {self._path.name}: a reply for {request.purpose!r} cannot be rendered: {error}"
             raise ModelError(Trouble.NOT_RECORDED, message) from error
         text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
         return ModelReply(text=text, finish="STOP", version="script", scripted=True)
@@ -199,7 +199,7 @@ def read_script(path: Path) -> Script:
     except OSError as error:
         raise make_os_error("read", path, error) from error
     except ValueError as error:
-        raise StoreError(path, f"is no JSON in UTF-8, expected a script of rules: {error}") from error
+        raise StoreError(path, f"is not JSON in UTF-8, expected a script of rules: {error}") from error
     rules = data.get("rules") if isinstance(data, Mapping) else None
     if not isinstance(rules, list):
         raise StoreError(
@@ -224,7 +224,7 @@ def _read_rule(path: Path, number: int, rule: Any) -> _Rule:
     try:
         patterns = [Pattern(text, flags=_FLAGS) for text in when]
     except PatternError as error:
-        raise StoreError(path, f"{place}.when: found no regular expression ({error})") from error
+        raise StoreError(path, f"{place}.when: expected a regular expression ({error})") from error
     return _Rule(purpose, patterns, rule["reply"])
 
 

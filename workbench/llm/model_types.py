@@ -144,7 +144,7 @@ class Trouble(StrEnum):
 _WORDS = {
     Trouble.DENIED: "the key was not accepted",
     Trouble.NO_CREDIT: "the account has no credit left",
-    Trouble.UNKNOWN_MODEL: "there is no such model, or the key may not use it",
+    Trouble.UNKNOWN_MODEL: "the model does not exist, or the key may not use it",
     Trouble.REFUSED: "the request was refused",
     Trouble.LIMITED: "too many requests, or the quota is used up",
     Trouble.UNAVAILABLE: "the service cannot be reached or has failed",

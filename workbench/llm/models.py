@@ -219,8 +219,8 @@ class Breaker:
         if self._trouble is None:
             self._trouble = error.trouble
             self.tripped.set()
-            wants = "" if error.retry_after is None else f", which wants {error.retry_after:,.0f} s without requests"
-            self._tell(f"{error.message}; this run no longer asks {self._model}{wants}")
+            wants = "" if error.retry_after is None else f", which asks to wait {error.retry_after:,.0f} s"
+            self._tell(f"{error.message}; this run no longer calls {self._model}{wants}")
         if error.trouble in (Trouble.NO_KEY, Trouble.NO_LIBRARY):
             self.check()
 
@@ -243,7 +243,7 @@ class Breaker:
     def check(self) -> None:
         """Raise ModelError if the breaker has tripped."""
         if self._trouble is not None:
-            raise ModelError(Trouble.STOPPED, f"{self._model} was not asked: {describe_trouble(self._trouble)}")
+            raise ModelError(Trouble.STOPPED, f"{self._model} was not called: {describe_trouble(self._trouble)}")
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, at most until the breaker trips."""
@@ -338,7 +338,7 @@ class Account:
         tokens = count_tokens(usage)
         if tokens is None:
             spent.calls_without_usage += 1
-            spent.cost_unknown = f"{model} does not tell how many tokens its answers take"
+            spent.cost_unknown = f"{model} does not report how many tokens its answers use"
         else:
             self._book(model, tokens)
         self._changed()
@@ -390,7 +390,7 @@ class Account:
             return None
         unknown = self._prices.explain_unknown(model) or self._explain_unknown_cost(model)
         if unknown is not None:
-            return f"a budget of ${cost:g} cannot be kept: {unknown}"
+            return f"the budget of ${cost:g} cannot be checked: {unknown}"
         if self._predict_cost() >= cost:
             return f"the budget of ${cost:g} for models is used up: raise --max-model-cost, or max_cost of [judge]"
         return None
@@ -655,7 +655,7 @@ class Cache:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self._run_action, action)
         if self._trouble is not None and not self._is_trouble_told:
             self._is_trouble_told = True
-            self._warn(f"answers of models are not kept: {self._trouble}")
+            self._warn(f"answers of models are not cached: {self._trouble}")
         return found
 
     def _run_action(self, action: Callable[[ReplyStore], T]) -> T | None:

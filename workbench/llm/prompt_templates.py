@@ -83,7 +83,7 @@ def _find_simple_names(text: str) -> frozenset[str] | None:
     from jinja2 import TemplateSyntaxError, nodes
 
     if len(text) > _LENGTH_AT_MOST:
-        raise TemplateProblem(f"has {len(text):,} characters, expected {_LENGTH_AT_MOST:,} at most")
+        raise TemplateProblem(f"has {len(text):,} characters, expected at most {_LENGTH_AT_MOST:,}")
     try:
         tree = _environment().parse(text)
         found = list(tree.find_all(nodes.Node))
@@ -213,8 +213,8 @@ class Prices:
             return calc_price(usage, name, provider_id=provider).total_price
         except (LookupError, ValueError) as error:
             raise UnknownPrice(
-                f'the price of {model} is not known: [judge.prices."{model}"] may give input and output, in US dollars '
-                "for a million tokens"
+                f'the price of {model} is unknown: set input and output of [judge.prices."{model}"], '
+                "in US dollars per million tokens"
             ) from error
 
     def explain_unknown(self, model: str) -> str | None:

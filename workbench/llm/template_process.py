@@ -66,7 +66,7 @@ def _answer_request(used: SandboxedEnvironment, request: dict[str, Any]) -> dict
         return {"names": sorted(meta.find_undeclared_variables(used.parse(request["text"])))}
     text = used.from_string(request["text"]).render(**_deserialize_functions(request["data"]))
     if len(text) > LENGTH_AT_MOST:
-        return {"problem": f"gives {len(text):,} characters, expected {LENGTH_AT_MOST:,} at most"}
+        return {"problem": f"gives {len(text):,} characters, expected at most {LENGTH_AT_MOST:,}"}
     return {"text": text}
 
 

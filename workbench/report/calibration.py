@@ -83,7 +83,7 @@ def validate_label(value: LabelValue, kind: Kind, bounds: Bounds, *, name: str) 
     if kind == "rating":
         if isinstance(value, str):
             return f"a number, {others}"
-        return None if bounds.contains(value) else f"a rating {bounds}, as {name} gives them"
+        return None if bounds.contains(value) else f"a rating {bounds}, the scale of {name}"
     word = value.casefold() if isinstance(value, str) else None
     if word is not None and word not in _VERDICTS and word not in _CHOICES:
         return f"a number, or one of {', '.join((*_VERDICTS, *_CHOICES))}"
@@ -180,9 +180,7 @@ class Calibration:
         """Why kappa is undefined; None if it is defined."""
         if self.kappa is not None:
             return None
-        return (
-            "people and judge only ever gave one verdict" if self.comparisons else "the judge has no score of any label"
-        )
+        return "labels and judge have only one verdict" if self.comparisons else "the judge has no score for any label"
 
     @property
     def disagreements(self) -> Sequence[LabelComparison]:
@@ -271,16 +269,16 @@ class _Finder:
     def find_criterion(self, label: Label) -> str:
         """Return the criterion of a label. Raises StoreError."""
         if label.criterion is not None and self._criterion not in (None, label.criterion):
-            expected = f"{self._criterion!r}, which --criterion says, or none"
+            expected = f"{self._criterion!r}, as given by --criterion, or nothing"
             raise label.error(Fault("criterion", repr(label.criterion), expected))
         name = label.criterion or self._criterion
         if name is None and len(self._criteria) == 1:
             return self._criteria[0]
-        known = ", ".join(self._criteria) or f"{self._run} to have asked a judge model"
+        known = ", ".join(self._criteria) or f"a run with judge models; {self._run} has none"
         if name is None:
             raise label.error(Fault("criterion", "nothing", f"one of {known}" if self._criteria else known))
         if name not in self._criteria:
-            found = f"{name!r}, by which no model judged in {self._run}"
+            found = f"{name!r}, which no model judged in {self._run}"
             expected = f"one of {known}{suggest_name(name, self._criteria)}" if self._criteria else known
             raise label.error(Fault("criterion", found, expected))
         return name
@@ -366,7 +364,7 @@ def _read_rubric_opinion(label: Label, turn: InvocationScore) -> _JudgeOpinion:
     rubrics = {rubric.rubric_id: rubric for rubric in (turn.judgement.rubrics if turn.judgement is not None else ())}
     rubric = rubrics.get(label.rubric or "")
     if rubric is None:
-        expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, as this turn was not judged by any"
+        expected = f"one of {', '.join(rubrics)}" if rubrics else "no rubric, because none was judged in this turn"
         raise label.error(Fault("rubric", repr(label.rubric), expected))
     if turn.score is None or turn.judgement is None:
         return _JudgeOpinion(None, None, "", False, ())
@@ -447,7 +445,7 @@ def calibration_lines(run_id: str, calibrations: Sequence[Calibration]) -> Itera
 
 
 def _lines(each: Calibration) -> Iterator[str]:
-    left_out = f", {len(each.unjudged)} more without a score of the judge" if each.unjudged else ""
+    left_out = f", {len(each.unjudged)} more without a judge score" if each.unjudged else ""
     yield f"{one_line(each.metric)}: {pluralise(len(each.comparisons), 'label')}{left_out}"
     if each.comparisons:
         yield from _table_lines(each)
@@ -468,7 +466,7 @@ def _lines(each: Calibration) -> Iterator[str]:
         unsure = ", unsure" if differing.unsure else ""
         missing = "" if count is None else f", judged by {count.read} of {count.asked} samples"
         why = f": {make_safe(differing.rationale)}" if differing.rationale else ""
-        said = f"people say {differing.human}, the judge {differing.judge} ({differing.score:.3g}{unsure}{missing})"
+        said = f"label {differing.human}, judge {differing.judge} ({differing.score:.3g}{unsure}{missing})"
         yield f"    {_place_text(differing.place)}: {said}{why}"
 
 

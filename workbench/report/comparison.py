@@ -99,6 +99,9 @@ def _name_sets(names: Sequence[str]) -> str:
 RUNS_LOOKED_BACK = 10
 """Number of runs before the earlier one that are searched for a case with alternating verdicts."""
 
+INPUT_CHANGED = "the case or its target changed between the runs, so the agent got different input"
+SCORING_CHANGED = "the expectations or criteria changed between the runs"
+
 _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _WORST_FIRST = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.PASSED)
 _SAME_SCORE = 1e-9
@@ -472,9 +475,9 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
     for score in case.changed_scores:
         yield f"    {_safe(score.name)}  {score_change_text(score)}"
     if case.has_changed_input:
-        yield "    the case or its target changed between the runs, so the agent got different input"
+        yield f"    {INPUT_CHANGED}"
     elif case.has_changed_scoring:
-        yield "    the expectations or criteria changed between the runs"
+        yield f"    {SCORING_CHANGED}"
 
 
 def _metric_lines(comparison: RunComparison) -> Iterator[str]:

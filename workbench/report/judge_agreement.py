@@ -73,7 +73,7 @@ class CriterionAgreement:
         """Why kappa is undefined; None if it is defined."""
         if self.kappa is not None:
             return None
-        return _ONE_VERDICT if self.compared else "no verdict was made in every judgement"
+        return _ONE_VERDICT if self.compared else "no verdict is in every judgement"
 
 
 def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
@@ -180,7 +180,7 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
         kappa = each.no_kappa_reason if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
         yield f"  kappa      {kappa}"
         if each.spread is not None:
-            yield f"  spread     ±{each.spread:.2g} of a turn's score from judgement to judgement"
+            yield f"  spread     ±{each.spread:.2g} in the score of a turn between judgements"
         if each.partly_judged:
             yield f"  samples    {pluralise(each.partly_judged, 'verdict')} {PARTLY_JUDGED}"
         yield f"  flips      {pluralise(len(each.flips), 'case') if each.flips else 'none'}"
@@ -196,7 +196,7 @@ def outcome_text(found: Sequence[CriterionAgreement]) -> str:
         flips = "; ".join(", then ".join(flip.verdicts) for flip in each.flips)
         agree = "no verdict to compare" if each.agreement is None else f"{each.agreement:.0%} of the verdicts agree"
         lines.append(one_line(f"{each.metric}: {agree}{f' ({flips})' if flips else ''}"))
-    return "\n".join(lines) or "no criterion asked a judge before"
+    return "\n".join(lines) or "no criterion used a judge before"
 
 
 def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]) -> Mapping[str, Any]:
@@ -238,4 +238,4 @@ def _percent(share: float | None) -> str:
 
 
 def _unjudged_text(each: CriterionAgreement) -> str:
-    return f", {each.unjudged} more not made in every judgement" if each.unjudged else ""
+    return f", {each.unjudged} more not in every judgement" if each.unjudged else ""

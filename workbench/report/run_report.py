@@ -429,7 +429,7 @@ def total_line(report: RunFacts) -> str:
     parts = [f"{pluralise(summary.total, 'case')}: {counts_text(summary)}"]
     judged = summary.passed + summary.failed
     if 0 < judged < summary.total:
-        parts.append(f"passed {summary.passed} of {judged} judged and of {summary.total} in all")
+        parts.append(f"passed {summary.passed} of {judged} judged, {summary.total} in total")
     parts.append(f"in {duration_text(report.duration_seconds)}")
     if report.interrupted:
         parts.append("interrupted")
@@ -566,7 +566,7 @@ def _explain_end(result: CaseResult) -> str:
         return f"ERROR: {redact(result.failure.message)}"
     if simulation is not None and simulation.end is ConversationEnd.LIMIT:
         return f"stopped at the limit of {pluralise(simulation.limit or 0, 'turn')}: the user had not finished"
-    return "the user has finished" if simulation is not None else "all is said"
+    return "the user has finished" if simulation is not None else "all turns played"
 
 
 def _speech_lines(name: str, text: str) -> Iterator[str]:

@@ -243,7 +243,7 @@ def describe_difference(difference: Difference) -> str:
             call = _call_text(tool, difference.expected)
             return f"call out of order: {call}: expected as call {expected}, made as call {made}"
         case DifferenceKind.ARGUMENT_MISSING:
-            return f"{path}: expected {format_value(difference.expected, name)}, got no such argument"
+            return f"{path}: expected {format_value(difference.expected, name)}, but the argument is missing"
         case DifferenceKind.ARGUMENT_EXTRA:
             return f"{path}: unexpected argument {format_value(difference.actual, name)}"
         case DifferenceKind.ARGUMENT_CHANGED if not difference.path:
@@ -260,8 +260,8 @@ def describe_difference(difference: Difference) -> str:
 def _describe_words(difference: Difference) -> str:
     """Describe a difference in the response, in a message of a sub-agent, or in a tool response."""
     missing = {
-        DifferenceKind.INTERMEDIATE_MISSING: "expected {wanted}, said no such thing",
-        DifferenceKind.INTERMEDIATE_EXTRA: "said {given}, which was not expected",
+        DifferenceKind.INTERMEDIATE_MISSING: "expected {wanted}, but the message is missing",
+        DifferenceKind.INTERMEDIATE_EXTRA: "unexpected message {given}",
     }.get(difference.kind)
     if difference.kind is DifferenceKind.RESPONSE_CHANGED:
         missing = None if difference.actual is not None else "expected {wanted}, got no response"
@@ -327,7 +327,7 @@ def _failure_lines(case: ReportedCase) -> Iterator[str]:
 def _explain_no_verdict(case: ReportedCase) -> str:
     if case.expected is not None and case.expected.conversation == []:
         return "the conversation is empty"
-    return "none has a threshold" if case.result.execution.turns else "no turn was finished"
+    return "no criterion has a threshold" if case.result.execution.turns else "no turn was finished"
 
 
 def _difference_lines(case: ReportedCase, failed: list[MetricResult]) -> Iterator[str]:
@@ -375,16 +375,16 @@ _LEAST = 0.000001
 
 
 def spending_line(spent: ModelSpending) -> str:
-    """Return a line about one model: `model gemini-2.5-flash: 20 calls, 4 known from before, 240 tokens, $0.0012`."""
+    """Return a line about one model: `model gemini-2.5-flash: 20 calls, 4 cached, 240 tokens, $0.0012`."""
     parts = [pluralise(spent.calls, "call")]
     if spent.cached:
-        parts.append(f"{spent.cached:,} known from before")
+        parts.append(f"{spent.cached:,} cached")
     if spent.failed:
         parts.append(f"{spent.failed:,} {'try' if spent.failed == 1 else 'tries'} without an answer")
     if spent.calls:
         parts.append(
             pluralise(spent.tokens, "token")
-            + (f" and more in {spent.calls_without_usage:,} calls" if spent.calls_without_usage else "")
+            + (f" plus an unknown number in {spent.calls_without_usage:,} calls" if spent.calls_without_usage else "")
         )
         parts.append(cost_text(spent.cost))
     why = f" ({spent.cost_unknown})" if spent.cost_unknown is not None else ""

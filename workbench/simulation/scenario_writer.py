@@ -67,7 +67,7 @@ def _read_draft(draft: Mapping[str, Any], *, personas: Sequence[str], required: 
     persona: str | None = named.upper()
     if normalise_words(named) in _NO_PERSONA_WORDS:
         persona = None
-    about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "one without a starting prompt"
+    about = f"{one_line(start, width=_SCENARIO_WIDTH)!r}" if start else "a scenario without a starting prompt"
     if required and persona is None:
         return Draft(scenario=None, problem=f"{about}: found no persona, expected one of {', '.join(personas)}")
     if persona is not None and persona not in personas:
@@ -159,7 +159,7 @@ class ScenarioWriter:
                     is_outage = error.trouble.is_outage or error.trouble in _NO_ANSWERS
                     message = f"the model that writes scenarios did not answer: {error.message}"
                     raise GenerationError(message, is_outage=is_outage) from error
-                self._notes.append(f"asked for {missing} more, the model did not answer: {error.message}")
+                self._notes.append(f"the model did not write {missing} more: {error.message}")
                 break
         return self._build_result()
 
@@ -182,14 +182,16 @@ class ScenarioWriter:
     def _collect(self, reply: ModelReply) -> None:
         self._said, self._is_cut_off = reply.text, reply.is_truncated
         if reply.scripted:
-            self._notes.append(f"a script answers, as there is no key for {self._wanted.model}")
+            self._notes.append(f"no API key for {self._wanted.model}; using scripted replies")
         surplus = 0
         for draft in self._read_drafts(reply.text):
             scenario = draft.scenario
             if scenario is None:
                 self._notes.append(f"left out {draft.problem}")
             elif _normalize_scenario(scenario) in self._keys:
-                self._notes.append(f"left out {one_line(scenario.starting_prompt, width=60)!r}: there is one like it")
+                self._notes.append(
+                    f"left out {one_line(scenario.starting_prompt, width=60)!r}: duplicate of another scenario"
+                )
             elif len(self._found) == self._wanted.count:
                 surplus += 1
             else:
@@ -197,7 +199,7 @@ class ScenarioWriter:
                 self._known.append(scenario)
                 self._found.append(scenario)
         if surplus:
-            self._notes.append(f"left out {surplus} more than the {self._wanted.count} that were wanted")
+            self._notes.append(f"left out {surplus} beyond the {self._wanted.count} requested")
 
     def _build_result(self) -> Generated:
         wanted = self._wanted
@@ -208,11 +210,11 @@ class ScenarioWriter:
                 if self._notes
                 else f", but: {one_line(self._said, width=_REPLY_WIDTH)}"
             )
-            raise GenerationError(f"{wanted.model} wrote no scenario that is new{why}{cut_off}", is_outage=True)
+            raise GenerationError(f"{wanted.model} wrote no new scenario{why}{cut_off}", is_outage=True)
         notes = list(dict.fromkeys(self._notes))
         if len(self._found) < wanted.count:
             notes.append(f"{wanted.model} wrote {pluralise(len(self._found), 'scenario')}, not {wanted.count}{cut_off}")
-        notes += [f"the model was not told all: {said}" for said in self._description.unknown]
+        notes += [f"the model got an incomplete description of the agent: {said}" for said in self._description.unknown]
         return Generated(scenarios=tuple(self._found), notes=tuple(notes))
 
     @property

@@ -206,7 +206,7 @@ class ModelTools:
             if reply.is_truncated:
                 said = f"{said} (cut off: raise max_output_tokens)"
         message = (
-            f"{call.tool}: the model that answers for it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
+            f"{call.tool}: the model that simulates it gave no JSON in {_TRIES} tries: {one_line(said, width=120)}"
         )
         raise AgentError(Failure(kind=FailureKind.TOOL, message=message))
 
@@ -222,7 +222,7 @@ class ModelTools:
             return await ask_for_readable(self._ask, request, lambda text: any(iter_json_objects(text)))
         except ModelError as error:
             kind = FailureKind.INFRASTRUCTURE if error.trouble.is_outage else FailureKind.TOOL
-            message = f"{call.tool}: the model that answers for it did not: {error.message}"
+            message = f"{call.tool}: the model that simulates it did not answer: {error.message}"
             raise AgentError(Failure(kind=kind, message=message)) from error
 
     def _render_prompt(self, call: ToolCall, earlier: Sequence[Mapping[str, Any]]) -> str:
@@ -301,7 +301,7 @@ class ToolPlan:
             said.append(f"tool calls are answered from {self.replay.path}")
         if self.environment is not None:
             names = ", ".join(tool.name for tool in self.environment.tools)
-            script = " (a script answers in place of the model)" if self.scripted else ""
+            script = " (with scripted replies instead of the model)" if self.scripted else ""
             said.append(f"tools are simulated by {self.environment.source}: {names}{script}")
         return "; ".join(said) or None
 

@@ -415,7 +415,7 @@ class SimulatedUser:
             # Off the loop: the first prompt imports the template library, and a long conversation takes long to render.
             prompt = await asyncio.to_thread(self._render_prompt, turns)
         except TemplateProblem as error:
-            message = f"the custom instructions of the simulated user cannot be filled in: {error}"
+            message = f"the custom instructions of the simulated user cannot be rendered: {error}"
             raise UserFailed(Failure(kind=FailureKind.USER, message=message)) from error
         request = ModelRequest(
             model=self._options.model,
@@ -432,7 +432,7 @@ class SimulatedUser:
             raise UserFailed(Failure(kind=kind, message=f"the simulated user: {error.message}")) from error
         self._calls.append(UserCall(model=request.model, prompt=prompt, reply=reply))
         if not reply.text.strip():
-            message = f"the simulated user: {request.model} said nothing"
+            message = f"the simulated user: {request.model} gave an empty reply"
             raise UserFailed(Failure(kind=FailureKind.USER, message=message))
         return reply.text.strip()
 

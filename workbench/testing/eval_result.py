@@ -51,7 +51,9 @@ class EvalResult:
             import pandas as pd
         except ImportError:
             hint = "pip install 'agent-eval-workbench[pandas]'"
-            raise EvaluationError(f"metrics_table needs pandas ({hint}); `rows` has the same without it") from None
+            raise EvaluationError(
+                f"metrics_table needs pandas ({hint}); `rows` has the same data without pandas"
+            ) from None
         given = {} if self._frame is None else {str(name): place for place, name in enumerate(self._frame.columns)}
         columns = {
             # Arrays, because pandas would align a series by its index, which may have duplicates.

@@ -131,7 +131,7 @@ def _add_rouge(reading: _Reading, metric: Rouge) -> None:
         expected = f"one of {', '.join(_ROUGE_TYPES)}"
         raise EvaluationError(f"Rouge: found {_describe_value(metric.rouge_type)} as rouge_type, expected {expected}")
     if metric.split_summaries and name == "rouge_l_sum":
-        raise EvaluationError("Rouge: found split_summaries, expected texts with a line for each sentence in its place")
+        raise EvaluationError("Rouge: found split_summaries, expected texts with one sentence per line instead")
     reading.add(
         Criterion(metric=name, options={"stemmer": True} if metric.use_stemmer else {}), name="rouge", kind="computed"
     )
@@ -224,7 +224,7 @@ def _add_known(reading: _Reading, metric: Any) -> None:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.strip() or name in _RESERVED:
-        raise EvaluationError(f"metrics: found {name!r} as the name of a metric, expected a name of its own")
+        raise EvaluationError(f"metrics: found {name!r} as the name of a metric, expected another name")
 
 
 def _describe_value(value: Any) -> str:

@@ -86,7 +86,7 @@ class Rows:
         """Return rows without the answers of agents. Raises EvaluationError if they have no prompts."""
         if "prompt" not in self.columns:
             found = ", ".join(list(self.columns)[:8]) or "none"
-            expected = "'prompt', or a prompt_template that makes one"
+            expected = "'prompt', or a prompt_template"
             raise EvaluationError(f"{self.source}: found the columns {found}, expected {expected}")
         rows = tuple(_drop_answers(row, self.source) for row in self.rows)
         return replace(self, rows=rows, frame=_drop_columns(self.frame, OUTPUTS))
@@ -326,7 +326,7 @@ def _explain_empty(metric: MetricResult | None, result: CaseResult) -> tuple[Lit
     if metric is None:
         return "ERROR", f"the row was not judged: it is {result.status.value}"
     if metric.score is not None:
-        return "UNDEFINED", "the metric gave none for this row"
+        return "UNDEFINED", "the metric gave no such value for this row"
     return "ERROR" if metric.status is MetricStatus.ERROR else "UNDEFINED", metric.reason or "the metric gave no score"
 
 

@@ -323,7 +323,7 @@ class Observer:
         self._lost = [at for at in self._lost if now - at < _AGAIN] + [now]
         if len(self._lost) > _LOSSES and self._listener is not None:
             self._listener.close()
-            self._listener, self._listening, self._no_events = None, {}, f"events get lost: {reason}"
+            self._listener, self._listening, self._no_events = None, {}, f"events were lost: {reason}"
             self._try_again = now + _AGAIN
 
     def _scan_all(self, folders: Folders | None) -> None:
@@ -460,7 +460,7 @@ class Observer:
         why = self._reason_to_scan()
         reason = why
         if self._scanner.picture.missing:
-            reason = f"not there: {', '.join(sorted(self._scanner.picture.missing))}"
+            reason = f"missing: {', '.join(sorted(self._scanner.picture.missing))}"
         elif not why and self._scanner.picture.too_much:
             reason = f"too many folders behind links, see {min(self._scanner.picture.too_much)}"
         status = WatchStatus(files, count, "scanning" if why else "events", reason)
@@ -677,7 +677,7 @@ class Watcher:
 
 def _explain_scanning(scan: bool) -> str:
     if scan:
-        return "it was asked for"
+        return "requested"
     if os.environ.get(SCAN_VARIABLE) == "scan":
         return f"{SCAN_VARIABLE}=scan"
     if os.environ.get("WATCHFILES_FORCE_POLLING", "").lower() not in {"", "false", "disable", "disabled"}:

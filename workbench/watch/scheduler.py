@@ -328,7 +328,7 @@ class Scheduler:
         if count == _MAX_RERUNS + 1:
             words = self._reporter.summarise([decision])
             self._reporter.report(
-                Notice(severity="warning", message=f"{decision.job.case} is never up to date: {words}")
+                Notice(severity="warning", message=f"{decision.job.case} is stale after every run: {words}")
             )
         return count <= _MAX_RERUNS
 

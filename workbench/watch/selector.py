@@ -77,11 +77,11 @@ class Why(StrEnum):
     TOOLS_CHANGED = "the case or its simulated tools changed"
     CRITERIA_CHANGED = "its expectations or criteria changed"
     UNKNOWN = "its dependencies are unknown"
-    NO_ANSWER = "it got no answer"
+    NO_ANSWER = "it has no answer"
     TAINTED = "files changed while it ran"
     PROBLEM = "it cannot run"
     NEVER_JUDGED = "never judged"
-    NEWER_RUN = "there is a run to compare it with now"
+    NEWER_RUN = "a run to compare it with is now available"
     NOT_COMPARED = "its target has new paths in `watch`"
     ALWAYS = "its target is set to run again after every change"
 
@@ -406,7 +406,7 @@ def select_affected(workspace: Workspace, plan: Plan) -> Plan:
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.is_recorded for case in left)
     again = f", {judged} only judged" if judged else ""
-    notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts still hold"
+    notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts are current"
     return replace(part, notices=(*part.notices, notice))
 
 
@@ -426,7 +426,7 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     if not executed:
         return plan
     what = "case is" if len(executed) == 1 else "cases are"
-    notice = f"{len(executed)} {what} only judged: an earlier run has what the agent did, and no verdict on it"
+    notice = f"{len(executed)} {what} only judged: an earlier run has the answers of the agent, but no verdict"
     return set_executions(replace(plan, notices=(*plan.notices, notice)), executed)
 
 

@@ -188,7 +188,7 @@ def _name_relation(row: Dependency) -> str:
         Kind.BLOCK: "called by",
         Kind.MODULE: "imported by",
         Kind.REST: "imported by",
-        Kind.IMPORT: "looked for by",
+        Kind.IMPORT: "searched by",
         Kind.VARIABLE: "read by",
         Kind.FOLDER: "listed by",
     }
@@ -202,7 +202,7 @@ _NOUNS: dict[str, tuple[str, str]] = {
     Kind.BLOCK: ("function", "functions"),
     Kind.FILE: ("file", "files"),
     Kind.FOLDER: ("folder", "folders"),
-    Kind.PROBE: ("path looked for", "paths looked for"),
+    Kind.PROBE: ("path checked", "paths checked"),
     Kind.TIME: ("time of a file", "times of files"),
     Kind.MODE: ("mode of a file", "modes of files"),
     Kind.IMPORT: ("import", "imports"),
@@ -215,7 +215,7 @@ _NOUNS: dict[str, tuple[str, str]] = {
     Kind.STATE: ("file it read and wrote", "files it read and wrote"),
     Kind.WRITTEN: ("file it wrote", "files it wrote"),
     Kind.FOUND: ("file from an earlier case", "files from earlier cases"),
-    Kind.OPAQUE: ("thing that cannot be followed", "things that cannot be followed"),
+    Kind.OPAQUE: ("input that cannot be tracked", "inputs that cannot be tracked"),
     Kind.TREE: ("watched path", "watched paths"),
 }
 
@@ -236,7 +236,7 @@ _WORDS: dict[str, str] = {
     Kind.VARIABLES: "{variables}",
     Kind.INSTALLED: "installed packages changed in {where}",
     Kind.INTERPRETER: "the version of Python or of the recorder changed",
-    Kind.OPAQUE: "it uses {key}, which cannot be followed: any change counts",
+    Kind.OPAQUE: "it uses {key}, which cannot be tracked: every change affects it",
 }
 
 _VARIABLE_SETS = {
@@ -254,7 +254,7 @@ def _describe_row(row: Dependency, *, root: Path, state: Snapshot | None) -> str
         if row.fingerprint == ABSENT:
             return f"{where} is new"
         return f"{where} changed" if os.path.lexists(get_path(row)) else f"{where} is gone"
-    words = _WORDS.get(row.kind, f"something of an unknown kind ({row.kind}) changed")
+    words = _WORDS.get(row.kind, f"a dependency of the unknown kind {row.kind} changed")
     name = ", ".join(_find_changed_imports(row, state)) if row.kind == Kind.IMPORT else ""
     return words.format(where=where, key=row.key, name=name, variables=_VARIABLE_SETS.get(row.key.split("\0")[0]))
 
@@ -295,7 +295,7 @@ def _shorten_path(path: str, root: Path) -> str:
 
 # The reporter sends events, and remembers which verdicts and problems it has sent.
 
-_PROBLEM_FOLLOWS = "something is wrong with it"  # a notice with the details follows
+_PROBLEM_FOLLOWS = "it has a problem"  # a notice with the details follows
 
 
 class WatchReporter:

@@ -18,7 +18,7 @@ from workbench.store.settings import FILE_NAME
 from workbench.watch.file_watcher import Change
 
 _MOST_NAMED = 3
-_GONE = "the file was deleted, and its cases are not watched any more"
+_GONE = "the file was deleted; its cases are no longer watched"
 _NOT_WATCHED = "remote datasets are not watched; run `workbench run` after a change"
 _SET_ENDINGS = (".evalset.json", ".test.json")
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
@@ -144,7 +144,7 @@ class WatchPlanner:
         for name in sorted(self._had - now) if now else ():
             is_there = (plan.root / name).is_file()
             if is_there and name in self._wanted:
-                yield Notice(message=f"{name}: there is no eval case in it any longer")
+                yield Notice(message=f"{name}: no eval case is left in this file")
             elif not is_there and name not in self._wanted:  # a problem is reported for sets that were named
                 yield Notice(message=f"{name}: {_GONE}")
 
@@ -181,13 +181,13 @@ def drop_remote_sets(selections: Sequence[Selection], project: Project) -> list[
 def _explain_missing(project: Project) -> str:
     """Return what a project without cases lacks."""
     if not project.eval_sets:
-        return f"{project.root}: there is no eval set (*.evalset.json or *.test.json) yet"
+        return f"{project.root}: no eval set (*.evalset.json or *.test.json) yet"
     unpaired = next((entry for entry in project.eval_sets if entry.target is None), None)
     if unpaired is not None:
         return f"{unpaired.relative}: {unpaired.unpaired_reason or 'no agent belongs to it'}"
     shown = ", ".join(entry.relative for entry in project.eval_sets[:_MOST_NAMED])
     more = len(project.eval_sets) - _MOST_NAMED
-    return f"there is no eval case in {shown}{f' and {more} more sets' if more > 0 else ''} yet"
+    return f"no eval case in {shown}{f' and {more} more sets' if more > 0 else ''} yet"
 
 
 def _make_prefixes(paths: Collection[Path], *, root: Path) -> tuple[str, ...]:

@@ -385,7 +385,7 @@ class WatchSession:
         )
         if self._is_root_missing:
             if not was_missing:
-                message = f"{self._workspace.root} does not exist any more; the watch continues when it is back"
+                message = f"{self._workspace.root} no longer exists; the watch continues when it is back"
                 self._reporter.report(Notice(severity="warning", message=message))
             return
         if was_missing:

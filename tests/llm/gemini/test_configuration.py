@@ -39,7 +39,7 @@ def test_every_key_may_be_written_in_snake_and_in_camel_case() -> None:
          "unknown key 'thinking_budgets', expected one of include_thoughts, thinking_budget, thinking_level; did you "
          "mean 'thinking_budget'?"),
         ({"responseModalities": []}, "openai/x", "found the key 'responseModalities', which models of other providers "
-         "are not told, expected one of frequency_penalty, http_options, labels, "),
+         "do not receive, expected one of frequency_penalty, http_options, labels, "),
         ({"thinking_config": {"seed": 1}}, "gemini-x", "found the unknown key 'seed', expected one of include"),
     ],
 )  # fmt: skip

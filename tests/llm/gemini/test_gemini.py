@@ -71,7 +71,7 @@ async def test_a_model_that_rejects_schemas_is_asked_without_one(serve: Serve, o
         (gemini_error(400, "API key not valid. Please pass a valid API key."), Trouble.DENIED, "key was not accepted"),
         (gemini_error(401, "no"), Trouble.DENIED, "the key was not accepted"),
         (gemini_error(403, "PERMISSION"), Trouble.DENIED, "the key was not accepted"),
-        (gemini_error(404, "models/x is not found"), Trouble.UNKNOWN_MODEL, "there is no such model.*not found"),
+        (gemini_error(404, "models/x is not found"), Trouble.UNKNOWN_MODEL, "the model does not exist.*not found"),
         (gemini_error(429, "quota"), Trouble.LIMITED, "too many requests.*quota"),
         (gemini_error(500, "oops"), Trouble.UNAVAILABLE, "has failed .*500"),
         (HttpResponse("<html>gateway</html>", status=503), Trouble.UNAVAILABLE, "has failed"),
@@ -109,7 +109,7 @@ async def test_a_missing_key_names_the_variables_and_the_env_file(serve: Serve, 
     server = serve(lambda _: gemini("x"))
     models = open_models(server, environment={"GOOGLE_GEMINI_BASE_URL": server.url})
 
-    with pytest.raises(ModelError, match=r"no key for the Gemini API: set GOOGLE_API_KEY .* \.env") as raised:
+    with pytest.raises(ModelError, match=r"no API key for Gemini: set GOOGLE_API_KEY .* \.env") as raised:
         await models.ask(request())
 
     assert raised.value.trouble is Trouble.NO_KEY
@@ -137,7 +137,7 @@ async def test_a_closed_connection_is_retried_as_often_as_configured(open_models
         environment = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": url}
         models = open_models(None, options={"tries": tries}, environment=environment)
 
-        with pytest.raises(ModelError, match="closed the connection before it had answered") as raised:
+        with pytest.raises(ModelError, match="closed the connection before it answered") as raised:
             await models.ask(request())
 
     assert raised.value.trouble is Trouble.UNAVAILABLE

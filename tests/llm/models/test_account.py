@@ -42,7 +42,10 @@ def test_settings_add_unknown_prices_and_override_known_ones() -> None:
 
     assert own.cost("openai/mine", MILLION) == Decimal(2)
     assert own.cost(FLASH, MILLION) == 0
-    with pytest.raises(UnknownPrice, match=r'the price of openai/mine is not known: \[judge.prices."openai/mine"\]'):
+    with pytest.raises(
+        UnknownPrice,
+        match=r'the price of openai/mine is unknown: set input and output of \[judge.prices."openai/mine"\]',
+    ):
         Prices().cost("openai/mine", MILLION)
 
 
@@ -69,7 +72,7 @@ async def test_an_unknown_price_is_not_zero(serve: Serve, open_models: OpenModel
     await models.ask(request(model=FLASH), account=account)
 
     unknown, known = account.list_spending()
-    assert unknown.cost is None and "the price of gemini-test is not known" in (unknown.cost_unknown or "")
+    assert unknown.cost is None and "the price of gemini-test is unknown" in (unknown.cost_unknown or "")
     assert known.cost == pytest.approx(float(Prices().cost(FLASH, Tokens(7, 5))))
 
 
@@ -126,7 +129,7 @@ async def test_a_cost_budget_stops_further_requests(serve: Serve, open_models: O
         (
             ModelSpending(model="gemini-test", calls=1, cost=None, cost_unknown="nobody told"),
             Budget(cost=3.0),
-            r"a budget of \$3 cannot be kept: nobody told",
+            r"the budget of \$3 cannot be checked: nobody told",
         ),
     ],
 )
@@ -146,7 +149,7 @@ async def test_earlier_spending_counts_against_the_budget_but_is_not_listed_agai
 async def test_a_cost_budget_without_a_known_price_sends_no_request(serve: Serve, open_models: OpenModels) -> None:
     server = serve(lambda _: gemini("yes"))
 
-    with pytest.raises(ModelError, match=r"a budget of \$1 cannot be kept: the price of gemini-test is not known"):
+    with pytest.raises(ModelError, match=r"the budget of \$1 cannot be checked: the price of gemini-test is unknown"):
         await open_models(server).ask(request(), account=Account(budget=Budget(cost=1.0)))
 
     assert server.calls == []

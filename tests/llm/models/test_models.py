@@ -140,7 +140,7 @@ async def test_a_service_that_allows_two_parallel_calls_answers_every_request(
     [
         (gemini_error(401, "no"), "the key was not accepted"),
         (gemini_error(403, "no"), "the key was not accepted"),
-        (gemini_error(404, "no"), "there is no such model, or the key may not use it"),
+        (gemini_error(404, "no"), "the model does not exist, or the key may not use it"),
         (gemini_error(429, "quota", retry_delay="90s"), "too many requests, or the quota is used up"),
         (gemini_error(503, "down", headers={"Retry-After": "3600"}), "the service cannot be reached or has failed"),
     ],
@@ -317,7 +317,7 @@ async def test_a_broken_cache_warns_once_and_loses_no_reply(
     assert [(await models.ask(request())).text for _ in range(2)] == ["yes", "yes"]
 
     assert len(warnings) == 1
-    assert "answers of models are not kept" in warnings[0]
+    assert "answers of models are not cached" in warnings[0]
 
 
 async def test_a_cancelled_write_does_not_damage_the_cache(tmp_path: Path) -> None:
@@ -401,11 +401,11 @@ RECORDED_REQUEST = (
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", ":2:2: found a line that is no JSON (Expecting property name"),
+        ("{", ":2:2: found a line that is not JSON (Expecting property name"),
         ("[]", ":2:1: found a list, expected a recorded call (workbench-calls-1)"),
         ("{}", ":2:1: found nothing, expected the format of a recorded call (workbench-calls-1)"),
         ('{"format": "other"}', ":2:12: format: found 'other', expected the format of"),
-        ('{"format": "workbench-calls-1"}', ":2:1: found nothing, expected request, which it must have"),
+        ('{"format": "workbench-calls-1"}', ":2:1: found nothing, expected the required key request"),
         ('{"format": "workbench-calls-1", "request": 1}', ":2:44: request: found 1, expected an object"),
         ('{"format": "workbench-calls-1", "request": {}}', ":2:44: request: found nothing, expected model, which"),
         (RECORDED_REQUEST + "}", ":2:1: found neither, expected exactly one of reply and trouble"),

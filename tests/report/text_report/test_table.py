@@ -45,7 +45,7 @@ def test_each_case_has_a_row_and_each_problem_has_a_reason(
     assert '      set_device: device_id: expected "device_2", got "device_3"' in text
     assert "      agent, turn 1: ValueError: ␛[31mboom␀ <&> [redacted]" in text
     assert "response_match_score: undefined: nothing to compare" in text
-    assert "passed 1 of 2 judged and of 6 in all" in text
+    assert "passed 1 of 2 judged, 6 in total" in text
 
 
 def test_columns_stay_aligned_with_wide_characters(make_report: MakeReport, make_case: MakeCase) -> None:

@@ -136,9 +136,9 @@ def test_template_syntax_in_data_is_not_evaluated(project: Project, model: Serve
         (
             lambda _: gemini_error(503, "overloaded"),
             "infrastructure",
-            "get_order: the model that answers for it did not",
+            "get_order: the model that simulates it did not answer",
         ),
-        (lambda _: gemini_error(401, "wrong key"), "tool", "get_order: the model that answers for it did not"),
+        (lambda _: gemini_error(401, "wrong key"), "tool", "get_order: the model that simulates it did not answer"),
         (lambda _: gemini("I would rather not."), "tool", "gave no JSON in 3 tries: I would rather not."),
     ],
 )
@@ -193,5 +193,5 @@ def test_a_missing_key_of_the_model_is_reported(project: Project) -> None:
     kind, message = get_failure(project.run())
 
     assert kind == "tool"
-    assert message.startswith("get_order: the model that answers for it did not: ")
-    assert message.endswith(" was not asked: no key")
+    assert message.startswith("get_order: the model that simulates it did not answer: ")
+    assert message.endswith(" was not called: no key")

@@ -83,7 +83,7 @@ def test_a_script_that_cannot_be_read_fails_the_turn_with_its_path(project: Proj
     assert isinstance(failed, TurnFailed)
     assert failed.failure is not None
     assert failed.failure.kind == "tool"
-    assert "get_order: the model that answers for it did not: " in failed.failure.message
+    assert "get_order: the model that simulates it did not answer: " in failed.failure.message
     assert "script.json" in failed.failure.message
 
 

@@ -195,7 +195,7 @@ def test_the_command_line_takes_precedence_over_the_settings(project: Project) -
 
 def test_the_setting_for_tools_is_valid_only_for_function_agents(project: Project) -> None:
     project.settings('tools = ["shop.tools:get_order"]', kind="adk", target="agent")
-    with pytest.raises(StoreError, match=r"targets.sample.tools: .* only of a function it is not known"):
+    with pytest.raises(StoreError, match=r"targets.sample.tools: .* only targets of kind function need it"):
         project.run()
     project.settings('tools = ["a:get", "b:get"]\nsimulate_tools = "environment.json"')
     project.environment({"tool_name": "get", "injection_configs": [{"injected_response": 1}]})

@@ -132,7 +132,7 @@ def test_a_call_with_wrong_arguments_raises_the_usual_error(project: Project) ->
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("tol", "found 'tol', expected a function of the agent's own modules (one elsewhere is named as "
+        ("tol", "found 'tol', expected a function of the agent's own modules (name other functions as "
          "module:function); did you mean 'tool'?"),
         ("twice", "found 'twice', expected a unique name: a:twice and b:twice share it; name the function in `tools`"),
         ("lib:nothing", "lib has no attribute 'nothing'"),

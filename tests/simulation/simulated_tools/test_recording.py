@@ -138,7 +138,7 @@ def test_an_answer_that_json_cannot_hold_is_not_replayed(project: Project) -> No
 
     assert kind == "tool"
     assert message.endswith(
-        "was recorded without its answer: what the tool gave is a shop.tools.Order, which JSON cannot hold"
+        "was recorded without its answer: the result of the tool is a shop.tools.Order, which JSON cannot hold"
     )
 
 
@@ -151,7 +151,7 @@ def test_an_answer_that_json_would_change_is_not_replayed(project: Project) -> N
 
     _, message = get_failure(project.run(replay_tools=project.root / "calls.jsonl"))
 
-    assert message.endswith("what the tool gave has an int (1) as a key, which JSON turns into text")
+    assert message.endswith("the result of the tool has an int (1) as a key, which JSON turns into text")
 
 
 def test_invalid_files_and_settings_are_refused_before_anything_runs(project: Project) -> None:
@@ -160,7 +160,7 @@ def test_invalid_files_and_settings_are_refused_before_anything_runs(project: Pr
     project.write("other.jsonl", '{"format": "something-else"}\n')
 
     with pytest.raises(
-        PlanError, match=r"notes.txt:1:1: found a line that is no JSON \(.*\), expected a recorded case"
+        PlanError, match=r"notes.txt:1:1: found a line that is not JSON \(.*\), expected a recorded case"
     ):
         project.run(replay_tools=project.root / "notes.txt")
     with pytest.raises(PlanError, match=r"other.jsonl:1:12: format: found 'something-else', expected the format of"):

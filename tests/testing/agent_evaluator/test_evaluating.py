@@ -190,7 +190,7 @@ async def test_the_older_format_with_a_session_file_is_evaluated_and_migrated(pr
 
     with pytest.raises(ValueError, match=r"new.test.json: its cases have their own session_input"):
         await AgentEvaluator.evaluate(MODULE, "new.test.json", initial_session_file="session.json")
-    with pytest.raises(ValueError, match="it exists already"):
+    with pytest.raises(ValueError, match="it already exists"):
         AgentEvaluator.migrate_eval_data_to_new_schema("old.test.json", "new.test.json")
 
 

@@ -30,7 +30,7 @@ def test_invalid_metrics_are_refused_with_one_clear_message(options: Any, messag
 @pytest.mark.parametrize(
     ("dataset", "options", "message"),
     [
-        ({"prompt": ["a"], "reference": []}, {}, "reference: found 0 rows, expected the 1 row that prompt has"),
+        ({"prompt": ["a"], "reference": []}, {}, "reference: found 0 rows, expected 1 row, as in prompt"),
         ([], {}, "found no rows"),
         (7, {}, "expected a file, a pandas DataFrame"),
         ("gone.jsonl", {}, "gone.jsonl: cannot read it"),

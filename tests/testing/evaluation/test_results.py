@@ -95,7 +95,7 @@ def test_column_names_of_one_evaluation_override_the_mapping() -> None:
     scores = [task.evaluate(response_column_name=name).rows[0]["exact_match/score"] for name in (None, "second")]
 
     assert scores == [0.0, 1.0]
-    with pytest.raises(EvaluationError, match="expected 'secnd', which was named for response; did you mean 'second'"):
+    with pytest.raises(EvaluationError, match="expected 'secnd', which is mapped to response; did you mean 'second'"):
         task.evaluate(response_column_name="secnd")
 
 

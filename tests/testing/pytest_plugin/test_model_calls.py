@@ -141,7 +141,7 @@ def test_no_model_is_called_if_the_recording_cannot_be_written(project: PytestPr
     done = project.pytest("--workbench", "--workbench-record", "--workbench-calls", "file/calls.jsonl", "-k", "good")
 
     done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(["file: cannot create it: it exists already"])
+    done.stdout.fnmatch_lines(["file: cannot create it: it already exists"])
     assert server.calls == []
 
 

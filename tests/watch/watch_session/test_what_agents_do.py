@@ -162,7 +162,7 @@ async def test_a_program_that_writes_files_causes_no_endless_runs_of_its_case(fo
         notices = [event.message for event in watch.events if isinstance(event, Notice)]
 
         assert len(runs) <= 4
-        assert [message.partition(":")[2].partition(":")[0] for message in notices] == ["one is never up to date"]
+        assert [message.partition(":")[2].partition(":")[0] for message in notices] == ["one is stale after every run"]
 
         edited = await watch.apply(lambda: folder.write("notes.txt", "x"))
         assert edited.verdicts == {"one": "PASSED"}
