@@ -46,7 +46,7 @@ def test_findings_can_be_printed_as_json(workbench: CommandLine) -> None:
         "findings": [
             {
                 "rule": "missing-reference",
-                "message": "reference_trajectory is missing, which other rows have",
+                "message": "reference_trajectory is missing; other rows have it",
                 "row": 2,
                 "eval_id": "x",
                 "line": 2,
@@ -139,6 +139,6 @@ def test_a_failed_conversion_writes_nothing(workbench: CommandLine) -> None:
     result = workbench("dataset", "convert", "home/light.evalset.json", "new.evalset.json")
 
     assert result.status == 2
-    assert "is an eval set already" in result.error
+    assert "is already an eval set" in result.error
     assert not (workbench.root / "new.evalset.json").exists()
     assert workbench("dataset", "convert", "rows.jsonl", "no/where.csv").status == 2

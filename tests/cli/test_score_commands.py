@@ -72,7 +72,7 @@ def test_metrics_without_thresholds_are_reported_but_give_no_verdict(workbench: 
 
     assert result.status == 1
     assert "trajectory_recall  mean 0.25  std 0.3536  (2 of 2 scored)" in result.out
-    assert "none has a threshold" in result.out
+    assert "no criterion has a threshold" in result.out
 
 
 def test_the_duration_of_a_row_without_latency_is_unknown(workbench: CommandLine) -> None:
@@ -217,7 +217,7 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
         assert requested_paths == []
         assert [command_result.status for command_result in offline] == [0] * 4
         assert all(
-            f"{address}: not fetched for this; its rows are not listed" in command_result.error
+            f"{address}: not fetched; its rows are not listed" in command_result.error
             for command_result in offline
         )
         result = workbench("run", "stored", "--format", "json")
@@ -278,13 +278,13 @@ def test_columns_that_fit_no_metric_are_reported_with_the_expected_ones(workbenc
     assert result.error.splitlines() == [
         "workbench: rows.jsonl: found the columns answer, gold, prompt, expected response and reference for rouge_1, "
         "exact_match; predicted_trajectory and reference_trajectory for trajectory_recall (map columns with other "
-        "names by `--columns reference=NAME`)"
+        "names with `--columns reference=NAME`)"
     ]
     workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
     run = workbench("run", "rows.jsonl", "--config", "criteria.json")  # `run` has no option for columns
     assert run.status == 2
     assert run.error.strip().endswith(
-        "expected response and reference for rouge_1 (map columns with other names by "
+        "expected response and reference for rouge_1 (map columns with other names with "
         '`columns = {reference = "NAME"}` of a recorded target in workbench.toml)'
     )
     mapped = workbench("score", "rows.jsonl", "--metrics", "rouge_1=1", "--columns", "response=answer,reference=gold")
@@ -339,7 +339,7 @@ columns = {prompt = "question", response = "answer", reference = "truth"}""",
         (["rows.jsonl", "--columns", "respons=a"], "did you mean 'response'"),
         (["rows.jsonl", "--columns", "response"], "expected COLUMN=NAME, such as response=answer"),
         (["rows.jsonl", "--columns", "response=a,response=b"], "expected response once"),
-        (["rows.jsonl", "--columns", "response=a"], "expected 'a', which was named for response"),
+        (["rows.jsonl", "--columns", "response=a"], "expected 'a', which is mapped to response"),
         (["home/light.evalset.json", "--columns", "response=a"], "is an eval set"),
         (["bq://table"], "expected bq://PROJECT.DATASET.TABLE"),
         (["missing.jsonl"], "missing.jsonl"),
@@ -347,7 +347,7 @@ columns = {prompt = "question", response = "answer", reference = "truth"}""",
         (["rows.jsonl", "--metric", "trajectory_recall=high"], "expected a number"),
         (["rows.jsonl", "--metric", "bleu", "--config", "rows.jsonl"], "exclude each other"),
         (["broken.jsonl"], "broken.jsonl:1:"),
-        (["workbench.toml"], "no dataset"),
+        (["workbench.toml"], "not a dataset"),
     ],
 )
 def test_invalid_arguments_get_one_message(

@@ -130,8 +130,8 @@ def test_without_a_key_or_a_script_the_error_says_what_is_needed(project: Comman
     result = project("simulate", "set.evalset.json")
 
     assert result.status == 3
-    assert "ERROR: the simulated user: gemini-2.5-flash was not asked: no key" in result.out
-    assert "there is no key for the Gemini API: set GOOGLE_API_KEY" in result.error
+    assert "ERROR: the simulated user: gemini-2.5-flash was not called: no key" in result.out
+    assert "no API key for Gemini: set GOOGLE_API_KEY" in result.error
 
 
 def test_sets_without_a_scenario_have_nothing_to_simulate(project: CommandLine) -> None:

@@ -25,7 +25,7 @@ def test_a_target_is_added_at_the_end_and_nothing_else_changes(workbench: Comman
 
     result = workbench("target", "add", "my web", "--kind", "http", "--target", URL)
 
-    assert (result.status, result.out) == (0, "target my web is in workbench.toml\n")
+    assert (result.status, result.out) == (0, "added target my web to workbench.toml\n")
     after = (workbench.root / "workbench.toml").read_bytes()
     assert after.startswith(before)
     assert after.removeprefix(before) == (
@@ -48,7 +48,7 @@ def test_a_target_with_a_missing_agent_is_added_with_a_message(
 ) -> None:
     result = workbench("target", "add", "home2", "--kind", kind, "--target", location)
 
-    assert (result.status, result.out) == (0, "target home2 is in workbench.toml\n")
+    assert (result.status, result.out) == (0, "added target home2 to workbench.toml\n")
     assert f"workbench: {message}" in result.error
     assert f'target = "{location}"' in (workbench.root / "workbench.toml").read_text()
 
@@ -82,13 +82,13 @@ def test_a_project_without_settings_gets_a_settings_file(tmp_path: Path) -> None
             "targets.web.target: found 'nowhere', expected an http://",
         ),
         ("", ("web", "--kind", "command", "--target", "a 'b"), 'targets.web.target: found "a \'b", expected a program'),
-        ("", ("web", "--kind", "http"), "missing --target, which can only be asked for in a terminal"),
+        ("", ("web", "--kind", "http"), "missing --target, which workbench can ask for only in a terminal"),
         ("[run]\nruns = = 2", ("web", "--kind", "http", "--target", URL), "workbench.toml:2:8: is not TOML: Invalid"),
         ("targets = 3", ("web", "--kind", "http", "--target", URL), "targets: found 3, expected a table"),
         (
             "[targets.web]\nkind = 'recorded'",
             ("web", "--kind", "http", "--target", URL),
-            "targets.web: there is a target of that name already",
+            "targets.web: a target with this name already exists",
         ),
         (
             "targets = { a = { kind = 'recorded' } }",

@@ -285,7 +285,7 @@ def test_a_selected_set_without_cases_is_an_error(folder: Folder, run: CommandLi
     result = run("watch", "empty.evalset.json")
 
     assert (result.status, result.out) == (2, "")
-    assert "there is no eval case in empty.evalset.json" in result.error
+    assert "no eval case in empty.evalset.json" in result.error
 
 
 def test_unreadable_criteria_end_the_watch_immediately(folder: Folder, run: CommandLine) -> None:
@@ -306,7 +306,7 @@ def test_only_affected_cases_run(folder: Folder, run: CommandLine) -> None:
 
     report: dict[str, Any] = json.loads(result.out)
     assert report["summary"]["passed"] == 2
-    assert "affected: 1 of 2; the other verdicts still hold" in result.error
+    assert "affected: 1 of 2; the other verdicts are current" in result.error
     stored_report = json.loads(run("report", "--format", "json").out)
     assert [case["eval_id"] for case in stored_report["cases"]] == ["first", "second"]
     assert stored_report["summary"]["passed"] == 2

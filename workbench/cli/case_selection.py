@@ -36,7 +36,7 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[NamedArgumen
             shown = shorten(text, LONGEST_NAME)
             raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
-            raise PlanError(f"{text}: there is no case after the colon; remove the colon to run all")
+            raise PlanError(f"{text}: no case after the colon; name a case, or remove the colon to run all")
         named.append(name)
     return named
 
@@ -96,7 +96,7 @@ def only_cases(
     if missing and all_read:
         raise PlanError(
             *(
-                f"no eval case {shorten(repr(case), LONGEST_NAME)} in the eval sets named{suggest_name(case, known)}"
+                f"no eval case {shorten(repr(case), LONGEST_NAME)} in the named eval sets{suggest_name(case, known)}"
                 for case in missing
             )
         )

@@ -132,7 +132,7 @@ def graceful_interrupt(cancel: Callable[[], None], *, announce: Callable[[str], 
     received = 0
 
     def stop() -> None:
-        announce("interrupted: stopping; finished results are kept (once more to end at once)")
+        announce("interrupted: stopping; finished results are kept (press Ctrl-C again to exit at once)")
         cancel()
 
     def handle(_number: int, _frame: FrameType | None) -> None:

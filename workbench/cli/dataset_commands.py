@@ -38,7 +38,7 @@ def dataset() -> None:
 @columns_option
 @click.option("--agent", metavar="TARGET", help="Also report tools that this agent does not have.")
 @click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of what is found."
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the findings."
 )
 def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, report_format: str) -> int:
     """Report rows of a dataset that are probably wrong, and why.
@@ -74,12 +74,12 @@ def lint(*, dataset: Path | str, columns: dict[str, str], agent: str | None, rep
     "--to",
     "form",
     type=click.Choice(["rows", "evalset", "openai", "langchain"]),
-    help="Content of the new file if its name does not say it; messages become a column of rows.",
+    help="Content of the new file. Default: from its name. Messages become a column of rows.",
 )
 @click.option(
     "--side",
     type=click.Choice(["reference", "response"]),
-    help="Side of the rows to write as eval set or messages: the expected or the actual one.",
+    help="Side of the rows to convert to an eval set or messages: expected or actual.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file; DATASET itself only if nothing is lost.")
 def convert(

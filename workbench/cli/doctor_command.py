@@ -55,11 +55,11 @@ _MOST_ROWS = 5
 @click.option(
     "--check",
     is_flag=True,
-    help="Also ask each judge model one small question, which may cost a little, and check whether remote agents and "
+    help="Also send one small prompt to each judge model, at a small cost, and check whether remote agents and "
     "datasets can be reached and programs start. No agent gets a prompt.",
 )
 def doctor(path: Path, *, check: bool) -> int:
-    """Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.
+    """Show interpreter, extras, keys (names only), agents, eval sets, judge models and problems.
 
     PATH is a project; default: the current folder. Exit status: 0 no problems; 2 problems found.
     """
@@ -122,7 +122,7 @@ def _describe_project(
     project = workspace.project
     settings = project.root / "workbench.toml"
     yield f"project      {project.root}"
-    yield f"settings     {settings if settings.exists() else 'no workbench.toml: everything by default'}"
+    yield f"settings     {settings if settings.exists() else 'no workbench.toml: all settings have their defaults'}"
     yield f"agents       {len(project.targets) or 'none found'}"
     for target in project.targets.values():
         place = target.location or str(target.path)
@@ -385,7 +385,7 @@ def _check_variables(target: Target) -> Iterator[Health]:
     environment = read_environment(target)
     missing = [name for name in names if not environment.get(name)]
     yield Health(
-        lines=(f"takes {', '.join(names)} from the environment",),
+        lines=(f"reads {', '.join(names)} from the environment",),
         problems=tuple(f"the environment variable {name} is not set" for name in missing),
     )
 
@@ -534,7 +534,7 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     from workbench.report.text_report import cost_text
 
     if not judges:
-        yield "judges       none: no criterion asks a model"
+        yield "judges       none: no criterion uses a judge model"
         return
     yield "judges"
     prices = build_prices(workspace.settings.judge)
@@ -550,7 +550,11 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
         if unknown is None:
             sides = (prices.cost(judge.model, Tokens(*side)) for side in ((1_000_000, 0), (0, 1_000_000)))
             asked, answered = (cost_text(float(side)) for side in sides)
-        yield f"    {unknown}" if unknown is not None else f"    {asked} and {answered} for a million tokens in and out"
+        yield (
+            f"    {unknown}"
+            if unknown is not None
+            else f"    {asked} per million input tokens, {answered} per million output tokens"
+        )
         if (answer := answers.get(_name(judge))) is not None:
             yield f"    {answer}"
 
@@ -571,7 +575,7 @@ async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Ma
     timeout = min(workspace.settings.judge.timeout_seconds, _JUDGE_SECONDS)
     for judge in judges:
         if is_scripted(judge.target, judge.model):  # as in runs
-            answers[_name(judge)] = "not asked: there is no key, and scripted replies are used"
+            answers[_name(judge)] = "not checked: no API key; scripted replies are used"
             continue
         if find_access(judge.model, read_environment(judge.target)).missing is not None:  # already reported
             continue
@@ -584,7 +588,7 @@ async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Ma
             problems.append(f"judge of {judge.target.name}: {error.message}")
         else:
             version = "" if reply.version in (None, judge.model) else f", by {reply.version}"
-            answers[_name(judge)] = f"asked: it answered in {reply.seconds:.2f} s{version}"
+            answers[_name(judge)] = f"answered in {reply.seconds:.2f} s{version}"
         finally:
             await models.close()
     return answers, problems

@@ -60,7 +60,9 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     help="Name of the agent in workbench.toml. Default: the one in AGENT_DIR that owns the set.",
 )
 @click.option("--count", type=click.IntRange(min=1, max=200), help="Number of scenarios. Default: 5.")
-@click.option("--model", callback=_check_model, help="Model that writes them. Default: that of [simulation].")
+@click.option(
+    "--model", callback=_check_model, help="Model that writes the scenarios. Default: the one in [simulation]."
+)
 @click.option("--instruction", metavar="TEXT", help="Topic of the scenarios.")
 @click.option("--context", metavar="TEXT", help="Data that the tools of the agent find; scenarios use no other data.")
 @click.option(
@@ -73,7 +75,7 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
 @click.option(
     "--session_input_file",
     type=FILE,
-    help="Start of the sessions as JSON. Default: the app of the agent, with empty state keys of its instructions.",
+    help="Initial session as JSON. Default: the app of the agent; state keys from its instructions, empty.",
 )
 @click.option("--yes", is_flag=True, help="Add all without asking; the default without a terminal.")
 @click.option("--dry-run", is_flag=True, help="Add nothing; print a file of conversation scenarios.")
@@ -134,7 +136,7 @@ def generate_eval_cases(
         return 0
     kept = generated.scenarios if yes or not _is_terminal() else _choose(generated.scenarios)
     if not kept:
-        message("nothing is kept; nothing was written")
+        message("no scenario chosen; nothing was written")
         return 0
     default = {"app_name": agent.resolve().name, "user_id": "test_user_id", "state": dict(generated.state)}
     read_personas = partial(read_persona_texts, project)
@@ -153,7 +155,6 @@ def read_persona_texts(project: Project) -> AdkPersonas:
 
 def report_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
     """Yield a message for each scenario, in ADK's words; report ids that differ from ADK's on stderr."""
-    from workbench.model.text import pluralise
 
     for case in added:
         done = "added to" if case.added else "already exists in"
@@ -161,8 +162,8 @@ def report_added(added: Sequence[AddedCase], eval_set_id: str) -> Iterator[str]:
         yield f"Eval case '{case.eval_id}' {done} eval set '{eval_set_id}'{ending}."
     if others := sum(case.added and not case.is_adk_id for case in added):
         message(
-            f"{pluralise(others, 'id')} not as ADK computes them: the agent's interpreter has no google-adk with "
-            "the personas that are named; `adk eval_set add_eval_case` would add these scenarios again"
+            f"ids that differ from those of ADK: {others} (the interpreter of the agent lacks a google-adk with the "
+            "named personas); `adk eval_set add_eval_case` would add these scenarios again"
         )
 
 
@@ -283,7 +284,7 @@ def _choose(scenarios: Sequence[ConversationScenario]) -> Sequence[ConversationS
         return _parse_numbers(answer, of=len(scenarios))
 
     chosen: list[int] = click.prompt(
-        "Keep which? all, none, or numbers such as 1,3-4",
+        "Which ones to keep? all, none, or numbers such as 1,3-4",
         default="all",
         value_proc=read,
         err=True,
@@ -328,7 +329,7 @@ def create(*, agent: Path, eval_set_id: str) -> int:
 
     if not _NEW_ID.fullmatch(eval_set_id):
         raise click.BadParameter(
-            f"{eval_set_id!r}: a new id may hold letters, digits and underscores only.", param_hint="EVAL_SET_ID"
+            f"{eval_set_id!r}: a new id may contain only letters, digits and underscores.", param_hint="EVAL_SET_ID"
         )
     create_eval_set(build_set_path(agent, eval_set_id), eval_set_id)
     write_lines([f"Eval set '{eval_set_id}' created for app '{agent.resolve().name}'."])
@@ -339,7 +340,7 @@ def create(*, agent: Path, eval_set_id: str) -> int:
 @click.argument("agent", type=FOLDER)
 @click.argument("eval_set_id")
 @click.option("--scenarios_file", type=FILE, required=True, help="Conversation scenarios as JSON.")
-@click.option("--session_input_file", type=FILE, required=True, help="Start of the sessions as JSON.")
+@click.option("--session_input_file", type=FILE, required=True, help="Initial session as JSON.")
 @adk_options
 def add_eval_case(*, agent: Path, eval_set_id: str, scenarios_file: Path, session_input_file: Path) -> int:
     """Add each scenario of a file as an eval case; skip those that the set already has.
@@ -366,9 +367,9 @@ eval_set.add_command(generate_eval_cases)
 @eval_set.command()
 @click.argument("old", type=FILE)
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--initial-session", type=FILE, help="Session file of the older format.")
+@click.option("--initial-session", type=FILE, help="Session file of the old format.")
 def migrate(*, old: Path, new: Path, initial_session: Path | None) -> int:
-    """Write an eval set of an older format in the current one. NEW must not exist."""
+    """Convert an eval set of an old format to the current one. NEW must not exist."""
     from workbench.store.evalsets.new_evalsets import migrate as migrate_file
 
     migrate_file(old, new, initial_session=initial_session)
@@ -379,7 +380,7 @@ def migrate(*, old: Path, new: Path, initial_session: Path | None) -> int:
 @eval_set.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--strict", is_flag=True, help="Comments and trailing commas, which ADK cannot read, are errors.")
-@click.option("--fix", "mend", is_flag=True, help="Remove comments and trailing commas; all else keeps its bytes.")
+@click.option("--fix", "mend", is_flag=True, help="Remove comments and trailing commas; change nothing else.")
 def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     """Check eval sets and configurations, or all in a folder, for what cannot run here or in ADK.
 

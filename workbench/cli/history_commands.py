@@ -84,7 +84,7 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
 def report(*, run: str, report_format: str | None, output: Path | None, path: Path) -> int:
     """Write an earlier run as JSON, JUnit XML, Markdown or CSV.
 
-    RUN is the id of a run, the start of one, or `latest`, the default. Expected values come from the present eval sets.
+    RUN is the id of a run, the start of one, or `latest`, the default. Expected values come from the current eval sets.
     """
     from workbench.cli.printers import TEXT, choose_format, save_report
     from workbench.report.report_formats import write_report
@@ -163,7 +163,7 @@ def compare(
     the newest run is compared with the one before it. Runs that judged nothing (`workbench simulate`) are skipped.
     RUN is the id of a run, the start of one, or `latest`.
 
-    Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is no
+    Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is not a
     regression.
     """
     from workbench.cli.printers import stdout_style

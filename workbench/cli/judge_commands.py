@@ -51,7 +51,7 @@ def judge(
     """Judge stored answers again, and measure how far the judgements agree.
 
     No agent runs. RUN is the id of a run, the start of an id, or `latest`. Every judgement asks the models again and is
-    stored as a run. The criteria are those of the run, or of --config. For each criterion that asks a model, the output
+    stored as a run. The criteria are those of the run, or of --config. For each criterion that uses a model, the output
     has the agreement of all judgements (the original one included), Cohen's kappa (Fleiss' for three or more), and the
     cases whose verdict flips. A judgement that failed has no verdict and flips nothing.
 
@@ -174,7 +174,7 @@ def _await_run(run: Run, *, label: str) -> None:
 )
 @path_option
 def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: str, path: Path) -> int:
-    """Compare the judges of a run with labels that people gave.
+    """Compare the judges of a run with human labels.
 
     LABELS is JSONL, CSV or JSON with the columns eval_id and label. The columns eval_set, repeat, turn (both counted
     from 1), criterion and rubric make a label more specific. A label is pass or fail (also valid, yes, 1 ...), a
@@ -210,8 +210,12 @@ _AGREE, _DISAGREE, _UNREADABLE = 0, 1, 2
 @click.command()
 @click.argument("what", metavar="[DATASET|RUN]", default="latest")
 @case_option
-@click.option("--expected", type=FILE, help="The eval set to compare DATASET, an eval set of recorded sessions, with.")
-@click.option("--disagreements", "only_disagreements", is_flag=True, help="Show only where the dialects disagree.")
+@click.option(
+    "--expected", type=FILE, help="Eval set with the expected sessions, if DATASET is an eval set of recorded sessions."
+)
+@click.option(
+    "--disagreements", "only_disagreements", is_flag=True, help="Show only cases on which the dialects disagree."
+)
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
 )
@@ -240,7 +244,7 @@ def dialects(
 
     file = Path(what)
     if expected is not None and not file.is_file():
-        raise click.UsageError("--expected needs DATASET, an eval set of recorded sessions, to compare with.")
+        raise click.UsageError("--expected needs DATASET, an eval set of recorded sessions.")
     unread: dict[CaseInSet, str] = {}
     problems: list[str] = []
     found = list(_read_dataset(file, expected, unread, problems) if file.is_file() else _read_run(what, path))

@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "calibrate": (
         "workbench.cli.judge_commands:calibrate",
-        "Compare the judges of a run with labels that people gave.",
+        "Compare the judges of a run with human labels.",
     ),
     "schema": ("workbench.cli.schema:schema", "Print the JSON Schema of a kind of file, for editors."),
     "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
@@ -54,7 +54,7 @@ COMMANDS = {
     "target": ("workbench.cli.target_commands:target", "Add an agent to workbench.toml."),
     "doctor": (
         "workbench.cli.doctor_command:doctor",
-        "Show what was found: interpreter, extras, keys (names only), agents, eval sets, judge models, problems.",
+        "Show interpreter, extras, keys (names only), agents, eval sets, judge models and problems.",
     ),
     "demo": ("workbench.cli.score_commands:demo", "Try the sample agents."),
     "completion": ("workbench.cli.main:completion", "Print the completion script for a shell."),

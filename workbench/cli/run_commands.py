@@ -111,7 +111,7 @@ class Opened(NamedTuple):
     "have not changed are reused. Without other arguments all cases of that run are selected.",
 )
 @tool_options
-@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan of the run; run nothing.")
 @display_options
 def run(
     *,
@@ -135,7 +135,7 @@ def run(
     """Run eval cases and report the verdicts.
 
     TARGET is a name in workbench.toml. SET is an eval set; SET:CASE,CASE runs some of its cases. FOLDER runs all sets
-    below it, each with the test_config.json beside it. Without arguments everything in the project around the current
+    below it, each with the test_config.json next to it. Without arguments everything in the project around the current
     folder runs.
 
     Exit status: 0 all passed; 1 some case failed; 2 the command, configuration or a file is wrong; 3 none failed but
@@ -346,9 +346,9 @@ def _format_cost(cost: PlanCost) -> Iterator[str]:
     for user in cost.users:
         limit = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
         conversations = pluralise(user.conversations, "conversation")
-        yield f"{limit} answers of {user.model}, which plays the users of {conversations}"
+        yield f"{limit} replies of {user.model} as the user of {conversations}"
     for metric, calls in cost.judge_calls.items():
-        more = ", and those on conversations of any length" if cost.open_ended else ""
+        more = ", plus calls for conversations of unknown length" if cost.open_ended else ""
         yield f"about {pluralise(calls, 'judge call')} for {metric}{more}"
     for judge in cost.judges:
         yield from _format_judge_cost(judge)
@@ -360,12 +360,12 @@ def _format_judge_cost(judge: JudgeCost) -> Iterator[str]:
     from workbench.report.text_report import cost_text
 
     if judge.tokens is None:
-        takes = "tokens unknown: there is no earlier run"
+        takes = "tokens unknown: no earlier run"
     else:
         known = f"from earlier runs of {judge.tokens.known} of {pluralise(judge.tokens.of, 'case')}"
         takes = f"about {pluralise(round(judge.tokens.amount), 'token')}, {known}"
     cost = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
-    more = f" and those on {pluralise(judge.open_ended, 'scenario')}" if judge.open_ended else ""
+    more = f" plus those for {pluralise(judge.open_ended, 'scenario')}" if judge.open_ended else ""
     calls = f"about {pluralise(judge.calls, 'call')}{more} (cached answers cost nothing)"
     yield one_line(f"judge {judge.model}: {calls}, {takes}{cost}")
     if judge.price_unknown is not None:
@@ -377,7 +377,7 @@ def _format_model_limits(plan: Plan) -> Iterator[str]:
     if plan.options.replay_calls is not None:
         yield f"no model is called: answers come from {plan.options.replay_calls}"
     if plan.limits.max_model_calls is not None:
-        yield f"at most {plan.limits.max_model_calls:,} model calls in all; metrics beyond it end in ERROR"
+        yield f"at most {plan.limits.max_model_calls:,} model calls in total; metrics beyond it end in ERROR"
     if plan.limits.max_model_cost is not None:
         yield f"at most ${plan.limits.max_model_cost:g} for models; metrics beyond it end in ERROR"
 
@@ -621,7 +621,7 @@ def evaluate(
     from workbench.engine.project_selection import make_project
 
     if not sets:
-        raise PlanError(f"no eval set is named: give a file, or the id of a set in {agent}")
+        raise PlanError(f"no eval set given: name a file, or the id of a set in {agent}")
     _switch_features(enable=enable_features, disable=disable_features)
     named = find_named_sets(agent, sets)
     project, loaded = make_project(agent, [name.path for name in named])
@@ -692,7 +692,7 @@ def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
             if not by_path:
                 known += [derive_set_name(file) for file in agent.glob(f"*{EVAL_SET_SUFFIX}")]
             shown = shorten(text, LONGEST_NAME)
-            problems.append(f"{shown}: there is no such eval-set file{place}{suggest_name(nearest, known)}")
+            problems.append(f"{shown}: no such eval-set file{place}{suggest_name(nearest, known)}")
     if problems:
         raise PlanError(*problems)
     return found

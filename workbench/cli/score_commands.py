@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     help="Metrics; repeatable. A metric without a threshold is reported and does not affect verdicts.",
 )
 @click.option("--config", type=FILE, help="File of criteria.")
-@click.option("--expected", type=FILE, help="The eval set to compare DATASET, an eval set of recorded sessions, with.")
+@click.option(
+    "--expected", type=FILE, help="Eval set with the expected sessions, if DATASET is an eval set of recorded sessions."
+)
 @columns_option
 @judging_options
 @recording_options
@@ -121,7 +123,7 @@ def demo(*, path: Path | None, plain: bool, headless: bool) -> int:
     """Try the sample agents.
 
     In a terminal this opens the application on a copy of them. Without one it runs all their eval sets and prints the
-    verdicts. Exit status 0: all verdicts are as expected, designed failures included.
+    verdicts. Exit status 0: all verdicts are as expected, intended failures included.
     """
     folder = sample_folder(path)
     message(f"the sample agents are in {folder}")
@@ -235,7 +237,7 @@ def _check_verdicts(folder: Path, report: StreamedRun | RunReport, left_out: dic
         write_lines([*wrong, f"{len(wrong)} verdicts are not as expected; was a file changed in {folder}?"])
         return 1
     failing = sum(status != "PASSED" for status in came_out.values())
-    write_lines([f"all {len(came_out)} verdicts are as expected, {failing} designed failures and errors included"])
+    write_lines([f"all {len(came_out)} verdicts are as expected, including {failing} intended failures and errors"])
     return 0
 
 

@@ -155,7 +155,7 @@ def tool_options(command: Command) -> Command:
         click.option(
             "--simulate-tools",
             type=FILE,
-            help="Simulate tools as this file says (ADK's environment simulation) instead of as the targets say.",
+            help="Simulate tools with this file (ADK's environment simulation) instead of the settings of the targets.",
         ),
         click.option(
             "--record-tools",
@@ -220,7 +220,7 @@ def judging_options(command: Command) -> Command:
         click.option(
             "--require-all-samples",
             is_flag=True,
-            help="Exit with status 3 if a verdict rests on fewer judge samples than num_samples.",
+            help="Exit with status 3 if a verdict is based on fewer judge samples than num_samples.",
         ),
     ]
     return cast(Command, _add_options(options, with_judging))
@@ -243,7 +243,7 @@ def recording_options(command: Command) -> Command:
             "--record-calls",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="Record the calls to these models in this file; an earlier content is replaced.",
+            help="Record the calls to these models in this file; existing content is replaced.",
         ),
         click.option(
             "--replay-calls",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "created if it is missing.",
 )
 @click.option(
-    "--format", "report_format", type=click.Choice(("text", "jsonl")), default="text", help="Format of what is printed."
+    "--format", "report_format", type=click.Choice(("text", "jsonl")), default="text", help="Format of the output."
 )
 def simulate(
     *,

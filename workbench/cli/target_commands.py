@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _KINDS = ("function", "adk", "langchain", "agent_engine", "a2a", "http", "command", "recorded")
-_ASKED = "asked for in a terminal"
+_ASKED = "if missing, asked for in a terminal"
 
 
 class _KindChoice(click.Choice[str]):
@@ -34,7 +34,7 @@ def target() -> None:
 
 @target.command()
 @click.argument("name", required=False)
-@click.option("--kind", type=_KindChoice(_KINDS), help=f"How the agent is reached ({_ASKED}).")
+@click.option("--kind", type=_KindChoice(_KINDS), help=f"Kind of agent ({_ASKED}).")
 @click.option(
     "--target",
     "location",
@@ -58,7 +58,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     asks = sys.stdin.isatty()
     missing = [word for word, given in (("NAME", name), ("--kind", kind), ("--target", location)) if given is None]
     if missing and not asks:
-        raise click.UsageError(f"missing {', '.join(missing)}, which can only be asked for in a terminal")
+        raise click.UsageError(f"missing {', '.join(missing)}, which workbench can ask for only in a terminal")
     kind = kind or click.prompt("kind", type=_KindChoice(_KINDS), err=True)
     name = name or click.prompt("name", err=True)
     patterns = eval_sets
@@ -71,7 +71,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
         if not patterns:
             usual = get_default_eval_sets(str(kind), str(name))
             if asks and missing:
-                answer = click.prompt("eval sets (empty: by their place)", default=" ".join(usual), err=True)
+                answer = click.prompt("eval sets (empty: those near the agent)", default=" ".join(usual), err=True)
                 usual = answer.split()
             patterns = tuple(usual)
         file = add_target(describe(where), root)
@@ -79,7 +79,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
         if error.line is not None:  # an error in the existing file, not in the arguments
             raise
         raise click.UsageError(": ".join(part for part in (error.place, error.message) if part)) from None
-    write_lines([f"target {name} is in {shown_path(file)}"])
+    write_lines([f"added target {name} to {shown_path(file)}"])
     for problem in _find_missing(describe(where), root):
         message(problem)
     message("`workbench doctor --check` checks whether the agent can be reached")

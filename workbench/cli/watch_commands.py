@@ -338,7 +338,7 @@ def _format_change(event: ChangeSeen) -> str:
     what = "; ".join(parts) or f"affects none of {pluralise(event.total, 'case')}"
     why = f": {event.reason}" if event.reason else ""
     if event.held:
-        why += f". Not run by itself: {event.held}; `workbench run --affected` runs it"
+        why += f". Not run automatically: {event.held}; `workbench run --affected` runs it"
     return f"{shown or 'the project'}{more} saved - {what}{why}"
 
 
@@ -431,4 +431,4 @@ def _format_key(row: Dependency, prefix: str) -> str:
     if row.kind != DependencyKind.IMPORT:
         return key
     folder, _, names = key.rpartition("::")
-    return f"{names.replace(',', ', ')} looked for in {folder}"
+    return f"{names.replace(',', ', ')} searched in {folder}"

@@ -121,7 +121,7 @@ def test_remote_datasets_are_opened_only_with_check_and_a_silent_one_times_out(
     assert result.out.count("    not reached\n") == 4
     assert f"  {site}/gone.csv: cannot read it: there is no such file\n" in result.out
     assert f"  {silent}: cannot read it: no answer within 1.5 s\n" in result.out
-    assert "  s3://bucket/rows.txt: is no dataset: expected a name that ends in" in result.out
+    assert "  s3://bucket/rows.txt: is not a dataset: expected a name that ends in" in result.out
     assert "  bq://table: found 'bq://table', expected bq://PROJECT.DATASET.TABLE\n" in result.out
     assert sorted(requested_paths) == ["/gone.csv", "/rows.jsonl?signature=hush"]
     assert "hush" not in result.out
@@ -142,7 +142,7 @@ def test_check_reads_the_agent_card(workbench: CommandLine) -> None:
         result = workbench("doctor", "--check")
 
     assert "    reached: agent card of lamps\n" in result.out
-    assert "  none: " in result.out and "is no agent card: expected an object with a name" in result.out
+    assert "  none: " in result.out and "is not an agent card: expected an object with a name" in result.out
     assert agent.executor.contexts == []
 
 
@@ -219,7 +219,7 @@ def test_the_error_for_an_unreachable_url_shows_no_encoded_secret(
 
         result = workbench("doctor", "--check")
 
-    assert "${WEB_KEY} cannot be reached: the proxy cannot be connected to: " in result.out
+    assert "${WEB_KEY} cannot be reached: cannot connect to the proxy: " in result.out
     assert "secret" not in result.out
     assert "pass-word" not in result.out
 

@@ -36,7 +36,7 @@ def test_doctor_shows_judges_and_their_connection_without_secrets(
 
     assert "  gemini-2.5-flash for sample: 1 eval set; google-genai, Gemini API\n" in result.out
     assert "    with GOOGLE_API_KEY, at https://proxy.example:8443/v1\n" in result.out
-    assert "    $0.30 and $2.50 for a million tokens in and out\n" in result.out
+    assert "    $0.30 per million input tokens, $2.50 per million output tokens\n" in result.out
     assert not any(secret in result.out for secret in ("secret-value", "pass", "token=t"))
     assert server.calls == []
 
@@ -53,17 +53,17 @@ def test_doctor_reports_missing_keys_and_unknown_prices(
 
     assert result.status == 2
     place = "in the environment or in the agent's .env"
-    assert f"    there is no key: set GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in result.out
+    assert f"    no API key: set GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in result.out
     assert "2 problems:\n" in result.out
-    judges = "which judges 1 eval set of sample: there is no key: set"
+    judges = "which judges 1 eval set of sample: no API key: set"
     assert f"  gemini-2.5-flash, {judges} GOOGLE_API_KEY or GEMINI_API_KEY {place}\n" in result.out
     assert f"  openai/mine, {judges} OPENAI_API_KEY {place}\n" in result.out
     assert "openai/mine for sample: 1 eval set; LiteLLM, openai" in result.out
-    assert "the price of openai/mine is not known" in result.out
+    assert "the price of openai/mine is unknown" in result.out
 
 
 def test_doctor_says_that_no_criterion_uses_a_judge(workbench: CommandLine) -> None:
-    assert "judges       none: no criterion asks a model" in workbench("doctor").out
+    assert "judges       none: no criterion uses a judge model" in workbench("doctor").out
 
 
 def test_check_asks_each_judge_once(workbench: CommandLine, folder: Folder, server: Server) -> None:
@@ -71,7 +71,7 @@ def test_check_asks_each_judge_once(workbench: CommandLine, folder: Folder, serv
 
     assert result.status == 0
     assert len(server.calls) == 1
-    assert "asked: it answered in 0." in result.out
+    assert "answered in 0." in result.out
     assert ", by gemini-test-001" in result.out
 
 
@@ -81,7 +81,7 @@ def test_check_asks_each_judge_once(workbench: CommandLine, folder: Folder, serv
         (gemini_error(400, "API key not valid"), "the key was not accepted"),
         (
             gemini_error(404, "nowhere"),
-            "there is no such model, or the key may not use it",
+            "the model does not exist, or the key may not use it",
         ),
         (
             gemini_error(429, "quota"),
@@ -116,7 +116,7 @@ def test_a_missing_key_is_not_a_problem_if_a_script_replies(
 
     assert (result.status, server.calls) == (0, [])
     assert "    without a key, scripted replies come from script.json" in result.out
-    assert "    not asked: there is no key, and scripted replies are used" in result.out
+    assert "    not checked: no API key; scripted replies are used" in result.out
 
 
 @pytest.mark.parametrize("options", [(), ("--check",)])
@@ -128,7 +128,7 @@ def test_a_missing_key_is_one_problem(
     result = workbench("doctor", *options)
 
     assert result.status == 2
-    assert "1 problem:\n  gemini-2.5-flash, which judges 1 eval set of sample: there is no key" in result.out
+    assert "1 problem:\n  gemini-2.5-flash, which judges 1 eval set of sample: no API key" in result.out
 
 
 def test_a_missing_key_is_a_problem_if_a_simulated_user_needs_it(
@@ -143,7 +143,7 @@ def test_a_missing_key_is_a_problem_if_a_simulated_user_needs_it(
     result = workbench("doctor")
 
     assert result.status == 2
-    assert "  gemini-2.5-flash, which plays the users of 1 eval set of sample: there is no key: set" in result.out
+    assert "  gemini-2.5-flash, which plays the users of 1 eval set of sample: no API key: set" in result.out
 
 
 def test_a_missing_key_that_no_criterion_needs_is_not_a_problem(

@@ -74,7 +74,7 @@ def test_without_google_adk_a_message_says_that_ids_differ_from_adk(workbench: C
     result = workbench(*ADD)
 
     assert (result.status, result.out.count("added to")) == (0, 2)
-    assert "1 id not as ADK computes them: the agent's interpreter has no google-adk" in result.error
+    assert "ids that differ from those of ADK: 1 (the interpreter of the agent lacks a google-adk" in result.error
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,10 @@ def test_a_threshold_below_every_score_is_a_warning(workbench: CommandLine) -> N
     result = workbench("eval-set", "validate", "home/test_config.json")
 
     assert result.status == 0
-    assert "criteria.response_evaluation_score.threshold: 0.5 is below every score (from 1 on)" in result.out
+    assert (
+        "criteria.response_evaluation_score.threshold: 0.5 is below every possible score (lowest: 1), so every case "
+        "passes" in result.out
+    )
 
 
 def test_validate_reports_a_link_to_itself(workbench: CommandLine) -> None:

@@ -116,7 +116,7 @@ def test_the_arguments_of_adk_are_accepted(home: CommandLine, server: Server) ->
     assert len(read_cases(home.root / "home/new.evalset.json")) == 1
     assert "two rooms" in get_prompt(server.calls[0])
     assert "gemini-x" in server.calls[0].path
-    assert "left out 1 more than the 1 that were wanted" in result.error
+    assert "left out 1 beyond the 1 requested" in result.error
 
 
 def test_existing_scenarios_are_sent_to_the_model_and_not_added_again(home: CommandLine, server: Server) -> None:
@@ -127,7 +127,7 @@ def test_existing_scenarios_are_sent_to_the_model_and_not_added_again(home: Comm
 
     assert result.status == 0
     assert "Light 1, please." in get_prompt(server.calls[-1])
-    assert "there is one like it" in result.error
+    assert "duplicate of another scenario" in result.error
     assert "wrote 1 scenario, not 2" in result.error
     assert len(server.calls) == 3  # one more request for the rest
     assert len(read_cases(home.root / "home/new.evalset.json")) == 3
@@ -218,7 +218,7 @@ def test_without_a_key_the_sample_uses_a_script_and_says_so(
 
     assert result.status == 0, result.error
     assert "writes scenarios for hello_world_scenarios" in result.error
-    assert "a script answers, as there is no key for gemini-2.5-flash" in result.error
+    assert "no API key for gemini-2.5-flash; using scripted replies" in result.error
     assert len(read_cases(workbench.root / "hello_world/scenarios.evalset.json")) == before + 2
     assert simulation.status == 0, simulation.error
     assert simulation.out.count("the user has finished") == before + 2

@@ -94,7 +94,7 @@ def test_the_report_has_confusion_precision_recall_kappa_and_disagreements(proje
     assert "kappa      0.50 (Cohen)" in result.out
     assert "pass       precision 0.67  recall 1.00" in result.out
     assert "fail       precision 1.00  recall 0.50" in result.out
-    assert "    home/light.evalset.json:c turn 1: people say fail, the judge pass (1): it is valid [/b]" in result.out
+    assert "    home/light.evalset.json:c turn 1: label fail, judge pass (1): it is valid [/b]" in result.out
 
 
 def test_json_has_the_same_numbers(project: CommandLine) -> None:
@@ -131,7 +131,7 @@ def test_a_judge_without_a_score_leaves_its_label_unjudged(
     (criterion,) = project("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
 
     assert (criterion["labels"], len(criterion["unjudged"]), criterion["agreement"]) == (0, 4, None)
-    assert criterion["reason"] == "the judge has no score of any label"
+    assert criterion["reason"] == "the judge has no score for any label"
 
 
 def test_verdicts_with_missing_samples_are_marked(project: CommandLine, server: Server) -> None:
@@ -145,7 +145,7 @@ def test_verdicts_with_missing_samples_are_marked(project: CommandLine, server: 
     (criterion,) = project("calibrate", "labels.jsonl", "--criterion", METRIC, "--format", "json").data["criteria"]
     judgement = project("judge", "--case", "d")
 
-    assert "people say fail, the judge pass (1, judged by 1 of 2 samples)" in calibration.out
+    assert "label fail, judge pass (1, judged by 1 of 2 samples)" in calibration.out
     for result in (calibration, judgement):
         assert "  samples    1 verdict judged by fewer samples than asked" in result.out
     assert criterion["disagreements"][0]["judged_by"] == {"read": 1, "asked": 2}
@@ -166,7 +166,7 @@ def test_verdicts_with_missing_samples_are_marked(project: CommandLine, server: 
         ([{"eval_id": "a", "verdict": "pass"}], "found the unknown column 'verdict', expected 'label' (did you mean"),
         ([{"eval_id": "a", "said": 1}], "label: found only 'eval_id', 'said', expected 'label'"),
         ([{"eval_id": "a", "label": 1, "criterion": "tone"}],
-         f"criterion: found 'tone', expected '{METRIC}', which --criterion says, or none"),
+         f"criterion: found 'tone', expected '{METRIC}', as given by --criterion, or nothing"),
         ([{"eval_id": "a", "label": None}], "label: found nothing, expected a verdict or a rating"),
         ([{"label": "pass"}], "eval_id: found nothing, expected the id of a case"),
         ([{"eval_id": "a", "label": "pass", "turn": 2}], "turn: found 2, expected a number from 1 to 1"),
@@ -219,7 +219,7 @@ def test_a_rating_that_the_judge_cannot_give_is_refused(project: CommandLine) ->
     result = project("calibrate", "labels.csv", "--criterion", "tone")
 
     assert result.status == 2
-    assert "labels.csv:3:1: label: found 7, expected a rating from 1 to 5, as tone gives them" in result.error
+    assert "labels.csv:3:1: label: found 7, expected a rating from 1 to 5, the scale of tone" in result.error
 
 
 def test_a_criterion_that_no_model_judged_is_refused_with_a_suggestion(project: CommandLine) -> None:
@@ -227,7 +227,7 @@ def test_a_criterion_that_no_model_judged_is_refused_with_a_suggestion(project: 
 
     result = project("calibrate", "labels.jsonl")
 
-    assert "criterion: found 'ton', by which no model judged in run" in result.error
+    assert "criterion: found 'ton', which no model judged in run" in result.error
     assert "did you mean 'tone'?" in result.error
 
 

@@ -127,7 +127,7 @@ def test_a_judge_outage_leaves_verdicts_unjudged_with_exit_status_3(
     assert result.status == 3
     (criterion,) = result.data["criteria"]
     assert (criterion["compared"], criterion["unjudged"], criterion["agreement"]) == (0, 4, None)
-    assert criterion["reason"] == "no verdict was made in every judgement"
+    assert criterion["reason"] == "no verdict is in every judgement"
     assert criterion["flips"] == []  # an outage is no verdict
 
 
@@ -155,7 +155,7 @@ def test_without_runs_or_without_a_judge_there_is_nothing_to_judge(workbench: Co
     result = workbench("judge")
 
     assert result.status == 2
-    assert "none of the criteria asks a judge model" in result.error
+    assert "none of the criteria uses a judge model" in result.error
 
 
 def test_the_rows_of_a_dataset_are_judged_again_without_the_dataset(

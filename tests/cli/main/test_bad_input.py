@@ -134,7 +134,7 @@ def test_an_agent_that_prints_megabytes_keeps_its_verdict(workbench: CommandLine
                 "criteria": {"safety_v1": 1},
                 "judge_metrics": {"safety_v1": {"criteria": {"a": "b"}, "rating_rubric": {"0": "no", "1": "yes"}}},
             },
-            "judge_metrics.safety_v1: found the name of a built-in metric, expected a name of its own",
+            "judge_metrics.safety_v1: found the name of a built-in metric, expected another name",
         ),
         (
             {"criteria": {"safety_v1": {"judge_model_options": {"judge_model_config": {"temprature": 0}}}}},
@@ -244,7 +244,7 @@ def test_a_model_configuration_is_checked_for_the_model_of_the_settings(
     assert "responseModalities" not in google_result.error
     assert other_result.status == 2
     assert (
-        f"{message}: found the key 'responseModalities', which models of other providers are not told"
+        f"{message}: found the key 'responseModalities', which models of other providers do not receive"
         in other_result.error
     )
 
@@ -259,8 +259,8 @@ def test_a_judge_without_a_key_is_an_error_of_each_case(
     result = workbench("run", "home", "--format", "json")
 
     assert result.status == 3
-    assert "safety_v1: gemini-2.5-flash was not asked: no key" in collect_outcomes(result)["on"]
-    assert result.error.count("there is no key for the Gemini API: set GOOGLE_API_KEY or GEMINI_API_KEY") == 1
+    assert "safety_v1: gemini-2.5-flash was not called: no key" in collect_outcomes(result)["on"]
+    assert result.error.count("no API key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY") == 1
 
 
 def test_broken_settings_are_reported_with_their_line(workbench: CommandLine) -> None:
@@ -352,7 +352,7 @@ def test_finished_turns_are_stored_if_a_later_turn_fails(workbench: CommandLine,
         ),
         (
             ("eval", "home", "home/light.evalset.json", "ligth:on"),
-            "ligth:on: there is no such eval-set file; did you mean 'home/light.evalset.json'?",
+            "ligth:on: no such eval-set file; did you mean 'home/light.evalset.json'?",
         ),
         (("run", "light"), "no such file, folder or target; did you mean 'home/light.evalset.json'?"),
         (("run", "ligth:on"), "; did you mean 'home/light.evalset.json:on'?"),

@@ -158,13 +158,13 @@ def test_one_test_config_applies_to_several_sets(documented_project: CommandLine
     ("arguments", "message"),
     [
         (["nowhere", "a.json"], "nowhere"),
-        (["samples_for_testing/hello_world"], "no eval set is named"),
-        (["samples_for_testing/hello_world", "missing.json"], "missing.json: there is no such eval-set file"),
+        (["samples_for_testing/hello_world"], "no eval set given"),
+        (["samples_for_testing/hello_world", "missing.json"], "missing.json: no such eval-set file"),
         (["samples_for_testing/hello_world", "sample_eval_set_file.json", "missing"], "missing"),
         (["samples_for_testing/hello_world", "sample_eval_set_file.json:eval_9"], "eval_9"),
         (["samples_for_testing/hello_world", "sample_eval_set_file.json", "--config_file_path=no.json"], "no.json"),
         (["samples_for_testing/hello_world", "x", "--eval_storage_uri=gs://bucket"], "gs://bucket"),
-        (["samples_for_testing", "sample_eval_set_file.json"], "holds no agent"),
+        (["samples_for_testing", "sample_eval_set_file.json"], "has no agent"),
         (["samples_for_testing/hello_world", "samples_for_testing"], "expected an eval-set file"),
     ],
 )

@@ -50,7 +50,7 @@ def test_the_cost_of_judges_is_reported_as_text_and_json(
     ]
     stored_models = workbench("report", "latest", "--format", "json").data["summary"]["models"]
     assert stored_models == models
-    assert "model gemini-2.5-flash: 0 calls, 4 known from before" in workbench("report", "--format", "markdown").out
+    assert "model gemini-2.5-flash: 0 calls, 4 cached" in workbench("report", "--format", "markdown").out
 
 
 def make_failing_judge(number: int) -> Answer:
@@ -111,9 +111,9 @@ def test_a_dry_run_estimates_the_calls_and_cost_of_judges(
     after = workbench("run", "--dry-run", "--max-model-calls", "3", "--max-model-cost", "0.5").out
 
     at_most = "judge gemini-2.5-flash: about 4 calls (cached answers cost nothing)"
-    assert f"{at_most}, tokens unknown: there is no earlier run\n" in before
+    assert f"{at_most}, tokens unknown: no earlier run\n" in before
     assert f"{at_most}, about 48 tokens, from earlier runs of 2 of 2 cases, about $0.0000" in after
-    assert "at most 3 model calls in all" in after
+    assert "at most 3 model calls in total" in after
     assert "at most $0.5 for models" in after
 
 
@@ -256,9 +256,9 @@ def test_a_refused_key_stops_the_judge_calls_and_resume_judges_the_rest(
     assert first_run.status == 3
     assert len(server.calls) <= 8
     assert first_run.error.count("the key was not accepted (403") == 1
-    assert "; this run no longer asks gemini-2.5-flash" in first_run.error
+    assert "; this run no longer calls gemini-2.5-flash" in first_run.error
     assert "9 cases not judged; continue with `workbench run --resume`" in first_run.error
-    assert "final_response_match_v2: could not be computed: gemini-2.5-flash was not asked: the key" in first_run.out
+    assert "final_response_match_v2: could not be computed: gemini-2.5-flash was not called: the key" in first_run.out
 
     server.answer = verdict
     second_run = workbench("run", "--resume")
@@ -280,7 +280,7 @@ def test_a_missing_key_gets_one_message(
     assert result.error.count("set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env") == 1
     assert "2 cases not judged" in result.error
     assert "GOOGLE_API_KEY" not in result.out
-    assert result.out.count("gemini-2.5-flash was not asked: no key") == 2
+    assert result.out.count("gemini-2.5-flash was not called: no key") == 2
 
 
 def test_a_wait_for_the_quota_is_reported(workbench: CommandLine, folder: Folder, server: Server) -> None:

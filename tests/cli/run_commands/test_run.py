@@ -96,7 +96,7 @@ def test_a_threshold_below_every_score_is_reported(workbench: CommandLine) -> No
 
     result = workbench("run", "home", "--dry-run")
 
-    assert "response_evaluation_score.threshold: 0.8 is below every score (from 1 on)" in result.error
+    assert "response_evaluation_score.threshold: 0.8 is below every possible score (lowest: 1)" in result.error
 
 
 def test_a_misspelt_target_runs_nothing(workbench: CommandLine) -> None:
@@ -215,7 +215,7 @@ def test_a_colon_without_a_case_is_refused(workbench: CommandLine) -> None:
     result = workbench("run", "home/light.evalset.json:")
 
     assert (result.status, result.out) == (2, "")
-    assert "there is no case after the colon" in result.error
+    assert "no case after the colon" in result.error
 
 
 def test_a_misspelt_setting_gives_exit_status_2(workbench: CommandLine) -> None:
@@ -347,7 +347,7 @@ def test_resume_runs_the_remaining_cases_of_the_interrupted_run(workbench: Comma
 
     assert "2 cases x 1 = 2, 1 reused" in dry_run.out
     assert get_statuses(result).keys() == {"first", "long"}
-    assert "1 of 2 results taken from it" in result.error
+    assert "1 of 2 results reused" in result.error
 
 
 def test_without_an_interrupted_run_there_is_nothing_to_resume(workbench: CommandLine) -> None:
