@@ -189,15 +189,15 @@ def test_losses_from_an_eval_set_to_rows_are_reported(tmp_path: Path) -> None:
     assert first.reference_trajectory == [ToolCall("f")]
     assert sorted(line for line in result.losses if "broken" not in line and "cannot be read" not in line) == [
         "a case without turns is left out (1 case: e)",
-        "a conversation scenario is left out: nothing was said yet (1 case: s)",
-        "how the session starts (session_input) (1 case: rich)",
-        "parts that are no text: inline_data (1 case: rich)",
+        "a conversation scenario is left out: it has no conversation yet (1 case: s)",
+        "intermediate responses (1 case: rich)",
+        "parts other than text: inline_data (1 case: rich)",
         "rubrics (1 case: rich)",
-        "that turns belong together: each becomes a row of its own (1 case: rich)",
-        "the state in which it should end (final_session_state) (1 case: rich)",
+        "the expected final state (final_session_state) (1 case: rich)",
+        "the initial session (session_input) (1 case: rich)",
+        "the link between turns: each becomes a separate row (1 case: rich)",
         "thoughts (1 case: rich)",
-        "what tools gave back (1 case: rich)",
-        "what was said on the way (1 case: rich)",
+        "tool results (1 case: rich)",
     ]
     assert sum("a case that cannot be read is left out" in line for line in result.losses) == 1
 
@@ -217,7 +217,7 @@ def test_losses_from_rows_to_an_eval_set_are_reported(tmp_path: Path) -> None:
     assert list(result.losses) == [
         "the column response (2 cases, the first: x)",
         "the column cost (1 case: x)",
-        "an id that another case has: it is numbered (1 case: x#2)",
+        "a duplicate id: it gets a number (1 case: x#2)",
         f"a row that cannot be read is left out: {tmp_path / 'rows.jsonl'}:3:12: prompt: found a number, expected text "
         "(1 case: row_3)",
     ]
@@ -240,8 +240,8 @@ def test_losses_between_formats_of_rows_are_reported(tmp_path: Path) -> None:
 
     assert convert_file(source, tmp_path / "b.csv").losses == (
         "empty text becomes a missing value: prompt (1 case: row_1)",
-        "numbers and truth values become text: cost (2 cases, the first: row_1)",
-        "text that is JSON becomes what it says: note (1 case: row_1)",
+        "numbers and booleans become text: cost (2 cases, the first: row_1)",
+        "text that is JSON becomes a JSON value: note (1 case: row_1)",
     )
     messages = write_rows(tmp_path, [{"messages": [["human", "a"], ["ai", "b"], ["human", "c"]]}], "m.jsonl")
     assert convert_file(messages, tmp_path / "c.json").losses == (
@@ -259,8 +259,8 @@ def test_losses_to_json_and_utf8_are_reported(tmp_path: Path, name: str) -> None
     result = convert_file(source, tmp_path / name)
 
     assert [line.partition(":")[0].partition(" (1 case")[0] for line in sorted(result.losses)] == [
-        "halves of characters become question marks",
-        "numbers that are none (NaN, Infinity) become null",
+        "NaN and Infinity become null",
+        "halves of surrogate pairs become question marks",
     ]
     if "evalset" in name:
         convert_file(tmp_path / name, tmp_path / "c.jsonl")
@@ -295,11 +295,13 @@ def test_conversions_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     eval_set = tmp_path / "a.evalset.json"
     convert_file(rows, eval_set)
 
-    with pytest.raises(PlanError, match="is an eval set already"):
+    with pytest.raises(PlanError, match="is already an eval set"):
         convert(eval_set, tmp_path / "b.evalset.json", form="evalset")
-    with pytest.raises(StoreError, match=r"b\.jsonl: is no name of an eval set: expected one that ends in \.evalset"):
+    with pytest.raises(
+        StoreError, match=r"b\.jsonl: is not the name of an eval set: expected one that ends in \.evalset"
+    ):
         convert(rows, tmp_path / "b.jsonl", form="evalset")
     with pytest.raises(PlanError, match="rows keep both sides"):
         convert(rows, tmp_path / "b.csv", form="rows", side="response")
-    with pytest.raises(StoreError, match=r"is no dataset: expected a name that ends in \.jsonl, \.csv"):
+    with pytest.raises(StoreError, match=r"is not a dataset: expected a name that ends in \.jsonl, \.csv"):
         convert(rows, tmp_path / "b.txt", form="rows")

@@ -172,7 +172,7 @@ def answer(prompt):
     if prompt == "damage":
         with contextlib.closing(sqlite3.connect(database)) as connection:
             while not connection.execute("SELECT count(*) FROM job").fetchone()[0]:
-                time.sleep(0.01)  # the case before is stored a moment after its end
+                time.sleep(0.01)  # the previous case is stored a moment after its end
             connection.execute("PRAGMA user_version = 5")  # so that others read the file again
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with database.open("r+b") as file:

@@ -119,14 +119,14 @@ def find_state_hunks(case: EvalCase, execution: Execution) -> list[Hunk]:
 def explain_refusal(case: EvalCase, result: CaseResult) -> str | None:
     """Return why nothing of this result can be accepted; None if hunks can."""
     if result.status is CaseStatus.ERROR:
-        return "the case ended in an error: what the agent did until then is no expectation"
+        return "the case ended in an error; its incomplete answers cannot become the expectation"
     if case.conversation is None:
         return "a conversation with a simulated user has no expected turns"
     if not result.execution.turns:
-        return "what the agent did is no longer stored; run the case again"
+        return "the answers of the agent are no longer stored; run the case again"
     for number, (wanted, turn) in enumerate(zip(case.conversation, result.execution.turns, strict=False), start=1):
         if wanted.user_content.text() != turn.invocation.user_content.text():
-            return f"turn {number} of the case asks something else than the agent was asked; run the case again"
+            return f"turn {number} of the case differs from the prompt that the agent got; run the case again"
     return None
 
 
@@ -141,9 +141,9 @@ def explain_hunk_refusal(execution: Execution, wanted: Iterable[Hunk]) -> str | 
 def explain_unknown_calls(turn: TurnResult, number: int) -> str | None:
     """Return why the calls of a turn, counted from 0, are unknown; None if they are known."""
     if turn.calls_unknown is not None:
-        return f"which tools turn {number + 1} called is not known: {turn.calls_unknown}"
+        return f"the tool calls of turn {number + 1} are unknown: {turn.calls_unknown}"
     if turn.arguments_unknown is not None:
-        return f"with which arguments turn {number + 1} called its tools is not known: {turn.arguments_unknown}"
+        return f"the arguments of the tool calls of turn {number + 1} are unknown: {turn.arguments_unknown}"
     return None
 
 
@@ -151,7 +151,7 @@ def explain_whole_refusal(case: EvalCase, result: CaseResult) -> str | None:
     """Return why whole turns, or the whole case, cannot be accepted; None if they can."""
     wanted, given = len(case.conversation or ()), len(result.execution.turns)
     return explain_refusal(case, result) or (
-        None if wanted == given else f"the case has {pluralise(wanted, 'turn')} and the agent was told {given}"
+        None if wanted == given else f"the case has {pluralise(wanted, 'turn')}, but the agent got {given}"
     )
 
 
@@ -167,7 +167,7 @@ def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actu
     """
     known = {hunk.key for hunk in find_hunks(document.case(index), actual)}
     if any(hunk.key not in known for hunk in accepted):
-        raise Refused("the case has changed since: that difference is not there any more")
+        raise Refused("the case changed: this difference no longer exists")
     turns: dict[int, list[Hunk]] = {}
     for hunk in accepted:
         if hunk.turn is not None:
@@ -339,9 +339,9 @@ class Acceptances:
         if reason is not None:
             raise Refused(reason)
         if case != wanted.shown:
-            raise Refused("the case is no longer as it was shown; look at it again")
+            raise Refused("the case changed since it was shown; look at it again")
         if document.is_dirty:
-            raise Refused("the eval set has edits that are not saved, and accepting saves; save or undo them first")
+            raise Refused("the eval set has unsaved edits, and accepting saves the file; save or undo them first")
         if case not in self._versions.get(key, ()) and self._has_changed(wanted.result, case, document):
             raise Refused("the case has changed since it was judged; run it again")
 

@@ -119,7 +119,7 @@ def start_chat(
     The session input has the defaults of a case. `tools` may answer tool calls.
     """
     if target.kind is AgentKind.RECORDED:
-        raise ChatError(f"target {target.name!r} holds recorded sessions: there is no agent to talk to")
+        raise ChatError(f"target {target.name!r} has recorded sessions, so there is no agent to talk to")
     given = SessionInput(
         app_name=session_input.app_name or target.name,
         user_id=session_input.user_id or DEFAULT_USER,
@@ -260,7 +260,7 @@ class Conversation:
             async with asyncio.timeout(_PATIENCE):
                 state = await session.state()
         except TimeoutError:
-            message = f"the agent's process did not tell the state of the session within {_PATIENCE:g} s"
+            message = f"the agent's process did not report the state of the session within {_PATIENCE:g} s"
             raise AgentError(Failure(kind=FailureKind.TIMEOUT, message=message)) from None
         self._log.append(StateSeen(turn=self._turns - 1, state=state))
 
@@ -321,7 +321,7 @@ def write_case(document: EvalSetDocument, case: NewCase) -> None:
     told = [pair for pair in enumerate(case.turns) if not pair[1].has_no_call_report]
     unknown = next(filter(None, (explain_unknown_calls(turn, number) for number, turn in told)), None)
     if unknown is not None:
-        raise StoreError(document.path, f"{case.eval_id} cannot be kept: {unknown}")
+        raise StoreError(document.path, f"{case.eval_id} cannot be saved: {unknown}")
     data = _case_data(document, case)
     found = next((entry.index for entry in document.entries if entry.eval_id == case.eval_id), None)
     if found is None:
@@ -412,7 +412,7 @@ def _part(part: Part, form: CaseForm) -> dict[str, Any] | None:
 def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
     """Dump a case in the older format, which has only text and no final state."""
     if case.final_state is not None:
-        raise StoreError(document.path, "the older format holds no final session state; migrate the file first")
+        raise StoreError(document.path, "the old format has no final session state; migrate the file first")
     return {
         "name": case.eval_id,
         "data": [_legacy_turn(document, turn.invocation) for turn in case.turns],
@@ -422,7 +422,7 @@ def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
 
 def _legacy_turn(document: EvalSetDocument, invocation: Invocation) -> dict[str, Any]:
     if any(part.text is None for part in invocation.user_content.parts or ()):
-        raise StoreError(document.path, "the older format holds nothing but text; migrate the file first")
+        raise StoreError(document.path, "the old format has only text; migrate the file first")
     response = invocation.final_response
     return {
         "query": invocation.user_content.text(),

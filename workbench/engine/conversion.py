@@ -110,7 +110,7 @@ def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterat
         own = {"prompt", answer, calls, ID, *((messages,) if is_messages(row.columns.get(messages)) else ())}
         others = {column: value for column, value in row.columns.items() if column not in own and value is not None}
         for kind in sorted({kind for turn in conversation.turns for kind in turn.left_out}):
-            losses.add(f"parts that are no text: {kind}", case=name)
+            losses.add(f"parts other than text: {kind}", case=name)
         yield Session(row.eval_id, name, conversation, others)
 
 
@@ -161,7 +161,7 @@ def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[Session]:
             losses.add_unread("case", reason=str(error), case=name)
             continue
         if case.conversation is None:
-            losses.add("a conversation scenario is left out: nothing was said yet", case=name)
+            losses.add("a conversation scenario is left out: it has no conversation yet", case=name)
             continue
         if not case.conversation:
             losses.add("a case without turns is left out", case=name)
@@ -196,9 +196,9 @@ def _join_texts(content: Content) -> str | None:
 
 def _find_case_losses(case: EvalCase) -> Iterator[str]:
     if case.session_input is not None:
-        yield "how the session starts (session_input)"
+        yield "the initial session (session_input)"
     if case.final_session_state is not None:
-        yield "the state in which it should end (final_session_state)"
+        yield "the expected final state (final_session_state)"
     if case.rubrics:
         yield "rubrics"
     for name in case.model_extra or ():
@@ -209,7 +209,7 @@ def _find_turn_losses(invocation: Invocation) -> Iterator[str]:
     if invocation.rubrics:
         yield "rubrics"
     if invocation.app_details is not None:
-        yield "what the agent was told and had (app_details)"
+        yield "instructions and tools of the agent (app_details)"
     for name in invocation.model_extra or ():
         yield f"the field {name} of turns"
     for content in (invocation.user_content, invocation.final_response):
@@ -217,7 +217,7 @@ def _find_turn_losses(invocation: Invocation) -> Iterator[str]:
             if part.thought:
                 yield "thoughts"
             for kind in part.model_extra or ():
-                yield f"parts that are no text: {kind}"
+                yield f"parts other than text: {kind}"
 
 
 # Conversion between datasets, eval sets and lists of messages, with a report of what the other cannot hold.
@@ -258,7 +258,7 @@ def convert(
     losses = Losses()
     if isinstance(source, Path) and not is_dataset(source):
         if form == "evalset":
-            raise PlanError(f"{source} is an eval set already: expected another form, such as --to rows")
+            raise PlanError(f"{source} is already an eval set: expected another form, such as --to rows")
         sessions = list(read_set_sessions(source, losses=losses))
         if form == "rows":
             return _as_file(to, list(_build_rows(sessions, side=side or "reference", losses=losses)), losses)
@@ -289,7 +289,7 @@ def _own_columns(columns: Mapping[str, Any], losses: Losses, *, case: str) -> Ma
     """Return the columns of a row without messages, whose contents are in other columns."""
     for _, _, name in COLUMNS.values():
         if is_messages(columns.get(name)):
-            losses.add(f"all of {name} but prompt, calls and answer", case=case)
+            losses.add(f"everything in {name} except prompt, calls and answer", case=case)
             columns = {key: value for key, value in columns.items() if key != name}
     return columns
 
@@ -300,12 +300,12 @@ def _build_rows(sessions: Iterable[Session], *, side: Side, losses: Losses) -> I
     for session in sessions:
         turns = session.conversation.turns
         if len(turns) > 1:
-            losses.add("that turns belong together: each becomes a row of its own", case=session.name)
+            losses.add("the link between turns: each becomes a separate row", case=session.name)
         for number, turn in enumerate(turns, start=1):
             if turn.results:
-                losses.add("what tools gave back", case=session.name)
+                losses.add("tool results", case=session.name)
             if turn.said:
-                losses.add("what was said on the way", case=session.name)
+                losses.add("intermediate responses", case=session.name)
             yield {
                 ID: session.eval_id if len(turns) == 1 else f"{session.eval_id}_turn_{number}",
                 "prompt": turn.prompt,
@@ -326,18 +326,20 @@ def _build_messages(sessions: Iterable[Session], form: Form, *, losses: Losses) 
 def _find_message_losses(turn: Turn) -> Iterator[str]:
     speaks = bool(turn.answer is not None or turn.said or turn.calls)
     if turn.calls is None and speaks:
-        yield "that it is not known which tools were called: in messages none were"
+        yield "unknown tool calls: in messages, they become no calls"
     if turn.calls == [] and not speaks:
-        yield "that no tool was called: messages without an answer do not say so"
+        yield "the fact that no tool was called: messages without an answer cannot state it"
     if any(call.args is None for call in turn.calls or ()):
-        yield "that a call was written without arguments: in messages they are empty"
+        yield "missing arguments of calls: in messages, they become empty"
     if turn.calls and turn.said:
-        yield "the order of what was said and called on the way"
+        yield "the order of intermediate responses and tool calls"
 
 
 def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Converted:
     if to.suffix != ".json":
-        raise StoreError(to, f"is no name of an eval set: expected one that ends in {' or '.join(EVAL_SET_SUFFIXES)}")
+        raise StoreError(
+            to, f"is not the name of an eval set: expected one that ends in {' or '.join(EVAL_SET_SUFFIXES)}"
+        )
     taken: Counter[str] = Counter()
     cases = []
     for session in sessions:
@@ -347,7 +349,7 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
             losses.add("the instructions (system messages)", case=session.name)
         eval_id = _free_id(session.eval_id, taken)
         if eval_id != session.eval_id:
-            losses.add("an id that another case has: it is numbered", case=session.name)
+            losses.add("a duplicate id: it gets a number", case=session.name)
         case = _build_case(replace(session, eval_id=eval_id))
         for what in find_json_losses(case):
             losses.add(what, case=session.name)

@@ -46,8 +46,8 @@ JUDGEMENT = "judgement"
 """The option of a run with the number of its judgement of the same answers."""
 
 _NOT_ASKED = (
-    "not scored again: its criterion, or what it compares with, is not what was judged by, and asking anew costs; "
-    "run the case to have it scored"
+    "not rescored: its criterion or expectation changed, and a new judgement costs model calls; run the case to score "
+    "it"
 )
 
 
@@ -85,13 +85,13 @@ def plan_judging(planner: Planner, run: StoredRun, results: Sequence[CaseResult]
         plan = _plan_stored_rows(planner, results, options, config=usual.get(gone[0]))
         planned = plan.cases
     elif gone:
-        why = "is no eval set of this project, and the run has no rows of a dataset to judge again"
+        why = "is not an eval set of this project, and the run has no dataset rows to judge again"
         raise PlanError(*(f"{name}: {why}" for name in gone))
     else:
         plan, pairs = _plan_results(planner, results, options, usual=usual)
         planned = tuple(_set_execution(case, result) for case, result in pairs)
     if not any("judge" in case.criteria.needs for case in planned):
-        raise PlanError("nothing to judge again: none of the criteria asks a judge model")
+        raise PlanError("nothing to judge again: none of the criteria uses a judge model")
     return _restrict_plan(plan, planned)
 
 
@@ -113,7 +113,7 @@ def _plan_results(
     """Plan the cases of these results, and pair each case with its result. Raises PlanError."""
     usable = {(result.case, result.repeat): result for result in results if _can_be_judged(result)}
     if not usable:
-        raise PlanError("nothing to score again: what the agent did is no longer stored")
+        raise PlanError("nothing to rescore: the answers of the agent are no longer stored")
     ids: dict[str, list[str]] = {}
     for key, _ in usable:
         ids.setdefault(key.eval_set, []).append(key.eval_id)
@@ -133,10 +133,10 @@ def _plan_stored_rows(
     if options.config is not None:
         config = planner.read_config(options.config)
     if config is None:
-        raise PlanError("nothing to judge again: the criteria of the run are not stored; name some by --config")
+        raise PlanError("nothing to judge again: the criteria of the run are not stored; name them with --config")
     usable = [result for result in results if result.execution.turns]
     if not usable:
-        raise PlanError("nothing to judge again: what was recorded is no longer stored")
+        raise PlanError("nothing to judge again: the recorded answers are no longer stored")
     rows = tuple(
         RecordedCase(
             eval_id=result.case.eval_id,

@@ -222,8 +222,8 @@ class HistoryRecorder:
             except DamagedFile:
                 self._report_lost_results()
         self._warn(
-            f"{shown_path(new.path)} was deleted or replaced during this run: the run is kept in a new file; "
-            "earlier runs are no longer there"
+            f"{shown_path(new.path)} was deleted or replaced during this run: the run is stored in a new file; "
+            "earlier runs are lost"
         )
 
     def _check_file(self) -> None:
@@ -238,10 +238,10 @@ class HistoryRecorder:
 
     def _report_lost_results(self) -> None:
         if self._has_results:
-            self._lose("the results of this run until now are in the damaged history, and not in the new one")
+            self._lose("the earlier results of this run are in the damaged history, not in the new one")
 
     def _stop_storing(self, error: StoreError) -> None:
-        message = f"the results of this run are not kept in the history: {error}"
+        message = f"the results of this run are not stored in the history: {error}"
         if is_denied(error):  # a read-only project promises no history
             self._warn(message)
         else:

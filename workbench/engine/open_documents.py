@@ -268,9 +268,9 @@ class Transaction:
         opened.refresh()
         path = opened.document.path
         if opened.joint_edit(number) is not self or now != number:
-            raise StoreError(path, "this is a step there too, and it was edited since: take that back first")
+            raise StoreError(path, "this file is part of the same step and was edited later: undo that edit first")
         if opened.get_status().changed_on_disk or opened.problem is not None or not path.exists():
-            raise StoreError(path, "this is a step there too, and its file was changed since: decide on that first")
+            raise StoreError(path, "this file is part of the same step and changed on disk: resolve that first")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,7 +429,9 @@ class OpenDocuments:
         """Rename the file of a set; its unsaved edits and steps of undo stay. Raises StoreError."""
         opened = self._open.get(eval_set)
         if opened is not None and opened.document.is_dirty and opened.document.is_named_by_file:
-            raise StoreError(opened.document.path, "its case is named by the file: save its edits before renaming it")
+            raise StoreError(
+                opened.document.path, "its case has its id from the file name: save its edits before renaming it"
+            )
         self._follow(self._operations.rename(eval_set, new, at=self._next()))
 
     def delete_set(self, eval_set: str) -> None:

@@ -352,9 +352,9 @@ def explain_unscorable_scenarios(config: EvalConfig) -> str | None:
         if criterion.metric in config.custom_metrics or (info is not None and info.fits_scenarios):
             return None
     named = ", ".join(criterion.metric for criterion in config.criteria) or "none"
-    where = "no configuration names criteria, and the default ones" if config.is_default else config.source
+    where = "the default criteria" if config.is_default else f"the criteria in {one_line(config.source)}"
     return (
-        f"a conversation with a simulated user has no expected turns, and {one_line(where)}: {named} need them; "
+        f"a conversation with a simulated user has no expected turns, but {where} need them: {named}; "
         f"criteria that work: {_WORKS}"
     )
 
@@ -483,7 +483,7 @@ def explain_turn_limit(case: CaseKey, execution: Execution) -> str | None:
         return None
     turns = pluralise(simulation.limit or 0, "turn")
     return (
-        f"{case}: the simulated user had not finished after {turns}, which is the limit; set "
+        f"{case}: the simulated user had not finished after {turns}, the limit; set "
         f"{SECTION}.max_allowed_invocations above the longest reasonable conversation"
     )
 

@@ -75,8 +75,8 @@ class ToolPlanner:
             return None
         if not target.runs_in_worker:
             self.problems.append(
-                f"{target.name}: the tools of an agent of kind {target.kind.value} run where workbench does not see "
-                "them: they can be neither simulated nor recorded nor replayed"
+                f"{target.name}: workbench cannot simulate, record or replay the tools of an agent of kind "
+                f"{target.kind.value}, because they run elsewhere"
             )
             return None
         functions = self._functions(target)
@@ -85,7 +85,7 @@ class ToolPlanner:
         if options.record_tools is not None and target.kind is AgentKind.FUNCTION and not named:
             self.problems.append(
                 f"{FILE_NAME}: targets.{target.name}.tools: found nothing, expected the functions that are tools "
-                '(["module:function"]): nothing else says which calls are to be recorded'
+                '(["module:function"]), whose calls are recorded'
             )
         return ToolPlan(
             environment=environment,
@@ -105,7 +105,7 @@ class ToolPlanner:
             if found.setdefault(name, place) != place:
                 self.problems.append(
                     f"{FILE_NAME}: targets.{target.name}.tools: found {found[name]!r} and {place!r}, expected one tool "
-                    f"called {name}: calls of the two could not be told apart"
+                    f"called {name}: their calls could not be distinguished"
                 )
         return found
 
@@ -365,7 +365,7 @@ class Planner:
                 else:
                     found = [replace(case, scoring_hash="") for case in found]
             except NotLoaded:
-                unread.append(f"{name}: not fetched for this; its rows are not listed")
+                unread.append(f"{name}: not fetched; its rows are not listed")
                 continue
             except (StoreError, PlanError) as error:
                 problems.append(str(error))
@@ -416,7 +416,7 @@ class Planner:
         notices = self._build_notices({target.name: config})
         if not any(case.has_case for case in plan.cases):
             notices += (
-                f"{shown_path(recorded.path)}: nothing to hold it against is named; metrics that need it have no score",
+                f"{shown_path(recorded.path)}: no expected sessions are given; metrics that need them have no score",
             )
         return replace(plan, notices=notices)
 
@@ -521,8 +521,8 @@ class Planner:
     def _build_notices(self, configs: Mapping[str, EvalConfig]) -> tuple[str, ...]:
         assumed = sorted(name for name, config in configs.items() if config.is_default)
         generous = tuple(
-            f"{self._locate(config, place)}: {place}: {criterion.threshold:g} is below every score (from {lowest:g} "
-            "on), so that every case passes"
+            f"{self._locate(config, place)}: {place}: {criterion.threshold:g} is below every possible score (lowest: "
+            f"{lowest:g}), so every case passes"
             for config in {id(config): config for config in configs.values()}.values()
             for criterion, lowest in find_useless_thresholds(config)
             for place in (f"criteria.{criterion.metric}.threshold",)

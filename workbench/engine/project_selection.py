@@ -43,7 +43,7 @@ def find_common_root(paths: Sequence[Path]) -> Path:
     if len(roots) <= 1:
         return next(iter(roots), find_root(here))
     places = "; ".join(f"{path} to {root}" for root, path in roots.items())
-    raise PlanError(f"the arguments belong to different projects ({places}): run them one at a time")
+    raise PlanError(f"the arguments belong to different projects ({places}); run them separately")
 
 
 def is_marked(root: Path) -> bool:

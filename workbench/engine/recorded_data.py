@@ -136,7 +136,7 @@ class Recordings:
         if entry is None or target is None or target.kind is not AgentKind.RECORDED:
             raise StoreError(
                 self._project().root / eval_set,
-                "holds what was recorded: list it under eval_sets of a target of kind recorded",
+                "has recorded sessions: list it under eval_sets of a target of kind recorded",
             )
         return entry, target
 
@@ -184,7 +184,7 @@ def check_columns(recorded: Recorded, config: EvalConfig, *, mapping: str) -> No
     if not columns or not lacking.covers_all_metrics:
         return
     mapped = [name for names in lacking.missing.values() for name in reversed(names) if name in KNOWN_COLUMNS]
-    how = f" (map columns with other names by {mapping.replace('COLUMN', mapped[0])})" if mapped else ""
+    how = f" (map columns with other names with {mapping.replace('COLUMN', mapped[0])})" if mapped else ""
     raise PlanError(f"{shown_path(recorded.path)}: {lacking.describe(columns)}{how}")
 
 

@@ -194,7 +194,7 @@ class ResultBuffer:
                 self._recorder.keep_unjudged(left)
             except Exception as error:  # as in `store`
                 self._run.report_lost_results(
-                    f"what agents did could not be stored because workbench itself failed: {error!r}"
+                    f"the answers of agents could not be stored because workbench itself failed: {error!r}"
                 )
 
 
@@ -343,7 +343,7 @@ class Runner:
         if not self._not_judged:
             return
         can_resume = bool(self._plan.selections) and self._plan.options.history
-        how = "continue with `workbench run --resume`" if can_resume else "run them again to have them judged"
+        how = "continue with `workbench run --resume`" if can_resume else "run them again to judge them"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
     def _read_watched_files(self) -> None:

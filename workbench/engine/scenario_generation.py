@@ -50,7 +50,7 @@ async def describe_agent(target: Target, host: AgentHost, *, timeout_seconds: fl
     except AgentError as error:
         raise NotDescribed(f"{target.name}: {error.failure.message}") from error
     except TimeoutError:
-        raise NotDescribed(f"{target.name} did not tell what it is within {timeout_seconds:g} s") from None
+        raise NotDescribed(f"{target.name} did not describe itself within {timeout_seconds:g} s") from None
     finally:
         if session is not None:
             await session.kill()
@@ -61,7 +61,7 @@ def list_tools(description: AgentDescription) -> frozenset[str]:
     tools = frozenset(str(tool["name"]) for part in description.agents for tool in part.tools if "name" in tool)
     if not tools:
         name = description.agents[0].name
-        raise NotDescribed(f"{name}: it is not known which tools the agent has: name them as tools of the target")
+        raise NotDescribed(f"{name}: the tools of the agent are unknown: list them as tools of the target")
     return tools | ({_HANDS_OVER} if any(part.agents for part in description.agents) else frozenset())
 
 
@@ -151,7 +151,7 @@ def start_generation(
         return asked if recording is None else recording.wrap(asked)
 
     async def write(progress: Callable[[str], None]) -> Generated:
-        progress(f"asking {target.name} what it is")
+        progress(f"asking {target.name} for its description")
         run = settings.run
         host = hosts.get_host(target, isolation=run.isolation, concurrency=run.concurrency)
         try:

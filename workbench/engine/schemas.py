@@ -79,12 +79,12 @@ def evalset_schema() -> Schema:
         "maxItems": 2,
     }
     definitions["LegacyTurn"] = {
-        "description": "A turn of an older format, which `workbench eval-set migrate` rewrites.",
+        "description": "A turn of the old format, which `workbench eval-set migrate` rewrites.",
         "type": "object",
         "required": ["query"],
     }
     definitions["LegacyEval"] = {
-        "description": "An eval of an older format, which `workbench eval-set migrate` rewrites.",
+        "description": "An eval of the old format, which `workbench eval-set migrate` rewrites.",
         "type": "object",
         "required": ["name", "data"],
         "properties": {"name": _TEXT, "data": {"type": "array", "items": _ref("LegacyTurn")}},
@@ -185,7 +185,7 @@ def run_schema() -> Schema:
     )
     definitions["Call"] = _record("A tool call.", name=_or_null(_TEXT), args=_or_null(_OBJECT))
     definitions["Turn"] = _record(
-        "What the agent did in a turn.",
+        "The actions of the agent in a turn.",
         user=_TEXT,
         response=_or_null(_TEXT),
         trajectory={**_or_null(_make_list(_ref("Call"))), "description": "Its tool calls; null if they are unknown."},
@@ -194,7 +194,7 @@ def run_schema() -> Schema:
         usage=_or_null(_ref("TokenUsage")),
     )
     definitions["Difference"] = _record(
-        "A difference between what was expected and what the agent did. Positions count from 0.",
+        "A difference between the expectation and the actions of the agent. Positions count from 0.",
         turn={**_or_null(whole), "description": "The turn, counted from 0; null for the final state."},
         kind={"enum": [kind.value for kind in DifferenceKind]},
         tool=_or_null(_TEXT),
@@ -238,7 +238,7 @@ def run_schema() -> Schema:
         differences=_make_list(_ref("Difference")),
     )
     run = _record(
-        "What a run found.",
+        "The results of a run.",
         schema_version={"const": SCHEMA_VERSION},
         run_id=_TEXT,
         started_at=_or_null({**_TEXT, "format": "date-time"}),

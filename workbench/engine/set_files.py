@@ -263,7 +263,7 @@ def compare_versions(ours: EvalSetDocument, theirs: bytes | None) -> Versions:
     """Compare a document with the content of its file."""
     content = ours.content()
     if theirs is None:
-        return Versions(ours=content, theirs=None, differences=None, parts=(), problem="there is no such file any more")
+        return Versions(ours=content, theirs=None, differences=None, parts=(), problem="the file no longer exists")
     try:
         other = EvalSetDocument(ours.path, theirs, None)
     except StoreError as error:
@@ -334,7 +334,7 @@ def config_problems(path: Path, settings: Settings) -> Iterator[Problem]:
     for criterion, lowest in find_useless_thresholds(config):
         if f"criteria.{criterion.metric}.threshold" in places:
             continue
-        message = f"{criterion.threshold:g} is below every score (from {lowest:g} on), so that every case passes"
+        message = f"{criterion.threshold:g} is below every possible score (lowest: {lowest:g}), so every case passes"
         placed = loaded.error(f"criteria.{criterion.metric}.threshold", found="", expected="")
         yield Problem.of_error(placed, rule="low-threshold", severity="warning", message=message)
     for each in invalid:

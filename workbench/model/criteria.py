@@ -180,7 +180,7 @@ class _Reader:
             for key in ("baseline", "flip"):
                 if key in self._values:
                     raise self._make_error(
-                        key, describe_kind(self._values[key]), 'this only where "kind" is "pairwise"'
+                        key, describe_kind(self._values[key]), 'this key only if "kind" is "pairwise"'
                     )
             if "rating_rubric" in fields:
                 self._check_ratings(fields["rating_rubric"])
@@ -190,8 +190,8 @@ class _Reader:
         if "metric_prompt_template" in self._values:
             both = sorted(_OF_PARTS & self._values.keys())
             if both:
-                expected = "either a metric_prompt_template or the parts that a prompt is put together of"
-                raise self._make_error(both[0], f"{both[0]} beside metric_prompt_template", expected)
+                expected = "either a metric_prompt_template or the parts of a prompt"
+                raise self._make_error(both[0], f"both {both[0]} and metric_prompt_template", expected)
             return
         for key in ("criteria", "rating_rubric"):
             if key not in self._values:
@@ -353,8 +353,8 @@ def read_config(data: Any, *, source: str) -> EvalConfig:
     custom_metrics = get_object(data, "custom_metrics", "customMetrics")
     judge_metrics = get_object(data, "judge_metrics", "judgeMetrics")
     for name in judge_metrics.keys() & custom_metrics.keys():
-        found = "a name that a custom metric has, too"
-        raise InvalidConfig(place=f"judge_metrics.{name}", found=found, expected="a name of its own")
+        found = "the name of a custom metric"
+        raise InvalidConfig(place=f"judge_metrics.{name}", found=found, expected="another name")
     read = tuple(read_criterion(name, value) for name, value in criteria.items())
     return EvalConfig(
         criteria=read or DEFAULT_CRITERIA,
@@ -457,4 +457,4 @@ def add_provider(model: str) -> str | None:
 def explain_wrong_vendor(model: str) -> str | None:
     """Return the expected name if a model of another vendor has a bare name; else None."""
     named = add_provider(model)
-    return None if named is None else f"{named!r}: a model of another vendor than Google is named provider/model"
+    return None if named is None else f"{named!r}: models of vendors other than Google are named provider/model"

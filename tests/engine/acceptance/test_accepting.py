@@ -195,7 +195,7 @@ def test_a_difference_that_no_longer_exists_is_refused_and_nothing_changes() -> 
     document.set_value(("conversation", 0, "final_response", "parts", 0, "text"), "It is off.", case=0)
     before = document.content()
 
-    with pytest.raises(Refused, match="not there any more"):
+    with pytest.raises(Refused, match="no longer exists"):
         accept(document, 0, [hunk], execution)
 
     assert document.content() == before
@@ -231,10 +231,10 @@ def test_a_whole_case_is_refused_if_the_number_of_turns_differs() -> None:
 @pytest.mark.parametrize(
     ("unknown", "sentence"),
     [
-        ({"calls_unknown": "no span came"}, "which tools turn 1 called is not known: no span came"),
+        ({"calls_unknown": "no span arrived"}, "the tool calls of turn 1 are unknown: no span arrived"),
         (
             {"arguments_unknown": "no span tells"},
-            "with which arguments turn 1 called its tools is not known: no span tells",
+            "the arguments of the tool calls of turn 1 are unknown: no span tells",
         ),
     ],
 )

@@ -162,7 +162,7 @@ def test_a_turn_with_unknown_calls_is_refused_and_the_set_stays_unchanged() -> N
         {
             "invocation": {"user_content": {"role": "user", "parts": [{"text": "on"}]}, "intermediate_data": {}},
             "duration_seconds": 1.0,
-            "calls_unknown": "no span came",
+            "calls_unknown": "no span arrived",
         }
     )
 

@@ -36,7 +36,7 @@ def test_restoring_never_overwrites_a_newer_file(documents: OpenDocuments, path:
     documents.delete_set(LIGHTS)
     path.write_text("newer")
 
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         documents.undo_operation()
 
     assert path.read_text() == "newer"
@@ -66,7 +66,7 @@ def test_a_set_is_never_renamed_over_another(documents: OpenDocuments, path: Pat
     other = write_set(path.parent.parent, "sets/b.evalset.json", "b")
     before = other.read_bytes()
 
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         documents.rename_set(LIGHTS, "sets/b.evalset.json")
 
     assert path.exists() and other.read_bytes() == before
