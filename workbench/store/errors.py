@@ -18,9 +18,9 @@ _SENTENCES = {
     errno.ENOENT: "there is no such file or folder",
     errno.EISDIR: "it is a folder, expected a file",
     errno.ENOTDIR: "a part of the path is a file, expected a folder",
-    errno.EEXIST: "it exists already",
+    errno.EEXIST: "it already exists",
     errno.ENAMETOOLONG: "the name is too long",
-    errno.ELOOP: "its symbolic links lead in a circle",
+    errno.ELOOP: "its symbolic links form a loop",
     errno.EFBIG: "the file would be larger than the system allows",
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open",
@@ -126,7 +126,7 @@ class IsDataset(StoreError):
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(
-            path, "is a dataset, which is not edited here; `workbench dataset convert` makes an eval set of it"
+            path, "is a dataset, which cannot be edited; `workbench dataset convert` converts it to an eval set"
         )
 
 

@@ -196,7 +196,7 @@ def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
 def write_new(path: Path, data: bytes) -> Stamp:
     """Create a file, completely or not at all. Raises StoreError, also if it exists."""
     if path.exists() or path.is_symlink():
-        raise StoreError(path, "cannot create it: it exists already")
+        raise StoreError(path, "cannot create it: it already exists")
 
     def link(temporary: str) -> None:
         try:
@@ -337,7 +337,7 @@ def _real_path(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
-        raise StoreError(path, "cannot write it: its symbolic links lead in a circle") from error
+        raise StoreError(path, "cannot write it: its symbolic links form a loop") from error
 
 
 def _flush_folder(folder: Path) -> None:
@@ -389,7 +389,7 @@ class SetFiles:
         if not relative.endswith(EVAL_SET_SUFFIXES) or name.name in EVAL_SET_SUFFIXES or "\0" in relative:
             raise StoreError(path, found=f"the name {relative!r}", expected=f"a name that ends in {EVAL_SET_SUFFIX}")
         if name.is_absolute() or ".." in name.parts or not self._is_inside(path.parent):
-            raise StoreError(path, "it would be outside of the project; eval sets are made and moved only inside")
+            raise StoreError(path, "it would be outside of the project; eval sets can be created and moved only inside")
         return path
 
     def create(self, relative: str, kept: FileSnapshot) -> None:
@@ -425,7 +425,7 @@ class SetFiles:
         """Move a file to an unused name. Raises StoreError."""
         source, target = self.get_path(old), self.get_path(new)
         if target.exists() or target.is_symlink():
-            raise StoreError(target, "cannot create it: it exists already")
+            raise StoreError(target, "cannot create it: it already exists")
         make_folder(target.parent)
         try:
             os.link(source, target, follow_symlinks=False)  # never replaces a file that was created meanwhile

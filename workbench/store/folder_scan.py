@@ -150,10 +150,10 @@ def explain_missing_agent(folder: Path) -> str | None:
         near = next((close for known in _NAMES for close in get_close_matches(known, bound, n=1, cutoff=0.8)), None)
         if near is not None and near not in _NAMES:
             wanted = get_close_matches(near, _NAMES, n=1, cutoff=0.8)[0]
-            return f"{name} binds {near!r}, expected {wanted!r}"
+            return f"{name} defines {near!r}, expected {wanted!r}"
         if not module.imports_adk:
-            return f"{name} imports nothing of google.adk, so it is no ADK agent"
-        return f"{name} binds none of {', '.join(_NAMES)}: expected an agent named root_agent, or an App named app"
+            return f"{name} imports nothing from google.adk, so it is not an ADK agent"
+        return f"{name} defines none of {', '.join(_NAMES)}: expected an agent named root_agent, or an App named app"
     return _find_misspelt_file(folder)
 
 

@@ -128,7 +128,7 @@ def _resolve_agent_folder(path: Path, *, root: Path) -> Path:
         raise StoreError(path, "there is no such agent: expected a folder with agent.py or __init__.py")
     if not any((folder / name).is_file() for name in AGENT_FILES) and not (folder / "agent").is_dir():
         raise StoreError(
-            path, f"holds no agent: {explain_missing_agent(folder) or 'expected agent.py or __init__.py in it'}"
+            path, f"has no agent: {explain_missing_agent(folder) or 'expected agent.py or __init__.py in it'}"
         )
     return folder
 
@@ -237,7 +237,7 @@ class LocationPairing:
             return _make_unpaired(lacking)
         return Pairing(
             None,
-            "no agent was found near it: put it beside or below an ADK agent, or list it under eval_sets of a target "
+            "no agent was found near it: put it next to or below an ADK agent, or list it under eval_sets of a target "
             f"in {FILE_NAME}",
         )
 
@@ -254,13 +254,13 @@ class LocationPairing:
         shown = ", ".join(sorted(agents)[:5]) + (", …" if len(agents) > 5 else "")
         return Pairing(
             None,
-            f"{len(agents)} agents may be meant ({shown}): name the folder of one as session_input.app_name in the "
+            f"{len(agents)} agents match ({shown}): name the folder of one as session_input.app_name in the "
             f"cases, or list the set under eval_sets of a target in {FILE_NAME}",
         )
 
 
 def _make_unpaired(lacking: str) -> Pairing:
-    remedy = f"mend that, or list the set under eval_sets of a target in {FILE_NAME}"
+    remedy = f"fix that, or list the set under eval_sets of a target in {FILE_NAME}"
     return Pairing(None, f"no agent was found: {lacking}; {remedy}")
 
 
@@ -415,7 +415,7 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
     found = {make_relative_name(Path(name), root): Path(name) for name in findings.eval_sets}
     pairings = _assign_claimed_sets(targets.values(), found, root, problems)
     reasons = {
-        folder: f"the target {target.name} has eval_sets, which do not name this set"
+        folder: f"eval_sets of target {target.name} does not list this set"
         for target in targets.values()
         if target.eval_sets and (folder := find_agent_folder(target)) is not None
     }
@@ -513,7 +513,7 @@ def _assign_claimed_sets(
             relative = make_relative_name(path, root)
             owner = pairings.setdefault(relative, Pairing(target.name)).target
             if owner != target.name:
-                problems.append(f"{place}: {relative} belongs to {owner} already")
+                problems.append(f"{place}: {relative} already belongs to {owner}")
     return pairings
 
 
@@ -530,10 +530,10 @@ def _list_addresses(targets: Iterable[Target], root: Path, problems: list[str]) 
         for address in filter(is_address, target.eval_sets):
             shown = shown_address(address)
             if target.kind is not AgentKind.RECORDED or target.location:
-                expected = "a file: only recorded targets without `target` have datasets elsewhere"
+                expected = "a file: only recorded targets without `target` may have remote datasets"
                 problems.append(f"{place}: found the address {shown}, expected {expected}")
             elif address in entries:
-                problems.append(f"{place}: {entries[address].relative} belongs to {entries[address].target} already")
+                problems.append(f"{place}: {entries[address].relative} already belongs to {entries[address].target}")
             else:
                 name = _choose_free_name(shown, names)
                 names.add(name)

@@ -180,7 +180,7 @@ class TargetSettings(Section):
     @classmethod
     def _are_functions(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if value and info.data.get("kind") != AgentKind.FUNCTION:
-            raise ValueError("no list here: only of a function it is not known which tools it has")
+            raise ValueError("no list here: only targets of kind function need it")
         if not all(map(_OBJECT.fullmatch, value)):
             raise ValueError("a list of module:function")
         return value
@@ -189,7 +189,7 @@ class TargetSettings(Section):
     @classmethod
     def _are_known(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         if value and info.data.get("kind") != AgentKind.RECORDED:
-            raise ValueError("no table here: only recorded sessions have columns")
+            raise ValueError("no table here: only targets of kind recorded have columns")
         check_columns(value)
         return value
 
@@ -252,7 +252,7 @@ _TARGETS: dict[str, tuple[Callable[[str], bool], str]] = {
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not _HEADER.fullmatch(name):
-            raise ValueError(f"names of headers, not {name!r}")
+            raise ValueError(f"a valid header name, not {name!r}")
         if not value.isprintable() or not value.isascii():
             raise ValueError(f"printable ASCII text as the value of {name}")
         if "${" in _VARIABLE.sub("", value):
@@ -404,9 +404,7 @@ def load_settings(root: Path, *, user_file: Path | None = None) -> LoadedSetting
     project = read_toml(root / FILE_NAME)
     problems = [*_remove_unknown_keys(own), *_remove_unknown_keys(project)]
     if own.data.pop("targets", None) is not None:
-        problems.append(
-            f"{shown_path(own.path)}: targets belong into the {FILE_NAME} of a project, and are ignored here"
-        )
+        problems.append(f"{shown_path(own.path)}: targets are ignored here; put them into the {FILE_NAME} of a project")
     for file in (own, project):
         check_settings(file)
     merged = dict(own.data)
@@ -569,7 +567,7 @@ def add_target(target: NewTarget, root: Path) -> Path:
     before = read_toml(path)
     check_settings(before)
     if target.name in before.data.get("targets", {}):
-        raise StoreError(path, "there is a target of that name already", place=f"targets.{target.name}")
+        raise StoreError(path, "a target with this name already exists", place=f"targets.{target.name}")
     table = _render_table(target)
     if not path.exists():
         write_new(path, table.encode())

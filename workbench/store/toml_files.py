@@ -86,7 +86,7 @@ def read_toml(path: Path) -> TomlFile:
     except tomllib.TOMLDecodeError as error:
         raise _make_toml_error(path, str(error)) from None
     except RecursionError:
-        raise StoreError(path, found="a value nested too deeply", expected="at most some hundred levels") from None
+        raise StoreError(path, found="a value nested too deeply", expected="at most a few hundred levels") from None
     except ValueError:  # Python refuses to read integers of more than 4300 digits
         raise StoreError(path, found="an integer of over 4300 digits", expected="at most 308 digits") from None
     unusable = next(find_unusable(file.data), None) if may_be_unusable(text) else None

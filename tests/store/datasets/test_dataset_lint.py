@@ -29,12 +29,12 @@ def test_a_sound_dataset_has_no_findings() -> None:
     ("row", "rule", "message"),
     [
         ({"prompt": 5}, "unreadable", "row 2: prompt: found a number, expected text"),
-        ({"reference": None}, "missing-reference", "reference is missing, which other rows have"),
-        ({"reference_trajectory": None}, "missing-reference", "reference_trajectory is missing, which other rows have"),
-        ({"reference_trajectory": ""}, "missing-reference", "reference_trajectory is missing, which other rows have"),
-        ({"prompt": None}, "missing-value", "prompt is missing, which other rows have"),
+        ({"reference": None}, "missing-reference", "reference is missing; other rows have it"),
+        ({"reference_trajectory": None}, "missing-reference", "reference_trajectory is missing; other rows have it"),
+        ({"reference_trajectory": ""}, "missing-reference", "reference_trajectory is missing; other rows have it"),
+        ({"prompt": None}, "missing-value", "prompt is missing; other rows have it"),
         ({"reference_trajectory": []}, "empty-trajectory", "reference_trajectory is empty: recall has no score"),
-        ({"context": "[{'a': 1}]"}, "python-repr", "context: found a value as Python prints it, which stays text; "),
+        ({"context": "[{'a': 1}]"}, "python-repr", "context: found the repr of a Python value, which stays text; "),
         ({"eval_id": "row_1"}, "duplicate-id", "duplicate eval_id 'row_1', also in row 1"),
         ({"prompt": "a"}, "duplicate-row", "the same as row 1"),
         ({"reference_trajectory": ["set_lihgt"]}, "similar-tool", "reference_trajectory: 'set_lihgt' is in no"),
@@ -67,7 +67,7 @@ def test_a_dataset_without_references_has_one_finding() -> None:
         (
             None,
             "missing-reference",
-            "no row has a reference or a reference_trajectory: what compares with one has no score",
+            "no row has a reference or a reference_trajectory: metrics that need one have no score",
         )
     ]
 
@@ -79,8 +79,8 @@ def test_conversations_that_lose_content_as_a_row_are_reported() -> None:
         {"messages": [*messages, ["human", "c"], ["ai", "d"]], "reference": "d", "predicted_trajectory": ["f"]}
     )
 
-    assert first == (1, "several-turns", "messages: 2 turns, which are judged as one")
-    assert second == (1, "left-out", "messages: what is no text is left out (image_url)")
+    assert first == (1, "several-turns", "messages: 2 turns, judged as one")
+    assert second == (1, "left-out", "messages: parts other than text are left out (image_url)")
 
 
 def test_findings_have_the_line_of_their_row(tmp_path: Path) -> None:

@@ -431,7 +431,7 @@ def test_separate_columns_override_messages(tmp_path: Path) -> None:
         ([{"role": "user", "content": 5}], ":2:43: messages[0].content: found a number, expected text"),
         (
             [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}],
-            ":2:52: messages[0].tool_calls[0]: found text that is no JSON, expected arguments as JSON",
+            ":2:52: messages[0].tool_calls[0]: found text that is not JSON, expected arguments as JSON",
         ),
         (
             [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}],

@@ -101,7 +101,7 @@ def test_an_unreachable_or_unknown_url_is_one_error() -> None:
         read_dataset("http://127.0.0.1:9/rows.jsonl")
     with pytest.raises(StoreError, match="found nosuch://, expected an address that fsspec knows"):
         read_dataset("nosuch://a/rows.jsonl")
-    with pytest.raises(StoreError, match="is no dataset: expected a name that ends in"):
+    with pytest.raises(StoreError, match="is not a dataset: expected a name that ends in"):
         read_dataset("https://127.0.0.1:9/rows.txt")
 
 

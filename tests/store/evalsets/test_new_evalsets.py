@@ -24,7 +24,7 @@ def test_a_new_set_is_empty_and_never_replaces_a_file(tmp_path: Path) -> None:
     data = json.loads(path.read_text())
     assert list(data) == ["eval_set_id", "name", "eval_cases", "creation_timestamp"]
     assert (data["eval_set_id"], data["eval_cases"], len(document)) == ("tea_1", [], 0)
-    with pytest.raises(StoreError, match="it exists already"):
+    with pytest.raises(StoreError, match="it already exists"):
         create_eval_set(path, "tea_1")
     with pytest.raises(StoreError, match="letters, digits and underscores"):
         create_eval_set(tmp_path / "b.json", "a/b")

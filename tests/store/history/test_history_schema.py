@@ -143,7 +143,7 @@ def test_a_file_that_stays_locked_is_an_error(tmp_path: Path, monkeypatch: pytes
     with History.open(tmp_path) as history:
         other = sqlite3.connect(get_history_file(tmp_path), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="another process has kept it locked"):
+        with pytest.raises(StoreError, match="another process has locked it"):
             history.begin_run(make_record("r"))
         other.execute("ROLLBACK")
         other.close()
@@ -285,7 +285,7 @@ def test_a_database_of_a_newer_version_is_refused_and_not_changed(tmp_path: Path
 
     with pytest.raises(
         StoreError,
-        match=r"written by a newer version of workbench \(format 99; this one knows up to "
+        match=r"written by a newer version of workbench \(format 99; this one reads up to "
         rf"{len(history_schema.MIGRATIONS)}\)",
     ):
         History.open(tmp_path)

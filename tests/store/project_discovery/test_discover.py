@@ -86,7 +86,7 @@ def test_the_app_name_of_the_cases_selects_among_several_agents(folder: ProjectF
     for name in ("unknown", "both"):
         entry = folder.entry(f"tests/{name}.evalset.json")
         assert entry.target is None
-        assert "2 agents may be meant (a, b)" in (entry.unpaired_reason or "")
+        assert "2 agents match (a, b)" in (entry.unpaired_reason or "")
 
 
 def test_a_set_in_the_folder_of_an_agent_belongs_to_it_despite_sub_agents(folder: ProjectFolder) -> None:
@@ -100,9 +100,9 @@ def test_a_set_in_the_folder_of_an_agent_belongs_to_it_despite_sub_agents(folder
 @pytest.mark.parametrize(
     ("name", "text", "reason_part"),
     [
-        ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "binds 'root_agnet', expected 'root_agent'"),
-        ("agent.py", ADK_AGENT.replace("root_agent", "helper"), "home: agent.py binds none of root_agent, app"),
-        ("agent.py", "def answer(prompt): return prompt", "home: agent.py imports nothing of google.adk"),
+        ("agent.py", ADK_AGENT.replace("root_agent", "root_agnet"), "defines 'root_agnet', expected 'root_agent'"),
+        ("agent.py", ADK_AGENT.replace("root_agent", "helper"), "home: agent.py defines none of root_agent, app"),
+        ("agent.py", "def answer(prompt): return prompt", "home: agent.py imports nothing from google.adk"),
         (
             "agent.py",
             "from google.adk import Agent\n\nx = (",
@@ -152,7 +152,7 @@ def test_a_set_next_to_a_broken_agent_belongs_to_no_other_agent(folder: ProjectF
     folder.write_set("bad/named.evalset.json", app_names=("good",))
 
     assert folder.entry("bad/s.evalset.json").target is None
-    assert "bad: agent.py binds 'root_agnet'" in str(folder.entry("bad/s.evalset.json").unpaired_reason)
+    assert "bad: agent.py defines 'root_agnet'" in str(folder.entry("bad/s.evalset.json").unpaired_reason)
     assert folder.entry("bad/named.evalset.json").target == "good"
 
 
@@ -351,7 +351,7 @@ def test_a_set_that_the_agent_next_to_it_does_not_list_has_that_reason(folder: P
 
     reason = folder.entry("bot/y.evalset.json").unpaired_reason or ""
 
-    assert reason.startswith("no agent was found: the target b has eval_sets, which do not name this set; ")
+    assert reason.startswith("no agent was found: eval_sets of target b does not list this set; ")
 
 
 def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder) -> None:
@@ -365,7 +365,7 @@ def test_a_set_that_two_targets_claim_belongs_to_the_first(folder: ProjectFolder
     project = folder.discover()
 
     assert [entry.target for entry in project.eval_sets] == ["f"]
-    assert project.problems == ("workbench.toml: targets.g.eval_sets: x.evalset.json belongs to f already",)
+    assert project.problems == ("workbench.toml: targets.g.eval_sets: x.evalset.json already belongs to f",)
 
 
 def test_criteria_come_from_the_target_or_from_the_folder_of_the_set(folder: ProjectFolder) -> None:
@@ -388,10 +388,10 @@ def test_a_folder_without_an_agent_is_refused(folder: ProjectFolder) -> None:
 
     with pytest.raises(StoreError, match=r"missing: there is no such agent"):
         make_adk_target(folder.root / "missing", root=folder.root)
-    with pytest.raises(StoreError, match=r"empty: holds no agent: expected agent.py or __init__.py"):
+    with pytest.raises(StoreError, match=r"empty: has no agent: expected agent.py or __init__.py"):
         make_adk_target(folder.root / "empty", root=folder.root)
     folder.write("yaml/root_agent.yaml", "name: yaml")
-    with pytest.raises(StoreError, match=r"yaml: holds no agent: root_agent.yaml alone is not read"):
+    with pytest.raises(StoreError, match=r"yaml: has no agent: root_agent.yaml alone is not read"):
         make_adk_target(folder.root / "yaml", root=folder.root)
 
 
@@ -462,7 +462,8 @@ def test_urls_are_datasets_only_of_recorded_targets(folder: ProjectFolder) -> No
     folder.write(
         "workbench.toml",
         "[targets.stored]\nkind = 'recorded'\n"
-        "eval_sets = ['gs://bucket/rows.jsonl', 'https://me:pw@host.example/a.csv?key=hush', 'gs://bucket/rows.jsonl']\n"
+        "eval_sets = ['gs://bucket/rows.jsonl', 'https://me:pw@host.example/a.csv?key=hush', "
+        "'gs://bucket/rows.jsonl']\n"
         "[targets.f]\nkind = 'function'\ntarget = 'a:b'\neval_sets = ['bq://p.d.t']\n",
     )
 
@@ -474,9 +475,9 @@ def test_urls_are_datasets_only_of_recorded_targets(folder: ProjectFolder) -> No
         ("https://host.example/a.csv", "stored", "https://me:pw@host.example/a.csv?key=hush"),
     ]
     assert project.problems == (
-        "workbench.toml: targets.stored.eval_sets: gs://bucket/rows.jsonl belongs to stored already",
+        "workbench.toml: targets.stored.eval_sets: gs://bucket/rows.jsonl already belongs to stored",
         "workbench.toml: targets.f.eval_sets: found the address bq://p.d.t, expected a file: "
-        "only recorded targets without `target` have datasets elsewhere",
+        "only recorded targets without `target` may have remote datasets",
     )
 
 
@@ -496,5 +497,5 @@ def test_urls_that_differ_only_in_hidden_parts_are_numbered(folder: ProjectFolde
         ("https://host.example/a.csv (3)", "two", third),
     ]
     assert project.problems == (
-        "workbench.toml: targets.two.eval_sets: https://host.example/a.csv (2) belongs to one already",
+        "workbench.toml: targets.two.eval_sets: https://host.example/a.csv (2) already belongs to one",
     )

@@ -101,7 +101,7 @@ def test_an_unknown_key_is_reported_with_its_line_and_the_nearest_known_one(
     )
 
 
-OTHER_VENDOR = ": a model of another vendor than Google is named provider/model"
+OTHER_VENDOR = ": models of vendors other than Google are named provider/model"
 
 
 @pytest.mark.parametrize(
@@ -147,13 +147,13 @@ OTHER_VENDOR = ": a model of another vendor than Google is named provider/model"
             "[targets.x]\nkind = 'recorded'\n[targets.x.columns]\nrespons = 'a'",
             3,
             "targets.x.columns: found a table, expected one of prompt, response, reference, predicted_trajectory, "
-            "reference_trajectory, eval_id, latency_in_seconds, messages, reference_messages before the name; did you "
+            "reference_trajectory, eval_id, latency_in_seconds, messages, reference_messages before '='; did you "
             "mean 'response'?",
         ),
         (
             "[targets.x]\nkind = 'adk'\ntarget = 'a'\ncolumns = {response = 'a'}",
             4,
-            "targets.x.columns: found a table, expected no table here: only recorded sessions have columns",
+            "targets.x.columns: found a table, expected no table here: only targets of kind recorded have columns",
         ),
         ("[targets.x]\nkind = 'adk'", 1, "targets.x.target: found nothing, expected the folder of the agent"),
         (
@@ -209,7 +209,7 @@ def test_user_settings_apply_if_the_project_does_not_set_them(tmp_path: Path) ->
     assert loaded.settings.keys == {"a": "b", "c": "d"}
     assert loaded.settings.targets == {}
     assert len(loaded.problems) == 1
-    assert "targets belong into the workbench.toml of a project" in loaded.problems[0]
+    assert "targets are ignored here; put them into the workbench.toml of a project" in loaded.problems[0]
 
 
 def test_messages_about_a_setting_start_with_the_line_that_sets_it(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_the_table_of_a_kind_reaches_the_target_as_plain_data(tmp_path: Path) ->
         ),
         (
             "kind = 'http'\ntarget = 'http://h'\n[targets.x.http.headers]\n'X Y' = 'a'",
-            "targets.x.http.headers: found a table, expected names of headers, not 'X Y'",
+            "targets.x.http.headers: found a table, expected a valid header name, not 'X Y'",
         ),
         (
             "kind = 'a2a'\ntarget = 'http://h'\n[targets.x.a2a.headers]\nKey = '${TOKEN'",

@@ -110,7 +110,7 @@ def check_dataset_reachable(address: str) -> None:
 def _find_reader(path: Path | str) -> _Reader:
     reader = _READERS.get(PurePath(path).suffix.lower())
     if reader is None:
-        raise StoreError(path, f"is no dataset: expected a name that ends in {ENDINGS}")
+        raise StoreError(path, f"is not a dataset: expected a name that ends in {ENDINGS}")
     return reader
 
 
@@ -172,7 +172,7 @@ def dataset_from_columns(
     first = next(iter(lengths.items()), ("", 0))
     for key, length in lengths.items():
         if length != first[1]:
-            expected = f"the {pluralise(first[1], 'row')} that {first[0]} has"
+            expected = f"{pluralise(first[1], 'row')}, as in {first[0]}"
             raise StoreError(name, place=key, found=pluralise(length, "row"), expected=expected)
     return dataset_from_rows(
         (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)), columns=columns, name=name
@@ -232,10 +232,12 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
     with pause_gc():
         if isinstance(path, Path) and not is_dataset(path):
             if columns:
-                raise StoreError(path, "is an eval set: only columns of a dataset can be named")
+                raise StoreError(path, "is an eval set: only datasets have columns to map")
             return _read_sessions(path, expected)
         if expected is not None:
-            raise StoreError(path, f"is no eval set: only recorded sessions can be held against {shown_path(expected)}")
+            raise StoreError(
+                path, f"is not an eval set: only recorded sessions can be compared with {shown_path(expected)}"
+            )
         dataset = read_dataset(path, columns=columns)
         _refuse_without_known_columns(dataset)
         return Recorded(dataset.source, PurePath(dataset.source).stem, make_recorded_cases(dataset))
@@ -246,7 +248,7 @@ def _refuse_without_known_columns(dataset: Dataset) -> None:
     known = {name for row in dataset.rows for name in row.columns}
     if dataset.rows and known.isdisjoint(named):
         found = ", ".join(sorted(known)[:5]) or "none"
-        expected = f"at least one of {', '.join(named)}, or columns that are named for them: response=answer"
+        expected = f"at least one of {', '.join(named)}, or columns mapped to them: response=answer"
         raise StoreError(dataset.source, found=f"the columns {found}", expected=expected)
 
 

@@ -91,7 +91,7 @@ def _find_missing_values(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find missing values that other rows have, and references that no row has."""
     columns = [name for name in (*TEXTS, *TRAJECTORIES) if any(_has_value(row, name) for row in rows)]
     if rows and not any(name in columns for name in _REFERENCES):
-        message = "no row has a reference or a reference_trajectory: what compares with one has no score"
+        message = "no row has a reference or a reference_trajectory: metrics that need one have no score"
         yield Finding(rule="missing-reference", message=message)
     for row in rows:
         if row.problems:
@@ -99,7 +99,7 @@ def _find_missing_values(rows: Sequence[Row]) -> Iterator[Finding]:
         for name in columns:
             if not _has_value(row, name):
                 rule: Rule = "missing-reference" if name in _REFERENCES else "missing-value"
-                yield _make_finding(row, rule, f"{name} is missing, which other rows have")
+                yield _make_finding(row, rule, f"{name} is missing; other rows have it")
 
 
 def _has_value(row: Row, name: str) -> bool:
@@ -185,11 +185,13 @@ def _check_conversations(rows: Sequence[Row]) -> Iterator[Finding]:
                 continue
             turns = read_messages(row.columns[column]).turns
             if len(turns) > 1:
-                message = f"{column}: {pluralise(len(turns), 'turn')}, which are judged as one"
+                message = f"{column}: {pluralise(len(turns), 'turn')}, judged as one"
                 yield _make_finding(row, "several-turns", message)
             kinds = sorted({kind for turn in turns for kind in turn.left_out})
             if kinds:
-                yield _make_finding(row, "left-out", f"{column}: what is no text is left out ({', '.join(kinds)})")
+                yield _make_finding(
+                    row, "left-out", f"{column}: parts other than text are left out ({', '.join(kinds)})"
+                )
 
 
 # Labels of people for calibration: rows of JSONL, CSV or JSON

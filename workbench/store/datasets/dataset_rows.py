@@ -45,7 +45,7 @@ MESSAGES = "messages"
 _CONTENTS = "contents"  # Gemini's name
 REFERENCE_MESSAGES = "reference_messages"
 
-PYTHON_REPR = "a value as Python prints it"
+PYTHON_REPR = "the repr of a Python value"
 _MOST_CALLS = 10_000  # the limit for a turn of an agent (see limits.py of the worker)
 _LONGEST_PYTHON = 1_000_000  # characters: Python's parser needs hundreds of times the memory of a text
 REMEDY = "JSON: write the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
@@ -277,7 +277,7 @@ def check_columns(columns: Columns) -> None:
     """Raise InvalidColumns for an unknown column."""
     for known in columns:
         if known not in KNOWN:
-            raise InvalidColumns(f"one of {', '.join(KNOWN)} before the name{suggest_name(known, KNOWN)}")
+            raise InvalidColumns(f"one of {', '.join(KNOWN)} before '='{suggest_name(known, KNOWN)}")
 
 
 def rename_columns(records: Iterable[Record], columns: Columns, *, source: Path | str) -> Iterator[Record]:
@@ -296,7 +296,7 @@ def rename_columns(records: Iterable[Record], columns: Columns, *, source: Path 
         raise StoreError(
             source,
             found=f"the columns {', '.join(sorted(seen)[:8])}",
-            expected=f"{name!r}, which was named for {known}{suggest_name(name, seen)}",
+            expected=f"{name!r}, which is mapped to {known}{suggest_name(name, seen)}",
         )
 
 
@@ -432,7 +432,7 @@ def _read_cell(column: _Column, cell: str) -> Any:
             return cell  # only the user knows the intended value
         if is_python_literal(cell):
             return Fault(column.name, PYTHON_REPR, REMEDY)
-        return Fault(column.name, "text that is no JSON", f"a list of tool calls as JSON ({error})")
+        return Fault(column.name, "text that is not JSON", f"a list of tool calls as JSON ({error})")
 
 
 def _read_number(cell: str) -> float | str:
@@ -592,7 +592,7 @@ def _records_from_columns(loaded: JsonFile, columns: dict[str, Any]) -> Iterator
             raise loaded.error(
                 (name,),
                 found=pluralise(len(indexed), "row"),
-                expected=f"the {pluralise(len(first[1]), 'row')} that {first[0]} has",
+                expected=f"{pluralise(len(first[1]), 'row')}, as in {first[0]}",
             )
     for key in first[1]:
         row = {name: values[key] for name, values in by_index.items()}

@@ -346,7 +346,7 @@ def _read_part(part: Any, read: _Content, texts: list[str], *, role: Role, place
         read.left_out.append(kind or next(iter(part), "part"))
     else:
         raise MessageError(
-            place=place, found=f"a part {_describe_part(kind, part)}", expected="text, a call of a tool, or its result"
+            place=place, found=f"a part {_describe_part(kind, part)}", expected="text, a tool call, or a tool result"
         )
 
 
@@ -431,11 +431,11 @@ def _read_call(call: Any, *, place: str, kind: str = "") -> _Call:
         try:
             args = json.loads(args) if args.strip() else {}
         except (ValueError, RecursionError):
-            raise MessageError(place=place, found="text that is no JSON", expected=f"{key} as JSON") from None
+            raise MessageError(place=place, found="text that is not JSON", expected=f"{key} as JSON") from None
     if is_invalid:
         args = None
     if args is not None and not isinstance(args, Mapping):
-        raise MessageError(place=place, found=describe_kind(args), expected=f"{key} that are an object")
+        raise MessageError(place=place, found=describe_kind(args), expected=f"{key} as an object")
     return _Call(_get_ids(call), ToolCall(name, args))
 
 
@@ -443,7 +443,9 @@ def _refuse_unknown(fields: Mapping[str, Any], *, place: str) -> None:
     """Raise MessageError for a message of an assistant that may have calls in unknown places."""
     if _CONTENT_FIELDS.isdisjoint(fields):
         found = f"a message with {', '.join(map(str, fields))}"
-        raise MessageError(place=place, found=found, expected="content, parts or tool_calls in what an assistant says")
+        raise MessageError(
+            place=place, found=found, expected="content, parts or tool_calls in a message of the assistant"
+        )
     _refuse_unknown_fields(fields, place=place)
 
 
@@ -455,7 +457,7 @@ def _refuse_unknown_fields(fields: Mapping[str, Any], *, place: str) -> None:
                 place=f"{place}.{key}", found=describe_kind(value), expected="calls in tool_calls or content"
             )
         if key not in _CONTENT_FIELDS and key not in _NAMED_FIELDS and _looks_like_calls(value):
-            found = "objects that look like calls of tools"
+            found = "objects that look like tool calls"
             raise MessageError(place=f"{place}.{key}", found=found, expected="calls in tool_calls or content")
 
 

@@ -124,7 +124,7 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
     if name.rstrip("?") in _SCALARS:
         if not _is_scalar(data, name):
             yield Finding(
-                "adk-type", "error", place, f"ADK wants a {name.rstrip('?')} here, found {describe_value(data)}"
+                "adk-type", "error", place, f"ADK expects a {name.rstrip('?')} here, found {describe_value(data)}"
             )
         return
     if name == "IntermediateResponse":
@@ -142,7 +142,7 @@ def check_type(data: Any, name: str, place: Place = ()) -> Iterator[Finding]:
         name = _choose_intermediate_type(data) if name == "IntermediateData" else name
         yield from _check_object(data, name, ADK_TYPES[name], place)
     elif isinstance(data, str) and name == "FunctionCall":
-        message = f"ADK wants an object with name and args here, found {describe_value(data)}"
+        message = f"ADK expects an object with name and args here, found {describe_value(data)}"
         yield Finding("adk-type", "error", place, message)
 
 
@@ -173,7 +173,7 @@ def check_case(data: Any, format: DocumentFormat = DocumentFormat.CURRENT) -> It
     session_input = get_by_key(data, "session_input")
     if isinstance(session_input, dict) and "state" in session_input and session_input["state"] is None:
         place = ("session_input", "state")
-        yield Finding("adk-type", "error", place, "ADK wants an object here, found null")
+        yield Finding("adk-type", "error", place, "ADK expects an object here, found null")
 
 
 def check_keys(text: str) -> Iterator[Finding]:
@@ -219,7 +219,7 @@ def _check_old_case(data: Any, format: DocumentFormat) -> Iterator[Finding]:
 def _explain_wrong_set_id(eval_set_id: str) -> str | None:
     """Explain why ADK cannot handle a set with this id; None if it can."""
     if not eval_set_id:
-        return "ADK wants an id that is not empty"
+        return "ADK expects an id that is not empty"
     if "/" in eval_set_id or "\\" in eval_set_id:
         return f"ADK cannot save the results of a set whose id has a path separator, found {eval_set_id!r}"
     if "\0" in eval_set_id or eval_set_id in (".", "..") or (eval_set_id[1:2] == ":" and eval_set_id[0].isalpha()):
@@ -262,7 +262,9 @@ def _check_unknown_key(key: str, name: str, kind: AdkType, place: Place) -> Iter
     near = find_nearest_key(key, kind.fields)
     hint = f" (did you mean {near}?)" if near else ""
     if name in ("InvocationEvents", "IntermediateData") and to_snake(key) in EVENT_FIELDS | FLAT_FIELDS:
-        message = f"ADK does not read {key} beside {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
+        message = (
+            f"ADK does not read {key} next to {'invocation_events' if name == 'InvocationEvents' else 'tool_uses'}"
+        )
         yield Finding("mixed-intermediate-data", "error", (*place, key), message)
     elif kind.unknown == "refused":
         yield Finding("unknown-key", "error", (*place, key), f"ADK refuses the unknown key {key!r} in {name}{hint}")
@@ -278,13 +280,13 @@ def _choose_intermediate_type(data: dict[str, Any]) -> str:
 def _check_response(data: Any, place: Place) -> Iterator[Finding]:
     """Check `intermediate_responses`, which are pairs of an author and parts."""
     if not isinstance(data, list):
-        yield Finding("adk-type", "error", place, "ADK wants a list here, as intermediate_responses")
+        yield Finding("adk-type", "error", place, "ADK expects a list here, as intermediate_responses")
         return
     for index, pair in enumerate(data):
         if isinstance(pair, list) and len(pair) == 2:
             yield from check_type(pair[1], "Part", (*place, index, 1))
         else:
-            message = f"ADK wants the pair [author, parts] here, found {describe_value(pair)}"
+            message = f"ADK expects the pair [author, parts] here, found {describe_value(pair)}"
             yield Finding("adk-type", "error", (*place, index), message)
 
 

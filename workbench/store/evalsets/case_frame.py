@@ -270,7 +270,7 @@ class _Reader:
 
         if self.guessed_ends >= _MOST_GUESSED:
             self.frame.cases_end = start
-            raise BrokenJson(start, found=f"more after {_MOST_GUESSED} cases without an end", expected="sound JSON")
+            raise BrokenJson(start, found=f"more than {_MOST_GUESSED} cases without an end", expected="valid JSON")
         self.ends = self.ends or CaseEnds(self.text, list_start=self.frame.cases_start)
         end, matched = self.ends.find_end(start)
         self.guessed_ends += not matched
@@ -441,7 +441,7 @@ def _read_text(data: dict[str, Any], key: str, default: str | None, place: Place
     if key in data:
         note((*place, key), describe_value(value), "a text")
     else:
-        note(place, "nothing", f"{key}, which it must have")
+        note(place, "nothing", f"the required key {key}")
     return ""
 
 

@@ -242,7 +242,7 @@ def _list_faults(error: ValidationError, data: Any, place: Place) -> Iterator[Fa
 
 def _make_fault(kind: str, message: str, value: Any, place: Place, *, missing: tuple[int | str, ...]) -> Fault:
     if kind == "missing":
-        return Fault(place, "nothing", f"{to_snake(str(missing[0]))}, which it must have")
+        return Fault(place, "nothing", f"the required key {to_snake(str(missing[0]))}")
     if kind == "value_error":
         expected, _, found = message.removeprefix("Value error, ").removeprefix("expected ").partition(", found ")
         return Fault(place, found or describe_value(value), expected)
@@ -534,7 +534,7 @@ def read_json_lines(path: Path, *, format: str, what: str) -> Iterator[JsonLine]
         try:
             found = json.loads(text)
         except json.JSONDecodeError as error:
-            wrong = f"a line that is no JSON ({error.msg})"
+            wrong = f"a line that is not JSON ({error.msg})"
             raise StoreError(path, line=number, column=error.pos + 1, found=wrong, expected=expected) from None
         except RecursionError:
             raise StoreError(path, line=number, found="a line that is nested too deeply", expected=expected) from None

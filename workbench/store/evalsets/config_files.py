@@ -264,10 +264,10 @@ class ConfigDocument:
         except (WrongPlace, BrokenJson) as error:
             raise StoreError(self.path, place=_CRITERIA, found=error.found, expected=error.expected) from error
         except UnsafeEdit as error:
-            message = "the comments around the criteria leave no safe place for the change; edit the text of the file"
+            message = "the comments around the criteria prevent this edit; edit the text of the file"
             raise StoreError(self.path, message, place=_CRITERIA) from error
         except ValueError as error:
-            raise StoreError(self.path, found="NaN or an infinite number", expected="a value that JSON has") from error
+            raise StoreError(self.path, found="NaN or an infinite number", expected="a finite number") from error
 
 
 def _encode_text(loaded: JsonFile, text: str) -> bytes:

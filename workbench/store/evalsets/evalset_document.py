@@ -373,7 +373,7 @@ class DocumentView:
                 places = ", ".join(format_place(self.place_of_case(index)) for index in same[:_MOST_PLACES])
                 places += ", …" if len(same) > _MOST_PLACES else ""
                 found = f"{shorten(repr(eval_id), _LONGEST_ID)} {len(same):,} times ({places})"
-                placed = errors.error(same[1], Fault(("eval_id",), found, "an id only once"))
+                placed = errors.error(same[1], Fault(("eval_id",), found, "a unique id"))
                 yield Problem.of_error(placed, rule="duplicate-id", case=same[1], stops_case=True)
 
     def _check_case(self, index: int) -> tuple[Finding, ...]:
@@ -496,7 +496,7 @@ class EvalSetDocument(DocumentView):
             raise StoreError(self.path, message, place=format_place(self.place_of_case(index))) from broken
         except UnicodeEncodeError as error:
             raise StoreError(
-                self.path, found="half of a surrogate pair", expected="text that UTF-8 can hold"
+                self.path, found="half of a surrogate pair", expected="text that UTF-8 can encode"
             ) from error
         self._commit(
             f"edit {self.entries[index].eval_id}",
@@ -655,7 +655,7 @@ class EvalSetDocument(DocumentView):
     def reload(self) -> None:
         """Load the content on disk; undo restores the previous content. Raises StoreError."""
         data, stamp = read_bytes(self.path)
-        self.replace_content(data, label="take the file as it is on disk")
+        self.replace_content(data, label="use the version on disk")
         self._stamp = stamp
         self._mark_saved()
 
@@ -679,7 +679,7 @@ class EvalSetDocument(DocumentView):
             where = format_place((*above, *wrong.place))
             raise StoreError(self.path, place=where, found=wrong.found, expected=wrong.expected) from wrong
         except BrokenJson as broken:
-            message = f"found {broken.found}, expected {broken.expected}; mend the JSON of the file before editing this"
+            message = f"found {broken.found}, expected {broken.expected}; fix the JSON of the file before editing this"
             raise StoreError(self.path, message) from broken
 
     def _commit(self, label: str, edit: Callable[[Pieces], Pieces]) -> None:
@@ -688,12 +688,14 @@ class EvalSetDocument(DocumentView):
         try:
             after = edit(before)
         except UnsafeEdit as unsafe:
-            message = f"cannot {label}: the comments around it leave no safe place for it; edit the text of the case"
+            message = f"cannot {label}: the comments around it prevent this edit; edit the text of the case"
             raise StoreError(self.path, message) from unsafe
         except UnicodeEncodeError as error:
-            raise StoreError(self.path, found="half of a surrogate pair", expected="text for UTF-8") from error
+            raise StoreError(
+                self.path, found="half of a surrogate pair", expected="text that UTF-8 can encode"
+            ) from error
         except ValueError as error:
-            raise StoreError(self.path, found="NaN or an infinite number", expected="a value that JSON has") from error
+            raise StoreError(self.path, found="NaN or an infinite number", expected="a finite number") from error
         if after is before:
             return
         self._show(after)
@@ -711,8 +713,8 @@ class EvalSetDocument(DocumentView):
 
     def _refuse_unless_cases_can_move(self, index: int, last: int) -> None:
         if self.format is DocumentFormat.LEGACY_TURNS:
-            raise StoreError(self.path, "a list of turns is one case; migrate the file to have several")
+            raise StoreError(self.path, "a list of turns is one case; migrate the file to add cases")
         if self._pieces.ends.broken:
-            raise StoreError(self.path, "the JSON around the cases is broken; mend it before moving cases")
+            raise StoreError(self.path, "the JSON around the cases is broken; fix it before moving cases")
         if not 0 <= index <= last:
             raise StoreError(self.path, found=f"case {index}", expected=f"0 to {last}")

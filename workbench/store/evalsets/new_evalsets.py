@@ -131,7 +131,7 @@ def document_for_scenarios(path: Path, eval_set_id: str) -> EvalSetDocument:
 def refuse_older_format(document: EvalSetDocument) -> None:
     """Raise StoreError if the format of the file has no scenarios."""
     if document.format is not DocumentFormat.CURRENT:
-        raise StoreError(document.path, "the older format holds no conversation scenarios; migrate the file first")
+        raise StoreError(document.path, "the old format has no conversation scenarios; migrate the file first")
 
 
 def insert_scenarios(
@@ -193,7 +193,7 @@ def read_session_input(path: Path) -> dict[str, Any]:
     _validate_value(loaded, SessionInput, data, ())
     for key in ("app_name", "user_id"):
         if find_key(data, key, free=False) is None:
-            raise loaded.error((), found="nothing", expected=f"{key}, which it must have")
+            raise loaded.error((), found="nothing", expected=f"the required key {key}")
     return dict(data)
 
 
@@ -254,7 +254,7 @@ def migrate(old: Path, new: Path, *, initial_session: Path | None = None) -> tup
     format cannot represent. Raises StoreError; nothing is written then.
     """
     if new.exists():
-        raise StoreError(new, "cannot create it: it exists already")
+        raise StoreError(new, "cannot create it: it already exists")
     document = EvalSetDocument.open(old)
     if document.format is DocumentFormat.CURRENT:
         raise StoreError(old, found="an eval set in the current format", expected="one in an old format")
@@ -272,7 +272,7 @@ def migrate_with_session(document: EvalSetDocument, initial_session: Path) -> Ev
     Nothing is written. Raises StoreError, also for a document in the current format, which has its own sessions.
     """
     if document.format is DocumentFormat.CURRENT:
-        message = f"its cases have their own session_input: there is no room for {shown_path(initial_session)}"
+        message = f"its cases have their own session_input; {shown_path(initial_session)} cannot be used"
         raise StoreError(document.path, message)
     data = _migrate_set(document, derive_set_name(document.path), initial_session)
     return EvalSetDocument(document.path, data, None)

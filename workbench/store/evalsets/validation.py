@@ -69,7 +69,7 @@ def _check_config(data: Any) -> Iterator[Finding]:
     own = find_key(data, "judge_metrics", free=False)
     yield from check_type({key: value for key, value in data.items() if key != own}, "EvalConfig")
     if own is not None:
-        message = "ADK does not read judge_metrics, and cannot judge by the criteria that name them"
+        message = "ADK does not read judge_metrics and cannot judge by criteria that use them"
         yield Finding("own-key", "warning", (own,), message)
     criteria = get_by_key(data, "criteria")
     if not criteria:
@@ -82,7 +82,7 @@ def _check_config(data: Any) -> Iterator[Finding]:
     for name, metric in (get_by_key(data, "custom_metrics") or {}).items():
         place = (find_key(data, "custom_metrics", free=False) or "custom_metrics", name)
         if isinstance(metric, str):
-            yield Finding("adk-type", "warning", place, "ADK wants an object with code_config here")
+            yield Finding("adk-type", "warning", place, "ADK expects an object with code_config here")
         else:
             yield from check_type(metric, "CustomMetricConfig", place)
     simulator = get_by_key(data, "user_simulator_config") or {}
@@ -210,7 +210,7 @@ def _check_file(
     if document.format is DocumentFormat.CURRENT:
         yield from _check_set_id(document, first_with_id, agent=agent)
     else:
-        message = "an old format: `workbench eval-set migrate` writes it in the current one"
+        message = "an old format: `workbench eval-set migrate` converts it to the current one"
         yield Problem(path=path, rule="old-format", severity="warning", message=message, line=1, column=1)
 
 
@@ -222,7 +222,7 @@ def _check_set_id(
         return
     other = first_with_id.setdefault((agent, eval_set_id), document.path)
     if other != document.path:
-        message = f"the set id {eval_set_id!r} is that of {shown_path(other)} too, and ADK cannot run both at once"
+        message = f"duplicate set id {eval_set_id!r}, also in {shown_path(other)}; ADK cannot run both at once"
         placed = document.locate_header_fault(Fault(("eval_set_id",), "", ""))
         yield Problem.of_error(placed, rule="duplicate-set-id", severity="warning", message=message)
 
@@ -238,7 +238,7 @@ def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[Proble
     found = [(start, "comment", "a comment") for start, _ in masked.comments]
     found += [(comma, "trailing-comma", "a trailing comma") for comma in masked.trailing_commas]
     constants = find_constants(masked.text) if strict else ()  # ADK reads them
-    found += [(start, "not-a-number", f"{name}, which is no number there") for start, name in constants]
+    found += [(start, "not-a-number", f"{name}, which JSON does not allow") for start, name in constants]
     found.sort()
     counts = Counter(rule for _, rule, _ in found)
     if not strict:

@@ -205,7 +205,7 @@ def _known_version(connection: sqlite3.Connection, path: Path) -> int:
     if version > len(MIGRATIONS):
         raise StoreError(
             path,
-            f"was written by a newer version of workbench (format {version}; this one knows up to {len(MIGRATIONS)}): "
+            f"was written by a newer version of workbench (format {version}; this one reads up to {len(MIGRATIONS)}): "
             "update workbench, or move the file away",
         )
     return version
@@ -424,7 +424,7 @@ def _write_gitignore(folder: Path) -> None:
 def _to_store_error(path: Path, error: sqlite3.Error) -> StoreError:
     code = _get_result_code(error)
     if code in _BUSY:
-        return StoreError(path, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
+        return StoreError(path, f"another process has locked it for more than {_BUSY_SECONDS:g} s")
     if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):  # noqa: PTH112 - never raises
         return StoreError(path, "it is a folder, expected a file")
     if code == sqlite3.SQLITE_IOERR and _is_full(path.parent):

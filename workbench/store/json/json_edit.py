@@ -126,7 +126,7 @@ class Fragment:
         if member is None:
             raise _make_missing_error(place, place[-1:])
         if find_key(node.value, key, free=node.free) not in (None, member.key):
-            raise WrongPlace(place[:-1], found=f"the key {key} already", expected="a key that is not there")
+            raise WrongPlace(place[:-1], found=f"the existing key {key}", expected="a new key")
         _, end = decode_value(self._strict, member.key_start)
         literal = write_text(key, only_ascii=self.json_style.only_ascii)
         text = self.text[node.start : member.key_start] + literal + self.text[end : node.end]

@@ -52,5 +52,5 @@ def test_an_invalid_parquet_file_is_one_error(tmp_path: Path, content: bytes) ->
     path = tmp_path / "d.parquet"
     path.write_bytes(content)
 
-    with pytest.raises(StoreError, match="is no Parquet file that can be read"):
+    with pytest.raises(StoreError, match="is not a readable Parquet file"):
         read_dataset(path)

@@ -172,13 +172,13 @@ def test_a_dataset_may_be_empty(tmp_path: Path) -> None:
         (
             "d.json",
             '{"prompt": ["a"],\n"response": []}',
-            ":2:13: response: found 0 rows, expected the 1 row that prompt",
+            ":2:13: response: found 0 rows, expected 1 row, as in prompt",
         ),
         ("d.json", '[{"prompt": "a"]', ":1:16: "),
         ("d.csv", "", ":1:1: found nothing, expected a header"),
         ("d.csv", "a,prompt,a\n", ":1:1: found the column 'a' twice, expected columns of different names"),
         ("d.csv", b"\xff\xfea\x00", ": found UTF-16 text, expected UTF-8 text"),
-        ("d.txt", "", ": is no dataset: expected a name that ends in .jsonl, .csv, .json or .parquet"),
+        ("d.txt", "", ": is not a dataset: expected a name that ends in .jsonl, .csv, .json or .parquet"),
         ("d.jsonl", '\n{"prompt": \n{', ":2:12: is not JSON: Expecting value"),  # no readable row: names the first
     ],
 )
@@ -231,7 +231,7 @@ def test_a_file_without_readable_rows_is_one_error(tmp_path: Path, name: str, te
         (
             "d.csv",
             'prompt,predicted_trajectory\n"x\ny",no\nz,[]',
-            ":2:1: predicted_trajectory: found text that is no JSON",
+            ":2:1: predicted_trajectory: found text that is not JSON",
         ),
         (
             "d.csv",
@@ -284,7 +284,7 @@ def test_cells_with_a_python_repr_are_reported_for_each_row(tmp_path: Path, colu
 
     assert first.problems == ()
     assert [str(problem) for row in others for problem in row.problems] == [
-        f"{tmp_path / 'd.csv'}:{line}:1: {column}: found a value as Python prints it, expected JSON: write the cells "
+        f"{tmp_path / 'd.csv'}:{line}:1: {column}: found the repr of a Python value, expected JSON: write the cells "
         "with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl"
         for line in (3, 4)
     ]

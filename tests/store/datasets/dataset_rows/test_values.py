@@ -59,7 +59,7 @@ def test_an_invalid_row_of_a_frame_is_reported_and_others_are_read() -> None:
     assert first.problems == ()
     assert [str(problem) for problem in (*second.problems, *third.problems)] == [
         "data frame: row 2 (index 6): prompt: found a number, expected text",
-        "data frame: row 3 (index 9): reference_trajectory: found a value as Python prints it, expected JSON: write "
+        "data frame: row 3 (index 9): reference_trajectory: found the repr of a Python value, expected JSON: write "
         "the cells with json.dumps (pandas.DataFrame.to_csv does not), or the dataset as .jsonl",
     ]
 
@@ -91,7 +91,7 @@ def test_an_invalid_row_or_column_in_memory_is_reported() -> None:
     assert [str(problem) for problem in second.problems] == [
         "my rows: row 2: found int, expected a mapping, the columns of a row"
     ]
-    with pytest.raises(StoreError, match="dataset: b: found 1 row, expected the 2 rows that a has"):
+    with pytest.raises(StoreError, match="dataset: b: found 1 row, expected 2 rows, as in a"):
         dataset_from_columns({"a": [1, 2], "b": [1]})
 
 

@@ -287,7 +287,7 @@ def test_an_edit_that_invalidates_a_case_shows_in_its_entry(copy_eval_set: Calla
     [
         (lambda d: d.set_value(("conversation", 9), {}, case=0), r"eval_cases\[0\].conversation: found nothing"),
         (lambda d: d.set_value(("eval_id", "x"), 1, case=0), r"eval_cases\[0\].eval_id"),
-        (lambda d: d.set_value(("n",), float("nan"), case=0), "a value that JSON has"),
+        (lambda d: d.set_value(("n",), float("nan"), case=0), "a finite number"),
         (lambda d: d.insert_item(("conversation",), 5, {}, case=0), "found index 5, expected 0 to 1"),
         (lambda d: d.remove_value((), case=0), "found the whole value"),
         (lambda d: d.set_value(("eval_cases",), []), "cases are edited one by one"),

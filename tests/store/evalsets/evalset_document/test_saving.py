@@ -159,7 +159,7 @@ def test_a_new_file_never_replaces_another(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write_new(path, b"1")
 
-    with pytest.raises(StoreError, match="it exists already"):
+    with pytest.raises(StoreError, match="it already exists"):
         write_new(path, b"2")
 
     assert path.read_bytes() == b"1"

@@ -311,8 +311,8 @@ def test_a_repeated_id_is_one_problem_with_its_first_cases(tmp_path: Path) -> No
 
     first = ", ".join(f"eval_cases[{index}]" for index in range(5))
     assert found == [
-        f"found 'a' 1,000 times ({first}, …), expected an id only once",
-        "found 'b' 2 times (eval_cases[1000], eval_cases[1001]), expected an id only once",
+        f"found 'a' 1,000 times ({first}, …), expected a unique id",
+        "found 'b' 2 times (eval_cases[1000], eval_cases[1001]), expected a unique id",
     ]
 
 
