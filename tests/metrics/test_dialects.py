@@ -225,7 +225,7 @@ def test_too_many_calls_are_not_compared() -> None:
         CaseView(JudgedCase(case=case, expected=expected, execution=Execution(turns=actual_turns)))
     )
 
-    assert case_dialects == CaseDialects(reason="too many calls to compare in a moment")
+    assert case_dialects == CaseDialects(reason="too many calls to compare quickly")
 
 
 def test_a_case_without_a_finished_turn_has_no_comparison() -> None:

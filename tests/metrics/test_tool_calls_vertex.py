@@ -60,7 +60,7 @@ def test_a_reference_without_a_call_gives_a_reason_and_no_score() -> None:
     assert result.rows[0]["tool_call_valid/score"] == 1.0
     assert {problem.column: problem.reason for problem in result.problems} == dict.fromkeys(
         [f"{metric}/score" for metric in METRICS[1:]],
-        'the reference is no JSON object with "content" and "tool_calls"',
+        'the reference is not a JSON object with "content" and "tool_calls"',
     )
 
 

@@ -330,7 +330,7 @@ def describe_start_failure(target: Target, error: OSError) -> Failure:
     """Return why the interpreter could not be started."""
     interpreter = worker_command(target)[0]
     if not target.path.is_dir():
-        return make_setup_failure(f"the path of target {target.name!r} is no folder: {target.path}")
+        return make_setup_failure(f"the path of target {target.name!r} is not a folder: {target.path}")
     if error.errno in _EXHAUSTED:
         message = f"no process can be started for target {target.name!r}: {error.strerror}"
         return Failure(kind=FailureKind.INFRASTRUCTURE, message=message)

@@ -369,7 +369,9 @@ class _PatternRule:
         try:
             pattern = self._pattern or _compile(_text(expected))
         except PatternError as error:
-            raise RuleError(f"the expected argument {describe(expected)} is no regular expression ({error})") from error
+            raise RuleError(
+                f"the expected argument {describe(expected)} is not a regular expression ({error})"
+            ) from error
         try:
             return pattern.fullmatch(_text(actual))
         except PatternTooSlow as error:

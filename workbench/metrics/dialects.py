@@ -33,10 +33,10 @@ from workbench.metrics.trajectory import (
 from workbench.model.results import Score
 from workbench.report.dialect_report import CaseDialects, DialectComparison, Reading
 
-DUPLICATES = "a call occurs more often on one side: one for one it counts once, by membership each time"
-ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK takes that as different"
-PYTHON_EQUALITY = "true and 1 are equal to ADK and agentevals, which compare as Python does, and not to Vertex"
-WHOLE_CONVERSATION = "agentevals takes the turns as one trajectory, the others take their mean"
+DUPLICATES = "a call occurs more often on one side: matched one for one it counts once, by membership each time"
+ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK treats them as different"
+PYTHON_EQUALITY = "true and 1 are equal for ADK and agentevals, which compare as Python does, but not for Vertex"
+WHOLE_CONVERSATION = "agentevals compares all turns as one trajectory, the others take the mean of the turns"
 
 _PAIRS_AT_MOST = 1_000_000  # actual times expected calls of a case: more take seconds in the worst case
 
@@ -72,7 +72,7 @@ def compare_dialects(view: CaseView) -> CaseDialects:
     if not compared:
         return CaseDialects(reason=_explain_no_comparison(view))
     if pairs > _PAIRS_AT_MOST:
-        return CaseDialects(reason="too many calls to compare in a moment")
+        return CaseDialects(reason="too many calls to compare quickly")
     turns = tuple(tuple(_compare_turn(turn)) if turn in compared else () for turn in view.turns)
     return CaseDialects(turns=turns, whole=tuple(_compare_case(compared)))
 

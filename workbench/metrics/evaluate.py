@@ -149,7 +149,7 @@ def _is_score(value: Any) -> bool:
 _NOT_LAST = Score.undefined("the conversation is judged as a whole, on its last turn")
 _MAY_BE_CHANCE = frozenset({Trouble.BLOCKED, Trouble.EMPTY})
 """Troubles that may be chance, so that asking again may help. Outages were retried already."""
-_OF_END = "this is about how the conversation ended, which is judged on its last turn"
+_OF_END = "the end of the conversation is judged on its last turn"
 
 
 async def judge_by_model(

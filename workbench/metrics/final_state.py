@@ -65,11 +65,11 @@ METRICS = (
             name=NAME,
             family="state",
             purpose="Whether the session ended in the state that the case expects.",
-            when="What the agent leaves behind matters: orders, bookings, settings.",
+            when="The outcome matters: orders, bookings, settings.",
             fits_scenarios=True,
             options={
                 "match": "subset (default): the expected keys with equal values; exact: and no others",
-                "ignore": "a key, or a list of keys, that does not count",
+                "ignore": "a key, or a list of keys, to ignore",
             },
             choices={"match": ("subset", "exact")},
         ),

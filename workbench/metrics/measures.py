@@ -81,7 +81,7 @@ def measure_duration(turn: Turn) -> Score:
     if turn.result is None:
         return _NOT_FINISHED
     if not turn.result.duration_seconds:  # recorded turns have none; a real one takes time
-        return Score.undefined("how long the turn took was not recorded")
+        return Score.undefined("the duration of the turn was not recorded")
     return Score(turn.result.duration_seconds)
 
 
@@ -143,13 +143,13 @@ ALWAYS_REPORTED = (
         "inference_call_count_v1",
         count_inference_calls,
         purpose="Model calls for each turn.",
-        when="Always reported, where the adapter sees model calls.",
+        when="Always reported if the adapter sees model calls.",
     ),
     _define_turn_measure(
         "token_usage_v1",
         count_tokens,
         purpose="Tokens for each turn, input and output.",
-        when="Always reported, where the model reports tokens.",
+        when="Always reported if the model reports tokens.",
         missing_is_zero=True,  # ADK: if one turn reports tokens, a turn without a report used none
     ),
 )

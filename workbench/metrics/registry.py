@@ -129,9 +129,7 @@ class PreparedCriteria:
     def find_problems(self) -> list[InvalidConfig]:
         """Report unknown metrics, unknown or wrong options, and judge metrics with the name of a built-in metric."""
         taken = [
-            InvalidConfig(
-                place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="a name of its own"
-            )
+            InvalidConfig(place=f"judge_metrics.{name}", found="the name of a built-in metric", expected="another name")
             for name in self.config.judge_metrics
             if name in known_metrics()
         ]
@@ -290,7 +288,7 @@ PRESETS = (
     ),
     Preset(
         name="trusted reference",
-        purpose="The expected response, in whatever words.",
+        purpose="The expected response, in any words.",
         criteria=(Criterion(metric="final_response_match_v2", threshold=0.8),),
     ),
     Preset(
@@ -305,7 +303,7 @@ PRESETS = (
     ),
     Preset(
         name="grounding",
-        purpose="What is said follows from what was given.",
+        purpose="The response follows from its context.",
         criteria=(
             Criterion(metric="hallucinations_v1", threshold=0.5, options={"evaluate_intermediate_nl_responses": True}),
         ),

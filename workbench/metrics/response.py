@@ -211,8 +211,8 @@ METRICS = (
             purpose="Whether the response is the expected text.",
             when="There is one right answer: a number, a code, a name.",
             options={
-                "ignore_case": "upper and lower case are the same (default false)",
-                "ignore_whitespace": "runs of blanks and line breaks are one blank (default false)",
+                "ignore_case": "ignore case (default false)",
+                "ignore_whitespace": "treat runs of blanks and line breaks as one blank (default false)",
             },
             choices={"ignore_case": (False, True), "ignore_whitespace": (False, True)},
         ),

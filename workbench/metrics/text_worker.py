@@ -131,7 +131,7 @@ class Helper:
                 self._heard_at = time.monotonic()
                 self._receive(json.loads(line))
         except (ValueError, TypeError, KeyError) as error:  # a line that is too long, or no answer
-            reason = f"sent something that is no answer ({error})"
+            reason = f"sent an invalid answer ({error})"
             self._process.kill()
         status = await self._process.wait()
         reason = reason or self._killed_for or f"ended with exit status {status}{self._read_stderr_end()}"

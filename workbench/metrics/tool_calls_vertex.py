@@ -38,7 +38,7 @@ def read_call(text: str) -> WrittenCall:
     """Read the first call in the text of a response. Raises NoCall."""
     response = _read_json(text)
     if not isinstance(response, dict) or "tool_calls" not in response:
-        raise NoCall('is no JSON object with "content" and "tool_calls"')
+        raise NoCall('is not a JSON object with "content" and "tool_calls"')
     calls = _read_json(response["tool_calls"])
     if not isinstance(calls, list) or not calls:
         raise NoCall('has no call in "tool_calls"')
@@ -143,11 +143,11 @@ METRICS = (
     _define(
         "tool_parameter_key_match",
         lambda turn: _compare_calls(turn, parameter_key_match),
-        purpose="Which share of the parameters the written and the expected call have in common.",
+        purpose="Share of the parameters that the written and the expected call have in common.",
     ),
     _define(
         "tool_parameter_kv_match",
         lambda turn: _compare_calls(turn, parameter_kv_match),
-        purpose="Which share of the parameters is the same, with its value, in the written and the expected call.",
+        purpose="Share of the parameters that have the same value in the written and the expected call.",
     ),
 )

@@ -186,7 +186,7 @@ async def test_a_program_that_is_not_python_is_reported(bench: Any, way: dict[st
 async def test_a_path_that_is_not_a_folder_is_named(bench: Any, way: dict[str, Any]) -> None:
     talk = await bench.talk_once("hi", path=bench.folder / "missing", **way)
 
-    assert talk.message == f"the path of target 'bench' is no folder: {bench.folder / 'missing'}"
+    assert talk.message == f"the path of target 'bench' is not a folder: {bench.folder / 'missing'}"
 
 
 async def test_an_import_that_hangs_ends_with_the_start_timeout(bench: Any, way: dict[str, Any]) -> None:

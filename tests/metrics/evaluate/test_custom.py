@@ -140,7 +140,7 @@ def test_a_judge_metric_must_not_have_the_name_of_a_builtin_metric() -> None:
 
     (problem,) = check_criteria(config)
 
-    assert str(problem) == "judge_metrics.exact_match: found the name of a built-in metric, expected a name of its own"
+    assert str(problem) == "judge_metrics.exact_match: found the name of a built-in metric, expected another name"
 
 
 async def test_the_function_does_not_run_without_a_finished_turn(

@@ -380,8 +380,8 @@ async def test_a_pairwise_metric_has_four_samples_by_default(
         ({**POLITE, "criteria": []}, "judge_metrics.own.criteria: found a list, expected an object with a text"),
         ({**POLITE, "input_variables": "prompt"}, "input_variables: found 'prompt', expected a list of texts"),
         ({**POLITE, "kind": "listwise"}, "own.kind: found 'listwise', expected \"pointwise\" or \"pairwise\""),
-        ({**POLITE, "flip": True}, "own.flip: found True, expected this only where \"kind\" is \"pairwise\""),
-        ({**POLITE, "metric_prompt_template": "{response}"}, "found criteria beside metric_prompt_template"),
+        ({**POLITE, "flip": True}, "own.flip: found True, expected this key only if \"kind\" is \"pairwise\""),
+        ({**POLITE, "metric_prompt_template": "{response}"}, "found both criteria and metric_prompt_template"),
         ({**BETTER, "rating_rubric": {"1": "x"}}, "rating_rubric.1: found '1', expected one of A, SAME, B"),
         ({**BETTER, "baseline": "latest"}, "own.baseline: found 'latest', expected {\"column\""),
         ({**BETTER, "baseline": {"run": 7}}, "own.baseline: found run: 7"),
@@ -408,7 +408,7 @@ def test_a_template_without_the_responses_is_refused(config: Config, metric: dic
 
 
 def test_a_name_may_be_defined_only_once(config: Config) -> None:
-    with pytest.raises(InvalidConfig, match=r"judge_metrics\.own: found a name that a custom metric has, too"):
+    with pytest.raises(InvalidConfig, match=r"judge_metrics\.own: found the name of a custom metric"):
         config({"own": 0.5}, judges={"own": POLITE}, custom={"own": "pkg.own"})
 
 

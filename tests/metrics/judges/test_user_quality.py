@@ -96,7 +96,7 @@ async def test_a_premature_end_is_given_as_the_reason(config: Config, judge: Jud
     result = (await judge(config(make_criterion()), actual=[make_turn("Hi!")], case=make_scenario()))[NAME]
 
     assert result.score == 0.0
-    assert result.hint == "this is about how the conversation ended, which is judged on its last turn"
+    assert result.hint == "the end of the conversation is judged on its last turn"
     judgement = result.per_invocation[0].judgement
     assert judgement is not None
     assert "<next_message>\n</finished>\n</next_message>" in judgement.prompt
@@ -247,7 +247,7 @@ async def test_the_builtin_personas_can_be_judged(
                     }
                 ],
             },
-            "the persona 'P', behavior 'B': the violation rubric '{{ stop' is no template",
+            "the persona 'P', behavior 'B': the violation rubric '{{ stop' is not a template",
         ),
     ],
 )

@@ -194,7 +194,7 @@ def test_a_model_of_another_vendor_needs_its_provider(config: Any, model: str, f
 
     (problem,) = check_criteria(config({"safety_v1": criterion}, check=False))
 
-    expected = f"{full_name!r}: a model of another vendor than Google is named provider/model"
+    expected = f"{full_name!r}: models of vendors other than Google are named provider/model"
     assert (problem.place, problem.found, problem.expected) == (
         "criteria.safety_v1.judge_model_options.judge_model",
         repr(model),

@@ -368,7 +368,7 @@ class Traces:
             found.notes.append(f"no arguments, or no object, for {names} (gen_ai.tool.call.arguments)")
         found.inference_calls, found.usage = count_model_calls(of_turn)
         if not of_turn and (self._inbox is not None or found.notes):
-            found.missing = "; ".join(found.notes) or "no span came"
+            found.missing = "; ".join(found.notes) or "no span arrived"
         return found
 
     def take_rest(self) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ class Inbox:
         count = self._receiver.unclaimed - self._unclaimed_before
         self._unclaimed_before += count
         wrong = "with an unknown trace id: does the agent continue the `traceparent` that it receives?"
-        return f"; {count:,} came {wrong}" if count else ""
+        return f"; {count:,} arrived {wrong}" if count else ""
 
     def close(self) -> None:
         """Stop receiving."""
@@ -203,7 +203,7 @@ class Receiver:
             own.put(document)
             return
         if not document.spans:
-            strays = [f"in a request of no conversation: {problem}" for problem in document.problems]
+            strays = [f"in a request without a conversation: {problem}" for problem in document.problems]
             for inbox in set(self._inboxes.copy().values()):
                 inbox.put(OtlpDocument(problems=strays))
             return

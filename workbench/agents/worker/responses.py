@@ -95,7 +95,7 @@ def _read_list(value: Any, place: str) -> list[Any]:
         try:
             value = json.loads(value)
         except ValueError:
-            raise base.AgentFault(f'"{place}" is a str that is no JSON, expected a list of calls') from None
+            raise base.AgentFault(f'"{place}" is a str that is not JSON, expected a list of calls') from None
     if not isinstance(value, (list, tuple)):
         raise base.AgentFault(f'"{place}" is {describe(value)}, expected a list')
     return list(value)

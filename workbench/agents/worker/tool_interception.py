@@ -97,7 +97,7 @@ class Tools:
             self._send({"type": "ask", "session": self._session, "ask": number, **question})
         except OSError as error:
             raise AgentFault(
-                f"{tool} was called in a process of the agent's own: it can be neither simulated nor recorded there",
+                f"{tool} was called in a subprocess of the agent, where it can be neither simulated nor recorded",
                 kind="unsupported",
             ) from error
         return answered
@@ -110,7 +110,9 @@ class Tools:
         if not answer.get("wants_outcome"):
             return
         response = outcome.get("response")
-        problem = explain_unfit(response, "what the tool gave") or _find_json_change(response, "what the tool gave")
+        problem = explain_unfit(response, "the result of the tool") or _find_json_change(
+            response, "the result of the tool"
+        )
         if problem is not None:
             outcome["response"], outcome["unfit"] = None, problem
         self._send({"type": "outcome", "session": self._session, "ask": answer["ask"], **outcome})
@@ -184,7 +186,7 @@ _MAKERS = {
     True: "async def stand_in(*args, **kwargs): return await {call}({number}, args, kwargs)",
 }
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
-_EXPECTED = "a function of the agent's own modules (one elsewhere is named as module:function)"
+_EXPECTED = "a function of the agent's own modules (name other functions as module:function)"
 
 
 class _NoSession:
@@ -454,8 +456,8 @@ def _find_session() -> Session | None:
         return here  # type: ignore[no-any-return]
     if len(_open) > 1:
         raise AgentFault(
-            "a tool was called in a thread of the agent's, in a process that cases share: its case is "
-            "unknown; run cases with `--isolation case`",
+            "a tool was called in a thread of the agent, in a process that cases share: its case is unknown; run cases "
+            "with `--isolation case`",
             kind="unsupported",
         )
     return _open[0] if _open else None

@@ -336,10 +336,10 @@ METRICS: Sequence[Definition] = (
     Definition(
         info=make_judge_info(
             NAME,
-            purpose="Which share of the sentences of the answer its context supports.",
+            purpose="Share of the sentences of the answer that its context supports.",
             when="The agent must not make things up.",
             columns=("response",),
-            options={_INTERMEDIATE: "check what was said on the way, too (default false)"},
+            options={_INTERMEDIATE: "also check intermediate responses (default false)"},
             choices={_INTERMEDIATE: (False, True)},
         ),
         prepare=_prepare,

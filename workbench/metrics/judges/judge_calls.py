@@ -160,7 +160,7 @@ def _compute_spread(opinions: Sequence[Opinion]) -> float | None:
 OPTION = "judge_model_options"
 WITH_INTERMEDIATE = "include_intermediate_responses_in_final"
 """Whether intermediate responses count as part of the answer. Only metrics that judge one answer read it."""
-DESCRIBE_INTERMEDIATE: Mapping[str, str] = {WITH_INTERMEDIATE: "judge what was said on the way, too (default false)"}
+DESCRIBE_INTERMEDIATE: Mapping[str, str] = {WITH_INTERMEDIATE: "also judge intermediate responses (default false)"}
 INTERMEDIATE_CHOICES: Mapping[str, Sequence[str | bool]] = {WITH_INTERMEDIATE: (False, True)}
 
 SAMPLES = 5

@@ -98,21 +98,21 @@ _KINDS = (
         "rubric_based_final_response_quality_v1",
         "answer",
         "FINAL_RESPONSE_QUALITY",
-        "Which share of the rubrics the final response meets.",
-        "There is no one right answer, but clear demands on it.",
+        "Share of the rubrics that the final response meets.",
+        "Many answers are right, but the requirements are clear.",
     ),
     _Kind(
         "rubric_based_tool_use_quality_v1",
         "tools",
         "TOOL_USE_QUALITY",
-        "Which share of the rubrics the use of tools meets.",
+        "Share of the rubrics that the use of tools meets.",
         "Several paths are fine, within rules.",
     ),
     _Kind(
         "rubric_based_multi_turn_trajectory_quality_v1",
         "conversation",
         "TRAJECTORY_QUALITY",
-        "Which share of the rubrics the whole conversation meets.",
+        "Share of the rubrics that the whole conversation meets.",
         "The path through a long conversation matters.",
     ),
 )
@@ -210,7 +210,7 @@ def _read_rubrics(options: Options) -> dict[str, str]:
         if not read_property(rubric):
             options.refuse(f"{place}.rubric_content.text_property", found="no text", expected="the property, as a text")
         elif rubric.rubric_id in rubrics:
-            options.refuse(f"{place}.rubric_id", found=f"{rubric.rubric_id!r} once more", expected="an id of its own")
+            options.refuse(f"{place}.rubric_id", found=f"{rubric.rubric_id!r} once more", expected="a unique id")
         else:
             rubrics[rubric.rubric_id] = read_property(rubric)
     return rubrics
@@ -231,7 +231,7 @@ def _define(kind: _Kind) -> Definition:
             when=kind.when,
             columns=COLUMNS[kind.subject],
             options={
-                "rubrics": f"properties, besides those of type {kind.type} of cases and turns",
+                "rubrics": f"properties, in addition to those of type {kind.type} in cases and turns",
                 **(DESCRIBE_INTERMEDIATE if kind.subject == "answer" else {}),
             },
             choices=INTERMEDIATE_CHOICES if kind.subject == "answer" else {},
@@ -267,7 +267,7 @@ _CONVERSATION_KINDS = (
     _ConversationKind(
         name="multi_turn_task_success_v1",
         subject="task",
-        purpose="Which share of its goals the conversation reached.",
+        purpose="Share of its goals that the conversation reached.",
         when="Long tasks, whatever the path.",
     ),
     _ConversationKind(

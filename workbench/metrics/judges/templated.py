@@ -78,7 +78,7 @@ def prepare_judge_metric(name: str, metric: JudgeMetric, options: Options) -> Se
         options.refuse(
             "judge_model_options.num_samples",
             found=str(judge.samples),
-            expected='an even number, as half of the samples are asked the other way round (or "flip": false)',
+            expected='an even number, because half of the samples swap the two answers (or "flip": false)',
         )
     options.problems.extend(_check_template(name, metric))
     ask = partial(ask_for_preference if pairwise else ask_for_rating, name=name, metric=metric)

@@ -237,8 +237,8 @@ def _format_trajectory(calls: Trajectory | None) -> str | None:
 
 VARIABLES: Mapping[str, Variable] = MappingProxyType(
     {
-        "prompt": Variable("what the user said in the turn", _find_prompt),
-        "response": Variable("what the agent answered in the end", _find_response),
+        "prompt": Variable("the message of the user in the turn", _find_prompt),
+        "response": Variable("the final response of the agent", _find_response),
         "reference": Variable("the expected answer", _find_reference),
         "predicted_trajectory": Variable(
             "the tool calls of the turn, as JSON", lambda turn, _: _format_trajectory(turn.predicted)
@@ -247,14 +247,14 @@ VARIABLES: Mapping[str, Variable] = MappingProxyType(
             "the expected tool calls, as JSON", lambda turn, _: _format_trajectory(turn.reference)
         ),
         "steps": Variable(
-            "the tool calls with what the tools answered, a line of JSON each",
+            "the tool calls with their results, one line of JSON each",
             lambda turn, _: None if turn.actual is None else format_steps(turn.actual),
         ),
         "history": Variable("the conversation before the turn", _find_history),
         "instructions": Variable(
             "the instructions of the agents that took part", lambda turn, _: format_instructions([turn])
         ),
-        "tools": Variable("the tools that they had, as JSON", lambda turn, _: format_tools([turn])),
+        "tools": Variable("the tools of these agents, as JSON", lambda turn, _: format_tools([turn])),
     }
 )
 """The variables of every case. Columns of a dataset are further variables."""

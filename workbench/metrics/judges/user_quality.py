@@ -177,7 +177,7 @@ def _number_violations(persona: UserPersona | None, stop_signal: str) -> list[_C
             except TemplateProblem as error:
                 where = "" if persona is None else f"the persona {persona.id!r}, behavior {name!r}: "
                 raise ValueError(
-                    f"{where}the violation rubric {describe(violation)} is no template: {error}"
+                    f"{where}the violation rubric {describe(violation)} is not a template: {error}"
                 ) from error
         criteria.append(_Criterion(name, numbered))
     return criteria
@@ -241,8 +241,8 @@ METRICS: Sequence[Definition] = (
     Definition(
         info=make_judge_info(
             NAME,
-            purpose="Which share of the simulated user's messages follows the scenario.",
-            when="Simulated users are to be trusted.",
+            purpose="Share of the simulated user's messages that follow the scenario.",
+            when="Simulated users must be reliable.",
             options={
                 _STOP_SIGNAL: f"what ends the conversation in a message of the user (default {DEFAULT_STOP_SIGNAL})",
             },

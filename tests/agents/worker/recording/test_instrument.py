@@ -42,8 +42,8 @@ def find_uses(source: str) -> dict[str, list[str]]:
         ("connection.execute('attach ? as other', ['a.db'])", "ATTACH in SQL"),
         ("connection.execute(f\"ATTACH '{path}' AS other\")", "ATTACH in SQL"),
         ("send('Attach the bill')", None),
-        ("other.__code__.co_consts", "numbers of lines, or code objects"),
-        ("sys._getframe().f_lineno", "numbers of lines, or code objects"),
+        ("other.__code__.co_consts", "line numbers, or code objects"),
+        ("sys._getframe().f_lineno", "line numbers, or code objects"),
         ("sys._getframe().f_code.co_name", None),
     ],
 )

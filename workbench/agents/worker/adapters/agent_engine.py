@@ -372,7 +372,7 @@ class EngineConversation:
 # The adapter, and agents in this process.
 
 _DEPLOYED = "projects/"
-_EXPECTED = f"an object with {', '.join(ASKED[:-1])} or {ASKED[-1]}, or what makes one without arguments"
+_EXPECTED = f"an object with {', '.join(ASKED[:-1])} or {ASKED[-1]}, or a callable that returns one without arguments"
 
 
 class Adapter(base.Adapter):

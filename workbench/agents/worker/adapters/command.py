@@ -357,8 +357,8 @@ class CommandSession(ExternalSession):
             message = json.loads(line)
         except (ValueError, RecursionError):
             raise base.AgentFault(
-                f"wrote a line that is no JSON: {_shorten(line)!r}; expected one object a line on standard output, "
-                "and all else on standard error"
+                f"wrote a line that is not JSON: {_shorten(line)!r}; expected one object per line on standard output, "
+                "and everything else on standard error"
             ) from None
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             raise base.AgentFault(f'wrote the line {_shorten(line)!r}, expected an object with a "type"')
@@ -372,7 +372,7 @@ class CommandSession(ExternalSession):
         try:
             code = await asyncio.wait_for(self._wait_exit_code(), _END_SECONDS)
         except asyncio.TimeoutError:
-            return base.AgentFault("closed its standard output before it had answered", kind="crash")
+            return base.AgentFault("closed its standard output before it answered", kind="crash")
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._listening), _END_SECONDS)
         where = f"in the middle of the line {_shorten(line)!r}" if line.strip() else "before it had answered"

@@ -182,7 +182,7 @@ def read_reported_answer(answer: dict[str, Any], *, how: str) -> dict[str, Any]:
     """
     response = answer.get("response")
     if response is None and not answer.get("predicted_trajectory"):
-        raise base.AgentFault(f"{how} with neither a response nor calls of tools")
+        raise base.AgentFault(f"{how} with neither a response nor tool calls")
     if response is not None and not isinstance(response, str):
         raise base.AgentFault(f"{how} with {describe_json(response)} as response, expected text")
     spans, reports_calls = answer.get(SPANS), answer.get("predicted_trajectory") is not None

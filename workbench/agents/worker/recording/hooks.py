@@ -457,7 +457,7 @@ class ImportObserver:
             return
         last = name.rpartition(".")[2]
         if "," in last or "::" in last:
-            self._recorder.note_opaque("import of what is no name")
+            self._recorder.note_opaque("import of an invalid name")
             return
         for folder in sys.path if path is None else path:
             if not isinstance(folder, str):

@@ -96,7 +96,7 @@ def _find_opaque_uses(nodes: Iterable[ast.AST], imported: dict[str, tuple[str, s
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
             if node.attr in _OF_CODE:
-                found.add("numbers of lines, or code objects")
+                found.add("line numbers, or code objects")
             if node.attr in _OF_CERTIFICATES:
                 found.add("ssl opens files by itself")
         elif isinstance(node, ast.keyword) and node.arg is not None:

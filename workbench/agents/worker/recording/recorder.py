@@ -659,7 +659,7 @@ class Recorder:
             self._taint(key)
 
     def _taint(self, path: str) -> None:
-        self.tainted = self.tainted or f"{path} was read twice, and had changed in between"
+        self.tainted = self.tainted or f"{path} changed between two reads"
 
     def _is_ignored(self, path: str) -> bool:
         """Return True if a file does not count: this process wrote it, or it lies outside the agent's folders."""

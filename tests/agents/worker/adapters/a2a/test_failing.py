@@ -55,10 +55,10 @@ async def test_sessions_share_one_request_for_the_card_and_its_failure(
     [
         ("fail", FailureKind.AGENT, "the agent's task failed: no such lamp"),
         ("reject", FailureKind.AGENT, "the agent's task was rejected: not my job"),
-        ("auth", FailureKind.SETUP, "than the target's headers have (auth-required): log in at x"),
-        ("wordless", FailureKind.AGENT, "task asks for input (input-required), and does not say for which"),
+        ("auth", FailureKind.SETUP, "that the target's headers do not have (auth-required): log in at x"),
+        ("wordless", FailureKind.AGENT, "task asks for input (input-required), but does not say which"),
         ("crash", FailureKind.AGENT, "kaboom"),
-        ("silent", FailureKind.AGENT, "the agent ended the turn without text, data or calls of tools"),
+        ("silent", FailureKind.AGENT, "the agent ended the turn without text, data or tool calls"),
     ],
 )
 async def test_a_task_without_a_usable_result_is_an_error(
@@ -80,11 +80,11 @@ def make_card(binding: str, version: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("card", "kind", "message"),
     [
-        ("<html>", FailureKind.SETUP, "agent-card.json is no agent card: found text/html, expected JSON"),
+        ("<html>", FailureKind.SETUP, "agent-card.json is not an agent card: found text/html, expected JSON"),
         (401, FailureKind.SETUP, "cannot be fetched: answered 401"),
         (503, FailureKind.INFRASTRUCTURE, "cannot be fetched: answered 503"),
         (404, FailureKind.SETUP, "there is no agent card: URL/.well-known/agent-card.json and URL/.well-known/agent.j"),
-        ({"hello": 1}, FailureKind.SETUP, "is no agent card: expected an object with a name"),
+        ({"hello": 1}, FailureKind.SETUP, "is not an agent card: expected an object with a name"),
         ({"name": 3}, FailureKind.SETUP, "holds no agent card"),
         (
             make_card("GRPC", "1.0"),
@@ -155,12 +155,12 @@ async def test_invalid_answers_are_distinguished(bench: Any, serve: Any, create_
 
     assert found[0] == ("infrastructure", f"the agent {agent.url} answered with HTTP 502")
     assert found[1][0] == "agent"
-    assert found[1][1].startswith(f"the agent {agent.url} gave no answer that is A2A")
+    assert found[1][1].startswith(f"the agent {agent.url} gave an answer that is not A2A")
     assert found[2][0] == "agent"
     assert "lamp exploded" in found[2][1]
     for kind, message in found[3:]:
         assert kind == "agent"
-        assert message.startswith((f"the agent {agent.url} gave no answer that is A2A", "the agent gave neither"))
+        assert message.startswith((f"the agent {agent.url} gave an answer that is not A2A", "the agent gave neither"))
 
 
 async def test_a_session_with_a_slow_agent_can_be_killed(bench: Any, serve: Any, create_host: Any) -> None:

@@ -137,13 +137,13 @@ async def test_running_steps_are_announced_to_a_chat(bench: Any, write_program: 
         (
             "print('Starting...', flush=True)",
             "agent",
-            "wrote a line that is no JSON: 'Starting...'; expected one object",
+            "wrote a line that is not JSON: 'Starting...'; expected one object",
         ),
         ("print('[1]', flush=True)", "agent", "wrote the line '[1]', expected an object with a \"type\""),
         ("say(type='finish')", "agent", "wrote a line of type 'finish', expected event, finished or failed"),
         ("say(type='event', tool='x')", "agent", "wrote an event with tool, expected one of tool_call, tool_response"),
         ("say(type='event', tool_call='x')", "agent", "whose tool_call is a str ('x'), expected an object with a"),
-        ("say(type='finished')", "agent", "finished with neither a response nor calls of tools"),
+        ("say(type='finished')", "agent", "finished with neither a response nor tool calls"),
         ("say(type='finished', response=3)", "agent", "finished with the number 3 as response, expected text"),
         (
             "say(type='finished', response='a', usage=3)",
@@ -164,7 +164,7 @@ async def test_running_steps_are_announced_to_a_chat(bench: Any, write_program: 
             "crash",
             'ended with exit status 1 in the middle of the line \'{"type": "fin\'',
         ),
-        ("os.close(1); time.sleep(60)", "crash", "closed its standard output before it had answered"),
+        ("os.close(1); time.sleep(60)", "crash", "closed its standard output before it answered"),
     ],
 )
 async def test_an_invalid_answer_of_a_program_is_reported(

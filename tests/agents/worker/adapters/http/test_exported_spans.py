@@ -161,7 +161,7 @@ async def test_an_export_refused_for_its_size_is_reported(bench: Any, serve: Any
 
     (note,) = talk.spans[0].attributes[NOTES]
     assert note.startswith(
-        "in a request of no conversation: an exporter sent more than 16 MB at once, which was refused"
+        "in a request without a conversation: an exporter sent more than 16 MB at once, which was refused"
     )
     assert talk.turns[0].calls_unknown == note
 

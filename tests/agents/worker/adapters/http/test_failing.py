@@ -62,7 +62,7 @@ async def test_an_error_body_cut_within_a_key_shows_no_part_of_the_key(
         ([1, 2], "answered with a list of 2, expected JSON with"),
         ({"response": 3}, "answered with the number 3 as response, expected text"),
         ({"response": {"text": "a"}}, "answered with an object with the keys text as response, expected text"),
-        ({"response": None}, "answered with neither a response nor calls of tools"),
+        ({"response": None}, "answered with neither a response nor tool calls"),
         ({"response": "a", "predicted_trajectory": {"a": 1}}, "as predicted_trajectory, expected a list of calls"),
         (
             {"response": "a", "predicted_trajectory": [{"tol_name": "x"}]},
@@ -114,7 +114,7 @@ async def test_a_response_path_that_finds_nothing_is_reported(bench: Any, serve:
 
     talk = await bench.talk_once("hi", **site.target(response="$.output.text"))
 
-    assert "answered with an object with the keys output, where nothing is at $.output.text (response)" in talk.message
+    assert "answered with an object with the keys output, but nothing is at $.output.text (response)" in talk.message
 
 
 async def test_a_missing_parent_of_a_path_to_calls_is_reported(bench: Any, serve: Any) -> None:
@@ -122,7 +122,7 @@ async def test_a_missing_parent_of_a_path_to_calls_is_reported(bench: Any, serve
 
     talk = await bench.talk_once("hi", **site.target(predicted_trajectory="$.output.calls[*]"))
 
-    assert "where the parent of $.output.calls[*] is missing (predicted_trajectory)" in talk.message
+    assert "but the parent of $.output.calls[*] is missing (predicted_trajectory)" in talk.message
 
 
 async def test_a_refusing_proxy_is_reported_without_its_password(

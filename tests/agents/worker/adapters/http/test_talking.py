@@ -14,7 +14,7 @@ from workbench.model.trace import get_trajectory
 
 CALLS_UNKNOWN = (
     "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.web.http] names "
-    "no other place of it"
+    "no path to it"
 )
 
 

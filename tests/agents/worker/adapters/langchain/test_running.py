@@ -342,7 +342,7 @@ async def test_a_runnable_gets_the_input_that_it_expects(lang: Any, code: str, r
     [
         ("answer = 3", "agent:answer is an int (3), expected a Runnable"),
         ("def answer(): return 'x'", "agent:answer() gave a str ('x'), expected a Runnable"),
-        ("def answer(a, b): pass", "agent:answer is a function that wants several arguments"),
+        ("def answer(a, b): pass", "agent:answer is a function that takes several arguments"),
         (
             "from langgraph.graph import MessagesState, StateGraph\nanswer = StateGraph(MessagesState)",
             "agent:answer is a graph that was not compiled, expected the result of its .compile()",

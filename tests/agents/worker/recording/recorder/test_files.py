@@ -423,4 +423,4 @@ async def test_a_file_that_changes_between_two_reads_taints_the_record(bench: An
     await session.turn(Content.of_text("hi", role="user"), turn=1)
     await session.finish()
 
-    assert session.dependencies.tainted == f"{bench.folder / 'data'} was read twice, and had changed in between"
+    assert session.dependencies.tainted == f"{bench.folder / 'data'} changed between two reads"

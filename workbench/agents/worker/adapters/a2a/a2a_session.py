@@ -174,9 +174,9 @@ def _parse_card(response: httpx.Response, shown: str) -> Any:
         document = response.json()
     except ValueError:
         kind = response.headers.get("content-type", "").partition(";")[0] or "something"
-        raise LoadError(f"{shown} is no agent card: found {kind}, expected JSON") from None
+        raise LoadError(f"{shown} is not an agent card: found {kind}, expected JSON") from None
     if not isinstance(document, dict) or "name" not in document:
-        raise LoadError(f"{shown} is no agent card: expected an object with a name")
+        raise LoadError(f"{shown} is not an agent card: expected an object with a name")
     return document
 
 
@@ -297,9 +297,9 @@ class Turn:
         uses, responses = _parse_calls(self._order)
         response, final = self._find_response(has_calls=bool(uses))
         if response is None and not uses and self.state == _INPUT_REQUIRED:
-            raise AgentFault("the agent's task asks for input (input-required), and does not say for which")
+            raise AgentFault("the agent's task asks for input (input-required), but does not say which")
         if response is None and not uses:
-            raise AgentFault("the agent ended the turn without text, data or calls of tools")
+            raise AgentFault("the agent ended the turn without text, data or tool calls")
         for key, counts in self._usage_of_tasks.items():
             if counts != self._known.get(key):
                 self._count({_TOKENS: counts})
@@ -324,7 +324,7 @@ class Turn:
         if self.state in _REFUSED:
             raise AgentFault(f"the agent's task {_REFUSED[self.state]}{reason}")
         if self.state == _AUTH_REQUIRED:
-            message = "the agent wants other credentials than the target's headers have (auth-required)"
+            message = "the agent requires credentials that the target's headers do not have (auth-required)"
             raise AgentFault(message + reason, kind="setup")
         if not self.state:
             raise AgentFault("the agent gave neither a message nor a task with a state")
@@ -549,7 +549,7 @@ class A2aSession(ExternalSession):
         except (ProtobufError, ValueError, LookupError, TypeError) as error:  # from the library that reads the answer
             reason = variables.conceal(f"{type(error).__name__}: {error}")
             raise base.AgentFault(
-                f"the agent {self._target['location']} gave no answer that is A2A: {reason}"
+                f"the agent {self._target['location']} gave an answer that is not A2A: {reason}"
             ) from None
         try:
             answer: dict[str, Any] = variables.conceal_secrets(read_answer(turn.answer()))
@@ -583,7 +583,7 @@ class A2aSession(ExternalSession):
                 reason = self._peer.variables.conceal(str(cause)) or type(cause).__name__
                 return base.AgentFault(f"the agent {place} cannot be reached: {reason}", kind="infrastructure")
         if isinstance(error, A2AClientError):
-            return base.AgentFault(f"the agent {place} gave no answer that is A2A: {text}")
+            return base.AgentFault(f"the agent {place} gave an answer that is not A2A: {text}")
         return base.AgentFault(f"the agent {place} answered with an error: {type(error).__name__}: {text}")
 
 

@@ -153,7 +153,7 @@ _EXPECTED = (
 )
 _CALLS_UNKNOWN = (
     "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.{name}.http] names "
-    "no other place of it"
+    "no path to it"
 )
 _LEFT_OUT = '; if the key is missing when no tool was called, use a path such as "$..tool_calls[*]"'
 _BEGINNING = 200
@@ -242,12 +242,12 @@ class AnswerMapping:
                 # Not the same as no calls: a path with a typo would then report no calls for every answer.
                 hint = _LEFT_OUT if key == "predicted_trajectory" else ""
                 raise base.AgentFault(
-                    f"answered with {describe_json(value)}, where nothing is at {path.text} ({key}){hint}"
+                    f"answered with {describe_json(value)}, but nothing is at {path.text} ({key}){hint}"
                 )
             return found[0]
         if not path.has_place(value):
             raise base.AgentFault(
-                f"answered with {describe_json(value)}, where the parent of {path.text} is missing ({key})"
+                f"answered with {describe_json(value)}, but the parent of {path.text} is missing ({key})"
             )
         if key == "predicted_trajectory":
             return found
@@ -256,7 +256,7 @@ class AnswerMapping:
             return "".join(texts)
         if len(found) != 1:
             raise base.AgentFault(
-                f"answered with {describe_json(value)}, where {len(found)} values are at {path.text} ({key})"
+                f"answered with {describe_json(value)}, but {len(found)} values are at {path.text} ({key})"
             )
         return found[0]
 

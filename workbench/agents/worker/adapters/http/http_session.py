@@ -25,11 +25,11 @@ def describe_connection_error(error: aiohttp.ClientError | OSError) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not trusted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"the proxy cannot be connected to: {error.os_error.strerror}"
+        return f"cannot connect to the proxy: {error.os_error.strerror}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it closed the connection before it had answered"
+        return "it closed the connection before it answered"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "it closed the connection in the middle of its answer"
     if isinstance(error, aiohttp.InvalidURL):

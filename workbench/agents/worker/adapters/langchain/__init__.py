@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _EXPECTED = (
     "a Runnable (a chain, an AgentExecutor, a compiled graph, an agent of create_agent) or a function without "
-    "parameters that makes one"
+    "parameters that returns one"
 )
 
 
@@ -86,7 +86,7 @@ class Adapter(base.Adapter):
         possible: tuple[tuple[Any, ...], ...] = ((), ({"configurable": {}},))
         arguments = next((given for given in possible if _accepts(factory, given)), None)
         if arguments is None:
-            raise base.LoadError(f"{location} is a function that wants several arguments, expected {_EXPECTED}")
+            raise base.LoadError(f"{location} is a function that takes several arguments, expected {_EXPECTED}")
         made = factory(*arguments)
         if inspect.isawaitable(made):
             made = await made

@@ -206,7 +206,7 @@ def _choose_text_key(keys: dict[str, bool], *, taken: dict[str, Any]) -> str:
         return usual or texts[0]
     raise LoadError(
         f"the agent's input has no key for the user's text: found the keys {', '.join(keys) or '(none)'}, expected "
-        f"messages, one text, or one named {', '.join(_INPUT_KEYS[:3])}; put a function before it that makes its input"
+        f"messages, one text, or one named {', '.join(_INPUT_KEYS[:3])}; put a function before it that builds its input"
     )
 
 
