@@ -36,7 +36,7 @@ from workbench.report.dialect_report import CaseDialects, DialectComparison, Rea
 DUPLICATES = "a call occurs more often on one side: matched one for one it counts once, by membership each time"
 ABSENT_ARGUMENTS = "arguments are absent on one side and {} on the other: only ADK treats them as different"
 PYTHON_EQUALITY = "true and 1 are equal for ADK and agentevals, which compare as Python does, but not for Vertex"
-WHOLE_CONVERSATION = "agentevals compares all turns as one trajectory, the others take the mean of the turns"
+WHOLE_CONVERSATION = "agentevals scores the turns as one trajectory, the others average them"
 
 _PAIRS_AT_MOST = 1_000_000  # actual times expected calls of a case: more take seconds in the worst case
 

@@ -446,7 +446,7 @@ class OutlinePane(Pane):
             rows.focus()
         rows.show_view()
         if is_typing and self.editor.was_changed_meanwhile:
-            self.query_one(EditorBox).show_problem("this was changed meanwhile; applying replaces it")
+            self.query_one(EditorBox).show_problem("this value changed meanwhile; applying replaces it")
         self.refresh_bindings()
 
     def _show_facts(self, *, is_other: bool) -> None:
@@ -633,7 +633,7 @@ class CasePane(OutlinePane):
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:
         named = _describe_drafts(self.editor.unapplied_drafts)
-        say(self, f"restored from an earlier session, typed and not applied (~): {named}", severity="warning")
+        say(self, f"restored from an earlier session, not applied (~): {named}", severity="warning")
         self._show_editor()
 
     # Typing.
@@ -695,7 +695,7 @@ class CasePane(OutlinePane):
     @on(TypedText.Left)
     def _on_left(self) -> None:
         if self.editor.stop_typing():
-            say(self, "what you typed is kept as a draft (~); enter on its row continues it")
+            say(self, "your text is kept as a draft (~); enter on its row continues it")
         self.query_one(OutlineList).focus()
         self._show_editor()
 
@@ -714,7 +714,7 @@ class CasePane(OutlinePane):
         """Show errors of the typed text: its own at once, those in the case when the user pauses."""
         problem = draft.problem
         if problem is None and self.editor.was_changed_meanwhile:
-            problem = "this was changed meanwhile; applying replaces it"
+            problem = "this value changed meanwhile; applying replaces it"
         self.query_one(EditorBox).show_problem(problem or "")
         if problem is None and not draft.is_untouched:
             self._judge_in_case(draft)
@@ -749,7 +749,7 @@ class CasePane(OutlinePane):
         if other := self.editor.describe_replaced(draft):
             self.editor.confirm_replacing(draft)
             self.query_one(EditorBox).show_problem(
-                f"meanwhile this became {other}: press the same key again to replace it"
+                f"this value changed to {other}: press the same key again to replace it"
             )
             return
         if draft.is_new or not draft.is_untouched:
@@ -758,7 +758,7 @@ class CasePane(OutlinePane):
                 self.query_one(EditorBox).show_problem(problem)
                 return
             if problem is not None:
-                say(self, f"{problem}; what you typed is kept as a draft", severity="warning")
+                say(self, f"{problem}; your text is kept as a draft", severity="warning")
                 return
         if self.editor.typing == draft:
             self.editor.stop_typing()
@@ -776,11 +776,11 @@ class CasePane(OutlinePane):
             return
         draft = draft.with_text(edited)
         other = self.editor.describe_replaced(draft)
-        problem = f"meanwhile this became {other}" if other else await self._put(draft.slot, draft.value())
+        problem = f"this value changed to {other}" if other else await self._put(draft.slot, draft.value())
         if problem is not None:
             self.editor.keep_draft(draft)
             self._show_editor()
-            say(self, f"{problem}; what you typed is kept as a draft", severity="error")
+            say(self, f"{problem}; your text is kept as a draft", severity="error")
 
     async def _put(self, slot: Slot, value: object) -> str | None:
         """Write a typed value into its slot. Return the reason if it is refused."""

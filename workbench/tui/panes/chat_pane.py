@@ -101,9 +101,9 @@ async def _ask_confirmation(app: App[None], conversation: Conversation, chosen: 
     count = len(conversation.answered_turns)
     if not chosen or chosen >= count:
         return 0
-    rest = f"from turn {chosen + 1} on, in the state before it"
+    rest = f"from turn {chosen + 1} on, with the state before it"
     return chosen * _parse_choice(
-        await app.push_screen_wait(ChooseScreen("Keep", [f"all {count} turns", rest], chosen=1))
+        await app.push_screen_wait(ChooseScreen("Save", [f"all {count} turns", rest], chosen=1))
     )
 
 
@@ -112,7 +112,7 @@ async def _ask_location(app: App[None], context: ScreenContext, conversation: Co
     found = list_save_locations(
         state.browser.file_sets, target=conversation.target, eval_set=state.selected_set, case=state.selected_case
     )
-    question = f"Keep the chat with {safe_line(conversation.target)} as an eval case"
+    question = f"Save the chat with {safe_line(conversation.target)} as an eval case"
     shelf = found[_parse_choice(await app.push_screen_wait(ChooseScreen(question, [item.label for item in found])))]
     if shelf.replaces is not None:
         sure = f"Replace the case {safe_line(shelf.replaces.eval_id)}? Undo brings it back."
@@ -154,7 +154,7 @@ async def _ask_final_state(app: App[None], conversation: Conversation) -> dict[s
         return None
     named = safe_line(", ".join(state), width=120)
     choices = ["no", f"yes: {plural(len(state), 'key')} ({named})"]
-    answer = await app.push_screen_wait(ChooseScreen("Expect the final state of the session, too?", choices))
+    answer = await app.push_screen_wait(ChooseScreen("Also expect the final state of the session?", choices))
     return state if _parse_choice(answer) else None
 
 
@@ -218,7 +218,7 @@ class Prompt(TextArea):
         """The user wants the next prompt."""
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(id=id, compact=True, placeholder="say something; enter sends, ctrl+j makes a new line")
+        super().__init__(id=id, compact=True, placeholder="type a message; enter sends, ctrl+j starts a new line")
 
     def show(self, text: str) -> None:
         """Replace the text of the input, with the cursor at its end."""
@@ -493,7 +493,7 @@ class ChatPane(Pane):
         """Begin a session like the selected case, and send its messages."""
         chat, case = self._get_chat, self._case
         if case is None or not case.conversation:
-            say(self, "select a case with turns: a scenario has none of its own", severity="warning")
+            say(self, "select a case with turns; a scenario has none", severity="warning")
         elif chat.is_busy:
             say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
         elif await self._confirm_discard(chat):
@@ -550,10 +550,10 @@ class ChatPane(Pane):
             say(self, str(error), severity="error")
             return
         chat.saved_turns = len(conversation.answered_turns)
-        say(self, f"kept as {key}")
+        say(self, f"saved as {key}")
         if key.target != conversation.target:
             why = f"{key.eval_set} belongs to {key.target or 'no agent'}, not to {conversation.target}"
-            say(self, f"{why}: name it in workbench.toml, [targets.NAME] eval_sets", severity="warning")
+            say(self, f"{why}: list it in workbench.toml, [targets.NAME] eval_sets", severity="warning")
         self.post_message(ProjectChanged(select=key))  # a new case can be selected only once it is listed
 
     async def _confirm_discard(self, chat: TargetChat) -> bool:
@@ -562,7 +562,7 @@ class ChatPane(Pane):
         if not lost:
             return True
         return await self.app.push_screen_wait(
-            ConfirmScreen(f"End this session? {plural(lost, 'turn')} of it will be gone.")
+            ConfirmScreen(f"End this session? {plural(lost, 'turn')} of it will be lost.")
         )
 
     @work(group="chat_open")

@@ -1,4 +1,4 @@
-"""Expected beside actual, and the acceptance of differences."""
+"""The diff of expected and actual side, and the acceptance of differences."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
 
 
 class HunkAcceptor:
-    """Accepts differences as the new expectation. `tell` sends messages to the main screen; `widget` shows warnings."""
+    """Accepts differences as the new expectation. `post` sends messages to the main screen; `widget` shows warnings."""
 
-    def __init__(self, context: ScreenContext, widget: Widget, tell: Callable[[Message], object]) -> None:
+    def __init__(self, context: ScreenContext, widget: Widget, post: Callable[[Message], object]) -> None:
         self._screen_context = context
         self._widget = widget
-        self._tell = tell
+        self._post = post
 
     async def accept(self, case: EvalCase, result: CaseResult, hunks: Sequence[Hunk], *, is_whole: bool) -> str | None:
-        """Accept hunks of a result that were found against this case, save the case, and score the result again.
+        """Accept hunks of a result that were found against this case, save the case, and rescore the result.
 
         Return the reason if it was refused.
         """
@@ -58,16 +58,16 @@ class HunkAcceptor:
         except Refused as refused:
             return str(refused)
         except FileChanged as error:
-            self._tell(DocumentsChanged(frozenset([eval_set])))
-            self._tell(SaveWanted(eval_set))
+            self._post(DocumentsChanged(frozenset([eval_set])))
+            self._post(SaveWanted(eval_set))
             return str(error)
         except StoreError as error:
             return str(error)
-        self._tell(DocumentsChanged(frozenset([eval_set])))
+        self._post(DocumentsChanged(frozenset([eval_set])))
         if isinstance(begun, str):
-            say(self._widget, f"accepted and saved, but not scored again: {begun}", severity="warning")
+            say(self._widget, f"accepted and saved, but not rescored: {begun}", severity="warning")
         else:
-            self._tell(RunBegun(begun.run, begun.jobs))
+            self._post(RunBegun(begun.run, begun.jobs))
         return None
 
 
@@ -243,17 +243,17 @@ class WholeScreen(Dialog[None]):
         self.dismiss(None)
 
 
-# The diff pane: expected beside actual; each difference can be accepted.
+# The diff pane: the expected and the actual side; each difference can be accepted.
 
 
 class DiffPane(Pane):
-    """Expected beside actual, for one repeat of a case."""
+    """Expected and actual side, for one repeat of a case."""
 
     TAB = "Diff"
     HELP = (
-        "What was expected beside what the agent did: − is missing, + was not expected, and ↳ names the criterion that "
-        "lost points there. A difference without colour cost nothing. Accepting takes the actual side as the new "
-        "expectation, saves it, and scores it again without running the agent."
+        "Expected and actual side by side: − is missing, + is unexpected, and ↳ names the criterion that lost points "
+        "there. A difference without colour cost no points. Accepting makes the actual side the new expectation, saves "
+        "it, and rescores the case without running the agent."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("diff",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
@@ -365,14 +365,14 @@ class DiffPane(Pane):
         if refused is not None:
             say(self, f"not accepted: {refused}", severity="warning")
         else:
-            say(self, f"accepted {plural(len(found), 'difference')}; u takes it back")
+            say(self, f"accepted {plural(len(found), 'difference')}; u undoes it")
 
     def _nothing_to_accept(self, found: Sequence[Hunk]) -> str | None:
         subject = self._subject
         if reason := find_obstacle("accept", self.context.state):
             return reason
         if subject.pinned is not None:
-            return "this is not the newest result of the case; escape returns to that"
+            return "this is not the newest result of the case; escape returns to it"
         if subject.key is not None and subject.key != self.context.state.selected_case:
             # Typed ahead: the key is for the case that the earlier keys select, and its diff is not shown yet.
             return "another case was selected meanwhile; look at its differences first"

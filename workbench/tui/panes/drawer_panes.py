@@ -90,7 +90,7 @@ class RunPane(RowsPane):
         yield StatusLine(id="run-counts")
         yield RowList(id="run-rows")
         yield Static(
-            Content("Nothing has run in this session. r runs what is selected, R everything, C shows the plan first."),
+            Content("Nothing has run in this session. r runs the selection, R everything, C shows the plan first."),
             id="run-nothing",
         )
 
@@ -166,10 +166,10 @@ class WatchPane(RowsPane):
 
     TAB = "Watch"
     HELP = (
-        "What was saved while the watch was on: which cases it made run again or be judged again, why, how far each "
-        "reason reaches, and how long the first verdict took. Above that stands what waits: for source that cannot be "
-        "compiled, for a key where a change costs more than `[watch]` in the settings allows, or for the watch to be "
-        "resumed. Enter goes to the case of a row, or opens the file that cannot be compiled in your editor."
+        "What was saved while the watch was on: which cases ran or were judged again, why, how far each "
+        "reason reaches, and how long the first verdict took. Above that, the list shows waiting cases: until source "
+        "compiles, until a key if a change costs more than `[watch]` in the settings allows, or until the watch "
+        "resumes. Enter goes to the case of a row, or opens the file that cannot be compiled in your editor."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("watch",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch")]
@@ -232,7 +232,7 @@ class ProblemsPane(Pane):
 
     TAB = "Problems"
     HELP = (
-        "Everything that is wrong: settings, themes, keys, eval sets, cases, the history; each with file and place. "
+        "All problems: in settings, themes, keys, eval sets, cases, the history; each with file and place. "
         "Enter goes to the case, shows both versions of an eval set that changed under unsaved edits, or opens the "
         "file in your editor at the line."
     )

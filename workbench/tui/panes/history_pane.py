@@ -169,7 +169,7 @@ class HistoryPane(Pane):
                 [
                     Paragraph.from_text("There is no history yet: nothing has run under this name.", Style.STRONG),
                     BLANK,
-                    Paragraph.from_text("r runs what is selected; every result is kept from then on.", Style.MUTED),
+                    Paragraph.from_text("r runs the selection; every result is stored from then on.", Style.MUTED),
                 ]
             )
             return

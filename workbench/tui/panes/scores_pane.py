@@ -41,10 +41,9 @@ class ScoresPane(Pane):
 
     TAB = "Scores"
     HELP = (
-        "Every criterion with its score held against its threshold, turn by turn, with reasons and what it means. "
-        "Of several repeats mean, spread and how often they passed. Of an eval set or an agent the mean, deviation "
-        "and distribution of each metric; enter lists its worst cases, and goes to the one under the cursor. Where a "
-        "model judged, J asks it anew."
+        "Every criterion with its score and threshold, turn by turn, with reasons and an explanation. Several repeats "
+        "have mean, spread and pass count. An eval set or an agent has the mean, deviation and distribution of each "
+        "metric; enter lists its worst cases, and goes to the one under the cursor. If a model judged, J judges again."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("scores",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
@@ -112,20 +111,18 @@ class ScoresPane(Pane):
 
     @work(group="judge", exclusive=True)
     async def action_judge_again(self) -> None:
-        """Have the judges say again what they think of the case, and say how far that agrees with what they said."""
+        """Judge the case again, and show how far the judgements agree."""
         backend = self.context.backend
         if not self._results:
             say(self, "there is no case with scores here to judge again", severity="warning")
             return
         if self.context.state.is_busy:
-            say(self, "a run is going on; x stops it", severity="warning")
+            say(self, "a run is in progress; x stops it", severity="warning")
             return
         try:
             case = self._results[0].case
             planned = await backend.call(lambda workspace: plan_judging(workspace, case))
-            question = (
-                f"Judge this case again? About {plural(planned.calls, 'call')} of judges; the agent does not run."
-            )
+            question = f"Judge this case again? About {plural(planned.calls, 'judge call')}; the agent does not run."
             if planned.asks and not await self.app.push_screen_wait(ConfirmScreen(question)):
                 return
             begun = await backend.call(lambda workspace: start_judging(workspace, planned))
@@ -152,7 +149,7 @@ class ScoresPane(Pane):
         self._case, self._results = None, ()
         if place != self._place:
             self._place, self._group = place, None
-            self.query_one(RowsAndText).show_text([Paragraph.from_text("gathering the scores …", Style.MUTED)])
+            self.query_one(RowsAndText).show_text([Paragraph.from_text("reading the scores …", Style.MUTED)])
             self._gathering = self._read_scores(place)
         elif self._get_version(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
             self._gathering = self._read_scores(place)
@@ -179,7 +176,7 @@ class ScoresPane(Pane):
             await asyncio.sleep(_PAUSE)
 
     def _cancel_reading(self) -> None:
-        """Nothing that is still being gathered may take the place of what is shown now."""
+        """Stop reading, so that a late result does not replace the shown one."""
         self.workers.cancel_group(self, "gather")
         self._place = None
 

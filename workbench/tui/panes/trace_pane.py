@@ -225,7 +225,8 @@ class TracePane(Pane):
 
     TAB = "Trace"
     HELP = (
-        "What the agent did, by user message, with a bar for when and how long. Kinds: ◎ invocation, ◆ agent, ✦ model "
+        "The steps of the agent by user message, each with a bar for its time and duration. Kinds: ◎ invocation, ◆ "
+        "agent, ✦ model "
         "call, ƒ tool call, · other. Marks: ! error, ◷ slow, … running, » became an event of the session. "
         "Enter goes to the detail of a step, where l opens and h folds the part on a line."
     )
@@ -415,7 +416,7 @@ class TracePane(Pane):
     def action_go_to_match(self, step: int) -> None:
         """Go to the next or previous step with a match."""
         if self._view.go_to_match(step) is None:
-            say(self, "nothing was found" if self._view.search is not None else "/ looks for a text")
+            say(self, "no match" if self._view.search is not None else "/ searches a text")
         else:
             self._show_match()
 
@@ -452,7 +453,7 @@ class TracePane(Pane):
             await asyncio.sleep(0)
         self._view.search = search
         if then_go and self._view.match_here() is None and self._view.go_to_match(1) is None:
-            say(self, f"nothing was found: {text}")
+            say(self, f"no match: {text}")
         if then_go and search.matches:
             self._show_match()
         else:

@@ -1,1 +1,1 @@
-"""Screens: the main one, and what is laid over it for a moment."""
+"""The main screen, its controllers, and the dialogs above it."""

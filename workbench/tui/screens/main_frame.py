@@ -19,7 +19,7 @@ from workbench.tui.state.case_status import STALE
 from workbench.tui.state.text_layout import Heading
 from workbench.tui.widgets.inputs import TabBar
 
-# The right side of the main screen: a frame with tabs, of which one pane is open.
+# The right side of the main screen: a frame with tabs and one open pane.
 
 TABS: dict[str, str] = {
     "case": "Case",
@@ -29,17 +29,17 @@ TABS: dict[str, str] = {
     "history": "History",
     "chat": "Chat",
 }
-"""The words on the tabs, by the names that keys and messages use, in the order of the tabs."""
+"""Titles of the tabs in order, by the names that keys and messages use."""
 
 _EDITED = list(TABS).index("case")
-"""The tab in which edits are made."""
+"""Index of the tab for editing."""
 
 _TITLE_MARGINS = 6
-"""Cells of the upper border that its title cannot have: corners, a line and a blank on both sides."""
+"""Cells of the upper border that the title cannot use: corners, a line and a blank on both sides."""
 
 
 class Frame(Vertical):
-    """Tabs and the pane that is open. A pane is made when it is opened for the first time."""
+    """Tabs and the open pane. A pane is created when it is first opened."""
 
     def __init__(self, context: ScreenContext, *, tab: str, id: str) -> None:
         super().__init__(id=id)
@@ -50,22 +50,22 @@ class Frame(Vertical):
         self._is_bordering = False
 
     def compose(self) -> ComposeResult:
-        """The tabs and the first pane."""
+        """Yield the tabs, the title and the first pane."""
         yield TabBar(list(TABS.values()), id="tabs")
         yield Static(id="title")
         yield self._make(self.tab)
 
     def on_mount(self) -> None:
-        """Show which tab is open."""
+        """Highlight the open tab."""
         self.query_one(TabBar).show(list(TABS).index(self.tab))
 
     @property
     def pane(self) -> Pane:
-        """The pane that is open."""
+        """The open pane."""
         return self._panes[self.tab]
 
     async def open(self, tab: str) -> Pane:
-        """Open a tab."""
+        """Open a tab. Return its pane."""
         if tab != self.tab:
             self.pane.hide()
             self.pane.display = False
@@ -78,22 +78,22 @@ class Frame(Vertical):
         return self.pane
 
     async def may_leave(self) -> bool:
-        """Whether nothing in any pane is lost by quitting, or the user has decided what becomes of it."""
+        """Return True if quitting loses nothing in any pane, or if the user accepts the loss."""
         for pane in tuple(self._panes.values()):
             if not await pane.may_leave():
                 return False
         return True
 
     async def prepare(self, tab: str) -> None:
-        """Make the pane of a tab, which is not opened."""
+        """Create the pane of a tab without opening it."""
         if tab not in self._panes:
             pane = self._make(tab)
             pane.display = False
             await self.mount(pane)
 
     def show(self, subject: Subject, heading: Heading) -> None:
-        """Show what is selected in the pane that is open."""
-        # How it stands comes first, for the end of a long title is cut off.
+        """Show the selection in the open pane."""
+        # The status comes first, because the end of a long title is cut off.
         edited = "* unsaved" if heading.is_edited else ""
         stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
         parts: Sequence[str] = [part for part in (edited, stale, heading.status, heading.title) if part]
@@ -102,13 +102,13 @@ class Frame(Vertical):
         self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
         whole = self.query_one("#title", Static)
         whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
-        if whole.display:  # it lays out the screen anew, which takes longer than all else that a key press does
+        if whole.display:  # this layout is the slowest part of a key press
             whole.update(Content(title))
-        if self.pane.is_mounted:  # news may come while a tab is being opened, which shows it then
+        if self.pane.is_mounted:  # a pane that is being opened shows the selection itself
             self.pane.show(subject)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """While only the border is written on, only that is drawn anew, and not all that is in the frame."""
+        """Redraw only the border while only its texts change."""
         if self._is_bordering and not regions and not layout:
             size = self.outer_size
             rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
@@ -130,7 +130,7 @@ class Frame(Vertical):
         return pane
 
 
-def _pane_class(tab: str) -> type[Pane]:  # each is loaded when it is first wanted: the screen is there before them
+def _pane_class(tab: str) -> type[Pane]:  # imported when first opened, so that the screen appears earlier
     match tab:
         case "case":
             from workbench.tui.panes.case_pane import CasePane
@@ -161,11 +161,11 @@ def _pane_class(tab: str) -> type[Pane]:  # each is loaded when it is first want
 # The drawer at the bottom of the main screen: closed, or one of its panes open.
 
 DRAWERS: dict[str, type[Pane]] = {"run": RunPane, "watch": WatchPane, "problems": ProblemsPane}
-"""What can be opened in the drawer, by the names that keys use."""
+"""Panes of the drawer, by the names that keys use."""
 
 
 class Drawer(Vertical):
-    """At most one pane is open. A pane is made when it is opened for the first time."""
+    """Shows at most one pane. A pane is created when it is first opened."""
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(id=id)
@@ -176,11 +176,11 @@ class Drawer(Vertical):
 
     @property
     def pane(self) -> Pane | None:
-        """The pane that is open."""
+        """The open pane; None if the drawer is closed."""
         return self._panes[self._open] if self._open is not None else None
 
     async def toggle(self, name: str) -> Pane | None:
-        """Open this pane, or close it where it is open. Gives the one that is open then."""
+        """Open this pane, or close it if it is open. Return the open pane."""
         is_open = self._open == name
         self.close()
         if is_open:
@@ -195,7 +195,7 @@ class Drawer(Vertical):
         return self._panes[name]
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open pane."""
         if self.pane is not None:
             self.pane.hide()
             self.pane.display = False
@@ -203,6 +203,6 @@ class Drawer(Vertical):
         self.display = False
 
     def show(self, subject: Subject) -> None:
-        """Show what is to be shown now in the pane that is open."""
-        if self.pane is not None and self.pane.is_mounted:  # news may come while it is being opened
+        """Show the selection in the open pane."""
+        if self.pane is not None and self.pane.is_mounted:  # updates may come while it is being opened
             self.pane.show(subject)

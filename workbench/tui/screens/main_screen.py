@@ -52,7 +52,7 @@ from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
 
 _TICK = 0.1  # seconds between two looks for events of the watch and of runs
-_ROUNDS = 10  # of events that one tick takes at most, so that a tick stays short
+_ROUNDS = 10  # maximum rounds of events in one tick, so that a tick stays short
 
 _NARROW = 72  # columns below which only the side with the focus is shown
 _LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
@@ -209,7 +209,7 @@ class MainScreen(Screen[None]):
     def _has_focus(self, part: Widget) -> bool:
         return self.focused is not None and part in self.focused.ancestors_with_self
 
-    # Events of the watch and of runs, a few times a second: there may be more than anybody could see.
+    # Events of the watch and of runs, applied a few times a second, in batches.
 
     def _pump_events(self) -> None:
         """Apply the events since the last tick to the state, and show what changed."""
@@ -335,7 +335,7 @@ class MainScreen(Screen[None]):
         if self._is_refused("run_failed"):
             return
         if not self.state.select_failed_cases():
-            say(self, "there is nothing to run: no listed case of an agent fell short", severity="warning")
+            say(self, "there is nothing to run: no listed case of an agent failed", severity="warning")
             return
         self._runs.start(lambda: RunWanted(self.state.select_failed_cases()))
 
@@ -475,7 +475,7 @@ class MainScreen(Screen[None]):
         self._saver.undo(self.state.selected_set)
 
     def action_redo(self) -> None:
-        """Redo what was undone last."""
+        """Redo the last undone edit."""
         self._saver.redo(self.state.selected_set)
 
     def action_save(self) -> None:

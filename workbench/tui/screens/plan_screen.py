@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 # The plan of a run, shown before it begins: run it, change it, or leave it.
 
 _LOW = 18
-"""Rows of a screen below which the dialog takes all of them, without blanks around what it holds."""
+"""Screens with fewer rows are filled by the dialog, without margins."""
 
 
 class PlanScreen(Dialog[PlannedRun | None]):
-    """Gives the plan to carry out, None where nothing is to run."""
+    """Shows a plan. Returns the plan to run; None if the user cancels."""
 
     HELP: ClassVar[str] = (
-        "What the run will do and what it may cost, from how long the cases took before. Nothing runs before enter."
+        "The plan of the run, with duration and cost estimated from earlier runs. Nothing runs before enter."
     )
     CSS_PATH = "plan.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("plan",)
@@ -66,7 +66,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
         self._is_wanted = False
 
     def compose(self) -> ComposeResult:
-        """What the run will do, the settings that can be changed, what is wrong, the keys."""
+        """Yield the plan, its settings, a line for errors, and the keys."""
         with Vertical(classes="dialog", id="plan"):
             yield LinesView(id="plan-facts")
             yield RowList(id="plan-settings")
@@ -80,7 +80,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
         self._show()
 
     def on_resize(self) -> None:
-        """In a low terminal what the dialog says and asks has the room that its frame would take."""
+        """In a low terminal, use the rows of the frame for the content."""
         self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
 
     @on(RowList.Steered)
@@ -91,7 +91,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         if self._is_planning:
-            self._is_wanted = True  # as soon as the plan is that of the settings shown
+            self._is_wanted = True  # run as soon as the plan has the shown settings
         else:
             self.dismiss(self._planned)
 
@@ -113,7 +113,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
 
     @work
     async def action_criteria(self) -> None:
-        """Choose what the run is judged by."""
+        """Choose the criteria of the run."""
 
         chosen = await self.app.push_screen_wait(CriteriaScreen(self._screen_context, self._planned.selections))
         if chosen is not None:
@@ -121,7 +121,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
             self._start_planning()
 
     def action_close(self) -> None:
-        """Run nothing."""
+        """Close without a run."""
         self.dismiss(None)
 
     def _start_planning(self) -> None:
@@ -152,25 +152,25 @@ class PlanScreen(Dialog[PlannedRun | None]):
         self.query_one(RowList).show(self._settings)
 
 
-# The criteria picker: which metrics judge the selected cases, from which score on, and with which options.
+# The criteria picker: the metrics of the selected cases, with thresholds and options.
 
 
 @dataclass(frozen=True)
 class ChosenCriteria:
-    """The user wants to run with these criteria; `config` is None where they are those of the files."""
+    """Criteria of a run; `config` is None if the criteria of the files apply."""
 
     config: EvalConfig | None
 
 
 class CriteriaScreen(Dialog[ChosenCriteria | None]):
-    """Gives the criteria to run with, None where the user only looked, or kept them in the file.
+    """Returns the criteria to run with; None if the user runs nothing.
 
     The choice is remembered for each eval set until the session ends.
     """
 
     HELP: ClassVar[str] = (
-        "What the selected cases are judged by. A choice holds until the session ends; it is written into "
-        "the configuration file only where you keep it."
+        "The criteria of the selected cases. A choice applies until the session ends; it is written to the "
+        "configuration file only if you save it."
     )
     CSS_PATH = "criteria.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
@@ -186,7 +186,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         self._facts: CaseFacts | None = None
 
     def compose(self) -> ComposeResult:
-        """What is judged, the metrics beside or above what there is to know of one, the keys."""
+        """Yield the header, the metrics, details of the selected one, the search, and the keys."""
         yield StatusLine(id="criteria-header")
         with Container(id="criteria-body"):
             yield RowList(id="criteria-rows")
@@ -195,14 +195,14 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
 
     def on_mount(self) -> None:
-        """Read the file, then look at the cases."""
+        """Read the file, then the cases."""
         self.query_one("#criteria-search").display = False
         self.query_one(RowList).focus()
         self._read()
         self._count()
 
     def on_resize(self) -> None:
-        """Side by side where there is room; the header says what its width allows."""
+        """Show metrics and details side by side if the screen is wide enough."""
         self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
         self._show()
 
@@ -243,13 +243,13 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             self._show()
 
     def action_reset(self) -> None:
-        """Choose what the file says."""
+        """Restore the criteria of the file."""
         if self._choice is not None:
             self._choice.reset()
             self._show()
 
     def action_search(self) -> None:
-        """List only some metrics."""
+        """Open the search for metrics."""
         search = self.query_one("#criteria-search", Input)
         search.display = True
         search.focus()
@@ -267,7 +267,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
 
     def action_run(self) -> None:
         """Run with these criteria."""
-        if self._choice is None or not self._is_sound():
+        if self._choice is None or not self._is_usable():
             return
         self._remember()
         self.dismiss(ChosenCriteria(self._choice.config if self._choice.is_changed else None))
@@ -285,11 +285,11 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
 
     @work(group="keep", exclusive=True)
     async def action_keep(self) -> None:
-        """Write these criteria into the file."""
-        if self._choice is None or self._file is None or not self._is_sound():
+        """Save these criteria to the file."""
+        if self._choice is None or self._file is None or not self._is_usable():
             return
         if not self._choice.is_changed and not self._file.config.is_default:
-            say(self, f"{self._file.path} says so already")
+            say(self, f"{self._file.path} already has these criteria")
             return
         criteria, existed = self._choice.config.criteria, self._file.exists
         try:
@@ -298,7 +298,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             except FileChanged:
                 question = (
                     f"{safe_line(self._file.path)} was changed by another program since it was read.\n"
-                    "Write these criteria into it as it is now? Everything else in it stays."
+                    "Write these criteria into the changed file? Everything else in it stays."
                 )
                 if not await self.app.push_screen_wait(ConfirmScreen(question)):
                     return
@@ -307,15 +307,15 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        self._take(file, was_there=existed)
+        self._show_file(file, existed_before=existed)
         others = f", which also judges {plural(file.also_judges, 'other set')}" if file.also_judges else ""
-        say(self, f"kept in {file.path}{others}; u takes it back")
+        say(self, f"saved in {file.path}{others}; u undoes it")
 
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:
-        """Take back what was written last."""
+        """Undo the last save."""
         if self._file is None or not self._file.can_undo:
-            say(self, "nothing was kept in this session")
+            say(self, "nothing was saved in this session")
             return
         existed = self._file.exists
         try:
@@ -324,8 +324,8 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             say(self, str(error), severity="error")
             return
         chosen = self._choice.config if self._choice is not None else None
-        self._take(file, was_there=existed, chosen=chosen)
-        say(self, f"{file.path} is as it was" if file.exists else f"{file.path} is gone again")
+        self._show_file(file, existed_before=existed, chosen=chosen)
+        say(self, f"{file.path} is restored" if file.exists else f"{file.path} is deleted again")
 
     @work(group="read")
     async def _read(self) -> None:
@@ -353,7 +353,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         threshold = choice.get_criterion(row.metric).threshold
         typed = await self.app.push_screen_wait(
             AskScreen(
-                f"threshold of {row.metric} (nothing: it only informs)",
+                f"threshold of {row.metric} (empty: only reported)",
                 value="" if threshold is None else f"{threshold:g}",
                 check=lambda text: choice.check_threshold(row.metric, text),
             )
@@ -370,7 +370,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         value = choice.get_option(row.metric, row.option)
         typed = await self.app.push_screen_wait(
             AskScreen(
-                f"{row.option} of {row.metric} (nothing: the default)",
+                f"{row.option} of {row.metric} (empty: the default)",
                 value="" if value is None else format_option_value(value),
                 check=lambda text: choice.check_option(row.metric, row.option, text),
             )
@@ -379,20 +379,20 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             choice.set_option(row.metric, row.option, parse_value(typed))
             self._show()
 
-    def _take(self, file: CriteriaFile, *, was_there: bool, chosen: EvalConfig | None = None) -> None:
-        """The file was written: what is chosen is held against what it says now."""
+    def _show_file(self, file: CriteriaFile, *, existed_before: bool, chosen: EvalConfig | None = None) -> None:
+        """Show the written file, and compare the choice with it."""
         self._file = file
         if self._choice is not None:
             cursor = self._choice.cursor
             self._choice = CriteriaChoice(file.config, chosen=chosen)
             self._choice.move_to(cursor)
         self._remember()
-        if file.exists != was_there:
+        if file.exists != existed_before:
             self.app.screen_stack[0].post_message(ProjectChanged())
         self._show()
 
     def _remember(self) -> None:
-        """The choice is what the picker shows when it is opened for these sets again."""
+        """Store the choice for the next time that the picker opens for these sets."""
         if self._choice is None:
             return
         for eval_set in self._eval_sets:
@@ -401,8 +401,8 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             else:
                 self._screen_context.state.chosen_criteria.pop(eval_set, None)
 
-    def _is_sound(self) -> bool:
-        """Whether the choice can be used; else what is wrong is said, and the cursor put there."""
+    def _is_usable(self) -> bool:
+        """Return True if the choice is usable. Otherwise show the first problem, and select its metric."""
         if self._choice is None:
             return False
         for metric, problems in self._choice.problems.items():
@@ -410,7 +410,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             say(self, f"{metric}: {problems[0]}", severity="error")
             return False
         if not self._choice.config.criteria:
-            say(self, "no metric is on: cases would be judged by nothing", severity="error")
+            say(self, "no metric is on; turn on at least one", severity="error")
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""Reads what the main screen shows: the project, its eval sets, the case under the cursor, and how cases ended."""
+"""Reads the data of the main screen: the project, its eval sets, the selected case, and stored results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.widgets.inputs import say
 
-_HELD = 0.1  # seconds between two moves of the cursor within which a key is taken to be held down
-_SETTLE = 0.03  # seconds the cursor then rests before the case under it is read
-_PATIENCE = 0.15  # seconds after which reading a case is shown as such
-_CHUNK = 1_000  # of what comes by the ten thousand, taken at once
+_HELD = 0.1  # seconds; if the cursor moves faster, a key is held down
+_SETTLE = 0.03  # seconds; while a key is held down, read a case only after this pause
+_PATIENCE = 0.15  # seconds before the screen shows that a case is being read
+_CHUNK = 1_000  # stored results that are loaded at once
 
 
 class ReadController(Controller):
-    """Puts what it reads into the state, and says so."""
+    """Reads data into the state, and posts a message after each step."""
 
     @dataclass
     class OpenFailed(Message):
@@ -38,27 +38,27 @@ class ReadController(Controller):
 
     @dataclass
     class Opened(Message):
-        """The project was opened, and all of it read, for the first time."""
+        """The project was opened and read completely for the first time."""
 
     @dataclass
     class Reread(Message):
-        """What there is was looked at again, and all of it read."""
+        """The project was read again completely."""
 
     @dataclass
     class ProjectRead(Message):
-        """What there is, or how it ended, is known anew."""
+        """The list of eval sets, or stored results, changed."""
 
     @dataclass
     class SetsRead(Message):
-        """The cases of eval sets are known anew."""
+        """The cases of eval sets were read."""
 
     @dataclass
     class CaseRead(Message):
-        """The case under the cursor is known, or is still being read and there is time to say so."""
+        """The selected case was read, or reading takes long enough to show that."""
 
     @dataclass
     class SelectionWanted(Message):
-        """Everything is read, and this case or eval set is to be selected now."""
+        """Everything was read; select this case or eval set."""
 
         place: CaseKey | str
 
@@ -66,9 +66,11 @@ class ReadController(Controller):
         super().__init__(widget, context)
         self.has_opened = False
         self._settling: Timer | None = None
-        self._asked_at = 0.0
+        self._requested_at = 0.0
         self._reading_addresses = asyncio.Lock()
-        self._to_read_anew: set[tuple[str, str]] = set()  # until all are read: a later look replaces an earlier one
+        self._to_reread: set[tuple[str, str]] = (
+            set()
+        )  # kept until all are read, because a later reload replaces an earlier one
 
     @background(group="open")
     async def open(self) -> None:
@@ -82,7 +84,7 @@ class ReadController(Controller):
 
     @background(group="open", exclusive=True)
     async def reload(self, select: CaseKey | str | None) -> None:
-        """Look again what there is, and then select this case or eval set."""
+        """Read the project again, then select this case or eval set."""
         try:
             project = await self.backend.project.reload()
         except StoreError as error:
@@ -91,13 +93,13 @@ class ReadController(Controller):
         await self._read_project(project)
         if select is not None:
             self.post_message(self.SelectionWanted(select))
-        await self._reread_addresses()  # which this look may have kept an earlier one from
+        await self._reread_addresses()  # an earlier reload may have been replaced before it did this
         self.post_message(self.Reread())
 
     @background(group="open", exclusive=True)
     async def reload_with_addresses(self) -> None:
-        """Look again what there is; what was read from addresses is read anew."""
-        self._to_read_anew |= {
+        """Read the project again, including datasets that were read from addresses."""
+        self._to_reread |= {
             each.key
             for each in self.state.browser.sets
             if each.is_address and (each.cases is not None or each.is_being_read)
@@ -114,7 +116,7 @@ class ReadController(Controller):
 
     @background(group="read-again")
     async def reread_sets(self, eval_sets: frozenset[str]) -> None:
-        """Show these eval sets as they are now."""
+        """Read these eval sets again, and show them."""
         await self.read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
         self.state.loaded_case = None
         self.read_selected()
@@ -137,48 +139,48 @@ class ReadController(Controller):
         self.post_message(self.CaseRead())
 
     def _has_complete_case(self, key: CaseKey) -> bool:
-        """Whether the case was read, and with the stored results that were listed after it was."""
+        """Return True if the case was read with its stored results."""
         read = self.state.loaded_case
         has_results = read is not None and (bool(read.stored) or not self.state.lacks_results(key))
         return self.state.has_loaded(key) and has_results
 
     @background(group="verdicts")
     async def read_verdicts(self, cases: Collection[CaseKey]) -> None:
-        """A run of these cases is over: find out what holds of those that it only played."""
+        """After a run of these cases, find the current verdicts of cases that it only played."""
         await self._read_verdicts(cases)
         self.post_message(self.ProjectRead())
 
     def read_selected_soon(self) -> None:
-        """Read the case under the cursor, once it rests where a key is held down. A later call replaces it."""
+        """Read the selected case, after a pause if a key is held down. A later call replaces it."""
         if self._settling is not None:
             self._settling.stop()
         now = time.monotonic()
-        is_held, self._asked_at = now - self._asked_at < _HELD, now
+        is_held, self._requested_at = now - self._requested_at < _HELD, now
         if is_held:
             self._settling = self.widget.set_timer(_SETTLE, self.read_selected)
         else:
             self.read_selected()
 
     async def read_all_sets(self) -> None:
-        """Read what has changed in any set."""
+        """Read all sets that changed."""
         await self.read_sets(self.state.browser.sets)
 
     @background(group="address")
     async def read_address(self, listed: ListedSet) -> None:
-        """The user wants the rows of a dataset elsewhere."""
+        """Read the rows of a remote dataset."""
         await self.read_addresses([listed.relative])
 
     async def read_addresses(self, eval_sets: Collection[str]) -> None:
-        """Read those of these sets that are datasets elsewhere and have not been read yet."""
+        """Read the remote datasets of these sets that have not been read yet."""
         await self._read_matching_addresses(lambda listed: listed.can_be_fetched and listed.relative in eval_sets)
 
     async def _reread_addresses(self) -> None:
-        """Read the addresses whose rows were there, or on their way, when the user wanted to look again."""
-        await self._read_matching_addresses(lambda listed: listed.is_address and listed.key in self._to_read_anew)
-        self._to_read_anew.clear()
+        """Read the addresses whose rows were shown or being read at the reload."""
+        await self._read_matching_addresses(lambda listed: listed.is_address and listed.key in self._to_reread)
+        self._to_reread.clear()
 
     async def _read_matching_addresses(self, is_wanted: Callable[[ListedSet], bool]) -> None:
-        async with self._reading_addresses:  # whoever wants the same rows meanwhile waits for them
+        async with self._reading_addresses:  # other readers of the same rows wait here
             wanted = [each for each in self.state.browser.sets if is_wanted(each)]
             for listed in wanted:
                 self.state.list_set(replace(listed, problem="", cases=None, is_being_read=True))
@@ -186,9 +188,9 @@ class ReadController(Controller):
             for listed in wanted:
                 try:
                     read = await self.backend.project.read_address(listed)
-                except StoreError as error:  # no target names it any more, as looking at the project again will show
+                except StoreError as error:  # no target lists it any more; the next reload shows that
                     read = replace(listed, problem=str(error), cases=None)
-                if self.state.browser.get_set(*listed.key) is not None:  # else it has gone meanwhile
+                if self.state.browser.get_set(*listed.key) is not None:  # otherwise it was removed meanwhile
                     self.state.list_set(read)
         if wanted:
             places = {listed.key for listed in wanted}
@@ -197,12 +199,12 @@ class ReadController(Controller):
             self.post_message(self.ProjectRead())
 
     async def read_sets(self, sets: Sequence[ListedSet]) -> None:
-        """Read what is in these sets, as far as they have changed since they were read last."""
+        """Read the cases of these sets, if they changed since the last time."""
         unchecked: list[ListedSet] = []
         for listed in sets:
             read = await self.backend.project.list_set(listed)
             if self.state.browser.get_set(*listed.key) is None:
-                continue  # it has gone meanwhile
+                continue  # it was removed meanwhile
             if read is not listed:
                 self.state.list_set(read)
             if listed.history_run is None:
@@ -222,7 +224,7 @@ class ReadController(Controller):
 
     @background(group="check_sets")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
-        """Check the rest of large sets against the rules of ADK, while everything else goes on."""
+        """Check the rest of large sets against the rules of ADK in the background."""
         for listed in sets:
             while not await self._check_cases(listed):
                 pass
@@ -245,8 +247,8 @@ class ReadController(Controller):
         self.read_selected()
 
     async def _find_stopped_run(self) -> None:
-        """The run that an earlier session left unfinished can be resumed, if all its eval sets are listed."""
-        with contextlib.suppress(StoreError):  # reading the stored results has reported it
+        """Offer to resume an unfinished run of an earlier session, if all its eval sets are listed."""
+        with contextlib.suppress(StoreError):  # `_read_stored` has reported it
             stopped = await self.backend.runs.find_stopped_run()
             listed = {each.relative for each in self.state.browser.file_sets}
             is_listed = stopped is not None and all(each.eval_set in listed for each in stopped.selections)
@@ -255,7 +257,7 @@ class ReadController(Controller):
                 self.post_message(self.ProjectRead())
 
     async def _read_stored(self) -> None:
-        """How cases ended in earlier sessions."""
+        """Read the results of earlier sessions."""
         failure: StoreError | None = None
         try:
             stored = await self.backend.project.read_stored_jobs()
@@ -270,8 +272,8 @@ class ReadController(Controller):
         await self._read_verdicts(cases)
 
     async def _read_verdicts(self, cases: Iterable[CaseKey]) -> None:
-        """Those of the cases that were only played stand by the verdicts from before that still hold."""
+        """For cases that were only played, reuse earlier verdicts that are current."""
         played = self.state.board.find_only_played(cases)
         if played:
-            with contextlib.suppress(StoreError):  # said already, by whatever read or wrote the history just now
+            with contextlib.suppress(StoreError):  # the last access to the history has reported it
                 self.state.reuse_verdicts(await self.backend.project.find_current_verdicts(played))

@@ -1,4 +1,4 @@
-"""The review of cases that did not pass: one after the other, each accepted, skipped, or taken to the editor."""
+"""The review of cases that did not pass: each is accepted, skipped, or edited."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import StatusLine
 
-_LOOK = 0.1  # seconds between two looks at whether the case was scored again
+_LOOK = 0.1  # seconds between two checks whether the case was rescored
 
 
 @dataclass(frozen=True, slots=True)
 class _ReviewedCase:
-    """The case that is looked at, as it is now, and what the agent did in it."""
+    """The reviewed case and its result."""
 
     key: CaseKey
     case: EvalCase | None
@@ -43,28 +43,27 @@ class _ReviewedCase:
 
 
 class ReviewScreen(Dialog[CaseKey | None]):
-    """Gives the case that is to be edited, None where the review was ended. `tell` reaches the main screen."""
+    """Returns the case to edit; None if the review ended. `post` sends messages to the main screen."""
 
     HELP: ClassVar[str] = (
-        "The cases that did not pass, one after the other. Accepting makes what the agent did the new "
-        "expectation and saves it at once; undo takes that back. A review that is left for the editor can be "
-        "gone on with."
+        "The cases that did not pass, one after the other. Accepting makes the actual side the new expectation and "
+        "saves it at once; undo reverts that. You can continue a review after you left it for the editor."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("review",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
 
-    def __init__(self, context: ScreenContext, walk: ReviewWalk, tell: Callable[[Message], object]) -> None:
+    def __init__(self, context: ScreenContext, walk: ReviewWalk, post: Callable[[Message], object]) -> None:
         super().__init__()
         self._screen_context = context
         self._walk = walk
-        self._tell = tell
-        self._acceptor = HunkAcceptor(context, self, tell)
+        self._post = post
+        self._acceptor = HunkAcceptor(context, self, post)
         self._shown: _ReviewedCase | None = None
         self._steps = asyncio.Lock()
-        self._seen = 0  # which result of the case is shown: the how-manieth of this session
+        self._seen = 0  # sequence number of the shown result in this session
 
     def compose(self) -> ComposeResult:
-        """Where the walk is, the diff, the keys."""
+        """Yield the progress, the diff and the keys."""
         yield StatusLine(id="review-progress")
         yield DiffView(id="review-diff")
         yield KeyLine()
@@ -76,7 +75,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self.set_interval(_LOOK, self._refresh_scored_case)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Nothing can be done to a case where the walk is over."""
+        """Disable the actions on a case after the last case, and undo if nothing was accepted."""
         if action in ("accept_hunk", "accept_case", "skip", "edit"):
             return True if self._walk.key is not None else None
         if action == "undo":
@@ -84,8 +83,8 @@ class ReviewScreen(Dialog[CaseKey | None]):
         return True
 
     def offers(self, action: str) -> bool:
-        """Whether an action has a use for the case; what has none is heard all the same, and says why."""
-        return action not in ("accept_hunk", "accept_case", "edit") or not self._why_not_edited()
+        """Return True if an action is useful for the case. The others stay enabled, and show the reason."""
+        return action not in ("accept_hunk", "accept_case", "edit") or not self._explain_uneditable()
 
     def action_accept_hunk(self) -> None:
         """Accept the difference under the cursor."""
@@ -96,19 +95,19 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._take(self._accept_case)
 
     def action_skip(self) -> None:
-        """Leave the case as it is."""
+        """Skip the case."""
         self._take(self._skip)
 
     def action_back(self) -> None:
-        """Look at the case before."""
+        """Go to the previous case."""
         self._take(self._go_back)
 
     def action_edit(self) -> None:
-        """Go to the editor with this case; the review can be gone on with."""
+        """Leave the review to edit this case; the review can be continued."""
         self._take(self._edit)
 
     def action_undo(self) -> None:
-        """Take back what was accepted last, and look at that case again."""
+        """Undo the last acceptance, and show its case."""
         self._take(self._undo)
 
     def action_step(self, by: int) -> None:
@@ -116,21 +115,21 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self.query_one(DiffView).step(by)
 
     def action_cycle_level(self) -> None:
-        """Show more or less of what is as expected."""
+        """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
 
     def action_quit(self) -> None:
-        """End the review: first with its summary, then for good."""
+        """Show the summary; a second call closes the review."""
         self._take(self._quit)
 
     @work(group="review")
     async def _take(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Take one step of the walk after the other: keys typed ahead mean the case that the keys before lead to.
+        """Run the steps one after the other, so that a key applies to the case that the earlier keys select.
 
-        A step that has begun is never given up: what it accepts would be saved and not noted.
+        A started step is never cancelled: it could save an acceptance without recording it.
         """
         async with self._steps:
-            if self in self.app.screen_stack:  # no step before has left the review
+            if self in self.app.screen_stack:  # no earlier step has left the review
                 await step()
 
     async def _skip(self) -> None:
@@ -151,15 +150,15 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self._walk.place = len(self._walk.keys)
         await self._show_case()
 
-    def _why_not_edited(self) -> str:
-        """Why there is no eval set behind the case; empty where there is one."""
+    def _explain_uneditable(self) -> str:
+        """Return why the case cannot be edited; empty if it can."""
         key = self._walk.key
         return (
             "" if key is None else find_edit_obstacle(self._screen_context.state.browser, [(key.target, key.eval_set)])
         )
 
     def _refresh_scored_case(self) -> None:
-        """Show the case again once what was accepted or undone has been scored."""
+        """Show the case again after it was rescored."""
         if self._walk.key is not None and self._count_ends(self._walk.key) > self._seen:
             self._take(self._show_case)
 
@@ -168,7 +167,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         return 0 if record is None else record.result_number
 
     async def _show_case(self) -> None:
-        """Show the case that the walk is at, or its summary."""
+        """Show the current case, or the summary after the last one."""
         key = self._walk.key
         view = self.query_one(DiffView)
         if key is None:
@@ -183,7 +182,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
                 case=shown.case,
                 turns=shown.result.execution.turns if shown.result is not None else (),
                 result=shown.result,
-                head=tuple(self._head(read.problem)),
+                head=tuple(self._describe_problems(read.problem)),
                 lacks_expected=read.is_from_history and read.case is None,
                 is_row=read.is_row or (shown.result is not None and shown.result.is_row),
             )
@@ -192,7 +191,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         self.refresh_bindings()
 
     def _find_failed_repeat(self, key: CaseKey, read: LoadedCase) -> _ReviewedCase:
-        """The repeat that fell short: of this session, else as it is stored."""
+        """Return the repeat that did not pass, from this session or the history."""
         record = self._screen_context.state.board.get_record(key)
         known = [outcome.result for outcome in record.outcomes.values() if outcome.result] if record is not None else []
         lacking = read.stored if record is None or record.lacks_results or not known else ()
@@ -202,12 +201,12 @@ class ReviewScreen(Dialog[CaseKey | None]):
         found = find_hunks(read.case, result.execution) if read.case is not None and result is not None else ()
         return _ReviewedCase(key, read.case, result, found)
 
-    def _head(self, problem: str) -> Sequence[Block]:
-        told = [f"! {safe(problem)}"] if problem else []
+    def _describe_problems(self, problem: str) -> Sequence[Block]:
+        texts = [f"! {safe(problem)}"] if problem else []
         reason = self._walk.reason()
         if reason is not None:
-            told.append(f"! not accepted: {safe(reason)}")
-        return [block for text in told for block in (Paragraph.from_text(text, Style.ERROR), BLANK)]
+            texts.append(f"! not accepted: {safe(reason)}")
+        return [block for text in texts for block in (Paragraph.from_text(text, Style.ERROR), BLANK)]
 
     async def _accept_hunk(self) -> None:
         current = self.query_one(DiffView).current
@@ -221,12 +220,12 @@ class ReviewScreen(Dialog[CaseKey | None]):
         if shown is None:
             return
         refused: str | None
-        if unchangeable := self._why_not_edited():
+        if unchangeable := self._explain_uneditable():
             refused = unchangeable
         elif shown.case is None or shown.result is None:
             refused = "the case cannot be read, or has no result"
         elif not found:
-            refused = explain_refusal(shown.case, shown.result) or "there is no difference that could be accepted"
+            refused = explain_refusal(shown.case, shown.result) or "there is no difference to accept"
         else:
             refused = await self._acceptor.accept(shown.case, shown.result, found, is_whole=is_whole)
         if refused is not None:
@@ -244,5 +243,5 @@ class ReviewScreen(Dialog[CaseKey | None]):
             await self._screen_context.backend.edit(lambda workspace: workspace.documents.undo_newest(key.eval_set))
         except StoreError as error:
             say(self, str(error), severity="error")
-        self._tell(DocumentsChanged(frozenset([key.eval_set])))
+        self._post(DocumentsChanged(frozenset([key.eval_set])))
         await self._show_case()

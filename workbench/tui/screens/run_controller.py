@@ -1,4 +1,4 @@
-"""Starts runs, follows them and takes their results to the screen."""
+"""Starts runs, follows their events, and applies the events to the state."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
 
 
-# A run that the screen follows: what it said is taken up at once and shown at the next tick.
+# A run that the screen follows: its events are collected at once, and applied at the next tick.
 
-_MOST_EVENTS = 4_000  # taken in one tick, so that a tick stays short
-_BURST = 200  # events taken up before a key press gets a word in
+_MOST_EVENTS = 4_000  # maximum in one tick, so that a tick stays short
+_BURST = 200  # events collected before key presses are processed
 
 
 @dataclass
 class FollowedRun:
-    """`progress` is None for a run that is not shown as such, because it only scores again.
+    """A run with its collected events. `progress` is None for a run that only rescores, which is not shown.
 
-    `planned` is what the user wanted; None for a run that cannot be resumed.
+    `planned` is the plan of the user; None for a run that cannot be resumed.
     """
 
     run: Run
@@ -54,12 +54,12 @@ class FollowedRun:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last event has been taken up."""
+        """True if the last event was collected."""
         return self._is_complete
 
     @property
     def resumable(self) -> StoppedRun | None:
-        """The run as it can be resumed, once it is over; None if every job came to its end."""
+        """The run to resume after its end; None if every job finished."""
         if self.progress is None or self.planned is None:
             return None
         if not self.progress.interrupted and not self.progress.jobs.counts[CaseState.CANCELLED]:
@@ -69,22 +69,22 @@ class FollowedRun:
 
     @property
     def has_news(self) -> bool:
-        """Whether `take` would give anything."""
+        """True if `take` would return events."""
         return bool(self._events)
 
     def add(self, event: RunEvent) -> None:
-        """Take up an event that somebody else has listened to."""
+        """Add an event that another listener received."""
         self._events.append(event)
         self._is_complete = isinstance(event, RunFinished)
 
     def cancel(self) -> None:
-        """Stop the run; what has finished stays."""
+        """Stop the run; finished results stay."""
         if self.progress is not None:
             self.progress.cancelling = True
         self.run.cancel()
 
     def end(self) -> None:
-        """Nobody listens to the run any longer: take it as over."""
+        """Mark the run as interrupted, because its events no longer arrive."""
         if not self._is_complete:
             began = self.progress.began if self.progress is not None else time.monotonic()
             self.add(
@@ -97,7 +97,7 @@ class FollowedRun:
             )
 
     async def follow(self) -> None:
-        """Take up events until the run is over."""
+        """Collect events until the run ends."""
         count = 0
         async for event in self.run.events():
             self.add(event)
@@ -106,22 +106,22 @@ class FollowedRun:
                 await asyncio.sleep(0)
 
     def take(self) -> list[RunEvent]:
-        """The events that are to be shown now."""
+        """Remove and return the next events to apply."""
         return [self._events.popleft() for _ in range(min(len(self._events), _MOST_EVENTS))]
 
 
 def has_ended(events: Sequence[RunEvent]) -> bool:
-    """Whether the run is over with these events."""
+    """Return True if these events end the run."""
     return bool(events) and isinstance(events[-1], RunFinished)
 
 
-# Starts runs, follows what they say, and stops them.
+# The controller.
 
-_CHUNK = 1_000  # jobs taken at once
+_CHUNK = 1_000  # jobs added at once
 
 
 class RunController(Controller):
-    """The runs that go on: the one that the run line shows, and those that only score again."""
+    """Controls active runs: the one in the run line, and those that only rescore."""
 
     class Preparing(Message):
         """A run is being planned."""
@@ -144,12 +144,12 @@ class RunController(Controller):
         self._followed: list[FollowedRun] = []
 
     def start(self, request: Callable[[], RunWanted]) -> None:
-        """Start a run. `request` is called again once the files were read, which may change what is selected."""
+        """Start a run. `request` is called again after the files were read, because that may change the selection."""
         if not request().selections:
             say(self.widget, f"there is nothing to run: {explain_empty_selection(self.state)}", severity="warning")
             return
         if self.state.is_busy:
-            say(self.widget, "a run is going on; x stops it", severity="warning")
+            say(self.widget, "a run is in progress; x stops it", severity="warning")
             return
         self.app.clear_notifications()  # those of earlier runs
         self.state.is_preparing = True
@@ -158,8 +158,8 @@ class RunController(Controller):
 
     @background(group="criteria", exclusive=True)
     async def choose_criteria(self, selections: Sequence[Selection]) -> None:
-        """Let the user choose what these cases are judged by, and run them where that is wanted."""
-        from workbench.tui.screens.plan_screen import CriteriaScreen  # which brings the metrics
+        """Let the user choose the criteria of these cases, and run the cases if the user asks for that."""
+        from workbench.tui.screens.plan_screen import CriteriaScreen  # this import loads the metrics
 
         if not selections:
             say(self.widget, f"there is nothing to judge: {explain_empty_selection(self.state)}", severity="warning")
@@ -169,22 +169,22 @@ class RunController(Controller):
             self.start(lambda: RunWanted(selections, config=chosen.config))
 
     def cancel(self) -> None:
-        """Stop all that runs but what only scores again; what has finished stays."""
+        """Stop all runs except those that only rescore; finished results stay."""
         for followed in self._followed:
             if followed.progress is not None:
                 followed.cancel()
 
     def cancel_cases(self, cases: Collection[CaseKey]) -> None:
-        """Stop what runs or waits of these cases."""
+        """Stop the running and waiting jobs of these cases."""
         shown = [followed.progress for followed in self._followed if followed.progress is not None]
         unfinished = [(progress.run_id, job) for progress in shown for job in progress.jobs.find_unfinished(cases)]
         if not unfinished:
-            say(self.widget, "nothing of what is selected runs or waits", severity="warning")
+            say(self.widget, "no selected case is running or waiting", severity="warning")
         for run_id, job in unfinished:
             self.backend.runs.cancel(run_id, job)
 
     def follow(self, followed: FollowedRun) -> None:
-        """Take up what a run says, for `take`. From now on it can be stopped."""
+        """Collect the events of a run for `take`, and let the user stop it."""
         self._followed.append(followed)
         self.post_message(self.Followed(followed))
         self._collect_events(followed)
@@ -201,14 +201,14 @@ class RunController(Controller):
         await followed.follow()
 
     def follow_started(self, run: Run, jobs: Sequence[JobKey], *, is_shown: bool) -> None:
-        """Follow a run that nobody prepared; one that is shown can be stopped."""
+        """Follow a run that another part of the screen started. The user can stop it if it is shown."""
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic()) if is_shown else None
         if progress is not None:
             self.backend.runs.track(run)
         self.follow(FollowedRun(run, jobs, progress))
 
     def follow_watch(self, run: Run, jobs: Sequence[JobKey], *, why: str) -> FollowedRun:
-        """Show a run of the watch, which adds what the run says. It counts at once, among what else the watch says."""
+        """Show a run of the watch, which adds the events of the run. Its jobs count at once."""
         self.backend.runs.track(run)
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
@@ -220,16 +220,16 @@ class RunController(Controller):
 
     @background(group="score")
     async def score_undone(self, eval_sets: Collection[str]) -> None:
-        """Score anew what was accepted in these sets and is so no longer, or is so again."""
+        """Rescore the cases of these sets whose acceptance was undone or redone."""
         for begun in await self.backend.accepting.score_undone(eval_sets):
             self.follow(FollowedRun(begun.run, begun.jobs))
 
     def list_user_runs(self) -> Sequence[FollowedRun]:
-        """The user's runs that are not over."""
+        """Return the active runs of the user."""
         return [followed for followed in self._followed if not _is_of_watch(followed)]
 
     def take(self, *, now: float) -> tuple[bool, set[CaseKey]]:
-        """Put what runs said since the last time into the state: whether there was anything, and the changed cases."""
+        """Apply the events since the last call to the state. Return whether there were any, and the changed cases."""
         is_news, changed = False, set[CaseKey]()
         for followed in tuple(self._followed):
             events = followed.take()
@@ -250,12 +250,12 @@ class RunController(Controller):
         return is_news, changed
 
     def _note_results(self, followed: FollowedRun, events: Iterable[RunEvent]) -> None:
-        """The watch, where there is one, does not know of what the user's runs say."""
+        """Record the events and results of a manual run for the watch."""
         if not self.state.watch.is_active or _is_of_watch(followed):
             return
-        told = [event for event in events if isinstance(event, CaseStarted | CaseFinished | RunFinished)]
-        if told:
-            self.state.events_elsewhere.append((followed.run.run_id, told))
+        relevant = [event for event in events if isinstance(event, CaseStarted | CaseFinished | RunFinished)]
+        if relevant:
+            self.state.events_elsewhere.append((followed.run.run_id, relevant))
         for event in events:
             if isinstance(event, CaseFinished) and event.status is not CaseStatus.CANCELLED:
                 job = JobKey(case=event.case, repeat=event.repeat)
@@ -306,7 +306,7 @@ class RunController(Controller):
 
 
 def _find_unfinished_cases(followed: FollowedRun) -> Sequence[CaseKey]:
-    """The cases of jobs whose end a run that is over has not told; those that ended may be in another run by now."""
+    """Return the cases of the unfinished jobs of an ended run. Finished ones may already be in another run."""
     ended = followed.progress.jobs.get_finished if followed.progress is not None else lambda _: None
     return [job.case for job in followed.jobs if ended(job) is None]
 
@@ -316,5 +316,5 @@ def _is_of_watch(followed: FollowedRun) -> bool:
 
 
 def _map_hashes(run: Run) -> dict[CaseKey, Hashes]:
-    """What the cases of a run are judged by."""
+    """Return the execution and scoring hashes of the cases of a run."""
     return {case.key: (case.execution_hash, case.scoring_hash) for case in run.plan.cases}

@@ -1,6 +1,6 @@
-"""What goes on by itself so that no edit is lost: recovery files are kept, files are looked at again, conflicts told.
+"""Saves eval sets, writes recovery files, detects changes on disk, and lets the user resolve conflicts.
 
-It has no face of its own; the main screen has one and asks it to save.
+The controller has no widgets; the main screen calls it.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
 Step = Callable[["OpenDocuments"], "Done | None"]
 """Undoes or redoes a change and returns it."""
 
-_KEEP = 0.25  # seconds between two looks at whether recovery files have to follow edits
-_LONGEST = 4  # looks after which they follow even where the user has not stopped typing
-_LOOK = 1.5  # seconds between two looks at the files
+_KEEP = 0.25  # seconds between two checks for edits that recovery files lack
+_LONGEST = 4  # checks after which recovery files are written even while the user types
+_CHECK = 1.5  # seconds between two checks of the files
 
 
 class SaveController(Controller):
-    """Looks after the documents of the project."""
+    """Saves and checks the documents of the project."""
 
     class TextsLeft(Message):
-        """An earlier session left text that was typed and not applied."""
+        """An earlier session left text that was not applied."""
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         super().__init__(widget, context)
         self._seen = self._kept = self.backend.edits
         self._waited = 0
         self._is_keeping_refused = False
-        self._look: Worker[None] | None = None
+        self._file_check: Worker[None] | None = None
 
     def start(self) -> None:
         """Start the timers."""
         self.widget.set_interval(_KEEP, self._keep_if_quiet)
-        self.widget.set_interval(_LOOK, self._look_if_idle)
+        self.widget.set_interval(_CHECK, self._check_if_idle)
 
     @background(group="documents")
     async def save(self, eval_set: str) -> None:
-        """Save a set because the user wants it saved."""
+        """Save a set at the request of the user."""
         if eval_set not in await self.backend.call(list_unsaved):
             say(self.widget, f"{eval_set} has no unsaved edits")
             return
@@ -65,7 +65,7 @@ class SaveController(Controller):
             case "written":
                 say(self.widget, f"saved {eval_set}")
             case "taken":
-                say(self.widget, f"{eval_set} is as it is on disk; u brings your edits back")
+                say(self.widget, f"{eval_set} has the version on disk; u restores your edits")
 
     @background(group="documents")
     async def undo(self, eval_set: str | None) -> None:
@@ -74,45 +74,45 @@ class SaveController(Controller):
 
     @background(group="documents")
     async def redo(self, eval_set: str | None) -> None:
-        """Redo what was undone last."""
+        """Redo the last undone edit."""
         await self._step(eval_set, lambda documents: documents.redo_newest(eval_set), done="redone", verb="redo")
 
     @background(group="documents")
     async def keep_conversation(self, subject: Subject) -> None:
-        """Add the conversation that a simulated user has held to its set, as a fixed case, and go there."""
-        from workbench.engine.chat_session import can_save  # with the engine: not before it is needed
+        """Add the conversation of a simulated user to its set as a fixed case."""
+        from workbench.engine.chat_session import can_save  # imports the engine, so only when needed
 
         result, case = subject.result, subject.case
         if result is None or case is None or not can_save(result):
-            say(self.widget, "there is no conversation of a simulated user here that is finished", severity="warning")
+            say(self.widget, "there is no finished conversation of a simulated user here", severity="warning")
             return
         try:
             eval_id = await self.backend.edit(
                 lambda workspace: workspace.documents.edit_and_save(
                     result.case.eval_set,
                     lambda document: add_conversation(document, result, case),
-                    label=f"keep the conversation of {case.eval_id}",
+                    label=f"save the conversation of {case.eval_id}",
                 )
             )
         except (FileChanged, StoreError) as error:
             say(self.widget, str(error), severity="error")
             return
         self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
-        say(self.widget, f"kept as {eval_id}; u takes it back")
+        say(self.widget, f"saved as {eval_id}; u undoes it")
 
     async def save_all(self) -> bool:
-        """Save every set with unsaved edits. False where one of them still has some."""
+        """Save every set with unsaved edits. Return False if one could not be saved."""
         return await self.save_sets(await self.backend.call(list_unsaved))
 
     async def save_sets(self, eval_sets: Collection[str]) -> bool:
-        """Save those of these sets that have unsaved edits. False where one of them still has some."""
+        """Save those of these sets that have unsaved edits. Return False if one could not be saved."""
         for eval_set in await self.backend.call(list_unsaved):
             if eval_set in eval_sets and await self._save(eval_set) is None:
                 return False
         return True
 
     async def may_leave(self) -> bool:
-        """Ask what becomes of unsaved edits, where there are any. False where the user stays."""
+        """Ask what to do with unsaved edits, if there are any. Return False if the user stays."""
         try:
             dirty = await self.backend.call(list_unsaved)
         except StoreError:  # the project was never opened
@@ -133,7 +133,7 @@ class SaveController(Controller):
 
     @background(group="recover")
     async def offer_recoveries(self) -> None:
-        """Show what earlier sessions left unsaved, where they did, and then what they left typed."""
+        """Show the unsaved edits of earlier sessions, then their unapplied texts."""
         found = await self.backend.call(lambda workspace: workspace.documents.find_recoveries())
         if found:
             await self._offer(found)
@@ -141,7 +141,7 @@ class SaveController(Controller):
             self.post_message(self.TextsLeft())
 
     async def _offer(self, found: Sequence[FoundEdits]) -> None:
-        # Imported here, as the other below: most sessions need neither, and the engine's documents come with them.
+        # Imported when needed, like the screen in `_decide`: both import the engine, and most sessions need neither.
         from workbench.tui.dialogs.conflict_screen import RecoveryScreen
 
         restored = await self.app.push_screen_wait(RecoveryScreen(self.backend, found))
@@ -166,7 +166,7 @@ class SaveController(Controller):
     async def _step(self, eval_set: str | None, step: Step, *, done: str, verb: str) -> None:
         try:
             change = await self.backend.edit(lambda workspace: step(workspace.documents))
-        except FileChanged as error:  # what was to be saved again changed on disk
+        except FileChanged as error:  # the file to save changed on disk
             say(self.widget, str(error), severity="warning")
             if eval_set is not None:
                 await self._decide(eval_set)
@@ -183,16 +183,16 @@ class SaveController(Controller):
             self.post_message(ProjectChanged(select=change.after))
 
     async def _leave_for_later(self) -> bool:
-        """False where the edits cannot be kept."""
+        """Write recovery files. Return False if that fails."""
         try:
             await self.backend.call(lambda workspace: workspace.documents.write_recovery_files())
         except StoreError as error:
-            say(self.widget, f"the unsaved edits cannot be kept: {error}", severity="error")
+            say(self.widget, f"the unsaved edits cannot be stored: {error}", severity="error")
             return False
         return True
 
     async def _save(self, eval_set: str) -> Decision | None:
-        """Save a set; where it changed on disk the user decides first. None where nothing was done."""
+        """Save a set; if it changed on disk, let the user decide. Return None if nothing was done."""
         try:
             await self.backend.edit(lambda workspace: workspace.documents.save(eval_set))
         except FileChanged:
@@ -211,7 +211,7 @@ class SaveController(Controller):
         return decided
 
     def _keep_if_quiet(self) -> None:
-        """Write recovery files once the user has stopped typing for a moment, or types for long."""
+        """Write recovery files if the user pauses, or has typed for some time."""
         changes = self.backend.edits
         if changes == self._kept:
             return
@@ -227,19 +227,19 @@ class SaveController(Controller):
             await self.backend.call(lambda workspace: workspace.documents.write_recovery_files())
         except StoreError as error:
             if not self._is_keeping_refused:  # once, not at every key press
-                say(self.widget, f"unsaved edits would not outlive a crash: {error}", severity="error")
+                say(self.widget, f"unsaved edits cannot be stored, a crash would lose them: {error}", severity="error")
             self._is_keeping_refused = True
         else:
             self._is_keeping_refused = False
 
-    def _look_if_idle(self) -> None:
-        """One look after the other: what a look has found is told once, and lost where nobody waits for it."""
-        if self._look is None or self._look.is_finished:
-            self._look = self._check_files()
+    def _check_if_idle(self) -> None:
+        """Check the files unless a check is running. It is not cancelled, because it reports a change only once."""
+        if self._file_check is None or self._file_check.is_finished:
+            self._file_check = self._check_files()
 
     @background(group="look")
     async def _check_files(self) -> None:
-        """See what other programs did to the files."""
+        """Find and report changes by other programs."""
         changed = await self.backend.call(lambda workspace: workspace.documents.find_changed_sets())
         for eval_set in sorted(changed):
             await self._notify_file_state(eval_set)
@@ -247,14 +247,14 @@ class SaveController(Controller):
 
     async def _notify_file_state(self, eval_set: str) -> None:
         try:
-            standing = await self.backend.call(lambda workspace: workspace.documents.get_status(eval_set))
+            status = await self.backend.call(lambda workspace: workspace.documents.get_status(eval_set))
         except StoreError:
-            return  # it is listed with what is wrong with it
-        if standing.changed_on_disk:
+            return  # its problem is listed
+        if status.changed_on_disk:
             message = f"{eval_set} changed on disk while it has unsaved edits; ! and enter: choose which to keep"
             say(self.widget, message, severity="warning")
-        elif standing.problem is not None:
-            say(self.widget, f"{standing.problem}; what is shown is its last good state", severity="error")
+        elif status.problem is not None:
+            say(self.widget, f"{status.problem}; the last valid version is shown", severity="error")
 
     def _post_changed(self, eval_sets: Sequence[str]) -> None:
         if eval_sets:

@@ -1,4 +1,4 @@
-"""Scenarios that a model writes, looked through before they are added."""
+"""Scenarios that a model writes, and their review by the user."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from workbench.engine.scenario_generation import Generation
 
 
-# What a model writes for an agent: while it does so, and the scenarios, to be looked through before any is saved.
+# Dialogs: the progress of the generation, and the generated scenarios.
 
-_LOOK = 0.1  # seconds between two looks at how far it is
+_UPDATE = 0.1  # seconds between two updates of the progress
 
 
 class WritingScreen(Dialog[None]):
-    """How far it is; closes when it is over, or was stopped and has ended."""
+    """Shows the progress of a generation. Closes when the generation ends."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("writing",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("writing")]
@@ -60,23 +60,23 @@ class WritingScreen(Dialog[None]):
         self._is_stopped = False
 
     def compose(self) -> ComposeResult:
-        """What goes on, and the key that stops it."""
+        """Yield the progress, and the key to stop."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(f"Scenarios for {safe_line(self._target)}"))
             yield Static(Content(""), id="writing-progress")
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin to look."""
-        self._look()
-        self.set_interval(_LOOK, self._look)
+        """Show the progress now and regularly."""
+        self._show_progress()
+        self.set_interval(_UPDATE, self._show_progress)
 
     def action_stop(self) -> None:
-        """Stop it."""
+        """Stop the generation."""
         self._is_stopped = True
         self._generation.cancel()
 
-    def _look(self) -> None:
+    def _show_progress(self) -> None:
         if self._generation.done.done():
             if self.is_current:  # help may cover it
                 self.dismiss(None)
@@ -86,30 +86,30 @@ class WritingScreen(Dialog[None]):
 
 
 class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
-    """Gives the scenarios that are to be saved, None where the user changes their mind. There must be one."""
+    """Returns the scenarios to save; None if the user cancels. Needs at least one scenario."""
 
     HELP: ClassVar[str] = (
-        "Scenarios that a model has written from what the agent says of itself. Look through them, leave out what is "
-        "of no use, edit what nearly is. Nothing is saved before you say so; undo takes it back."
+        "Scenarios that a model wrote from the description of the agent. Review them: leave out or edit those that do "
+        "not fit. Nothing is saved before you save it; undo reverts that."
     )
     CSS_PATH = "scenarios.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("scenarios",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("scenarios")]
 
     def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
-        """`eval_set` is what they are for; empty for a set that is still to be made."""
+        """Prepare the screen. `eval_set` is empty for a new set."""
         super().__init__()
         self._scenarios = scenarios
         self._eval_set = eval_set
 
     def compose(self) -> ComposeResult:
-        """How many are kept, the scenarios, all of the selected one, the keys."""
+        """Yield the counts, the scenarios, the selected one in full, and the keys."""
         yield StatusLine(id="scenarios-head")
         yield RowsAndText()
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show them."""
+        """Show the scenarios."""
         self._show()
         self.query_one(RowsAndText).focus_first()
 
@@ -138,16 +138,16 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
             self._show()
 
     def action_save(self) -> None:
-        """Close with those that are kept."""
+        """Close, and return the kept scenarios."""
         if self._scenarios.selected_scenarios:
             self.dismiss(self._scenarios.selected_scenarios)
         else:
-            say(self, "none is kept: x keeps the scenario under the cursor", severity="warning")
+            say(self, "no scenario is kept: x keeps the one under the cursor", severity="warning")
 
     @work(exclusive=True)
     async def action_close(self) -> None:
-        """Close with none, once the user is sure."""
-        question = f"Throw away {plural(len(self._scenarios), 'scenario')}? Nothing of them is saved."
+        """Close without saving, after a confirmation."""
+        question = f"Discard {plural(len(self._scenarios), 'scenario')}? They are not saved."
         if await self.app.push_screen_wait(ConfirmScreen(question)):
             self.dismiss(None)
 
@@ -156,21 +156,21 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
         self.query_one(RowsAndText).show(self._scenarios, from_top=True)
 
 
-# Has a model write scenarios for the selected agent: asked how many, waited for, looked through, saved.
+# The steps: ask for number and topic, generate, review, save.
 
-_USER = "test_user_id"  # as ADK's generated cases have it
+_USER = "test_user_id"  # as in the generated cases of ADK
 
 
 async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
-    """Everything from the questions to the saved set. `widget` is what asks and says; `row` has an agent."""
+    """Run all steps for the agent of `row`. `widget` shows dialogs and messages."""
     try:
-        generation = await _generation(widget, context, row)
+        generation = await _run_generation(widget, context, row)
         generated = None if generation is None else generation.done.result()
         if generation is None or generated is None:
             return
         spent = spending_text(generation.list_spending())
         scenarios = GeneratedScenarios(generated.scenarios, generated.notes, spent=spent)
-        chosen = await _chosen(widget.app, context, row, scenarios)
+        chosen = await _choose_scenarios(widget.app, context, row, scenarios)
         if chosen is not None:
             await _save(widget, context, chosen, row=row, state=generated.state)
     except (GenerationError, StoreError) as error:
@@ -178,25 +178,27 @@ async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
 
 
 class _Chosen(NamedTuple):
-    """What is to be saved where."""
+    """The scenarios to save, and their eval set."""
 
     scenarios: Sequence[ConversationScenario]
     eval_set: str
 
 
-async def _chosen(app: App[object], context: ScreenContext, row: Row, scenarios: GeneratedScenarios) -> _Chosen | None:
-    """What the user keeps, and in which set; None for nothing. From the name of a set there is a way back."""
+async def _choose_scenarios(
+    app: App[object], context: ScreenContext, row: Row, scenarios: GeneratedScenarios
+) -> _Chosen | None:
+    """Let the user choose scenarios and eval set. Return None if cancelled; a cancelled name leads back."""
     while True:
         kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
         if kept is None:
             return None
-        eval_set = row.eval_set or await _new_set(app, context, row.target)
+        eval_set = row.eval_set or await _ask_new_set(app, context, row.target)
         if eval_set is not None:
             return _Chosen(kept, eval_set)
 
 
 async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row: Row, state: Mapping[str, Any]) -> None:
-    """Add them to the set, which is made where it is a new one, and say so. Raises StoreError."""
+    """Add the scenarios to the set, and create it if it is new. Raises StoreError."""
     kept, eval_set = chosen
     if not row.eval_set:
         set_id = derive_set_name(PurePosixPath(eval_set))
@@ -207,19 +209,19 @@ async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row:
         added = await context.backend.edit(
             lambda workspace: add_scenarios(workspace, eval_set, kept, session_input=session_input)
         )
-    except FileChanged:  # the edit is made; whose version of the file is to be saved the user decides
+    except FileChanged:  # the edit is unsaved; the user chooses between the versions
         widget.post_message(SaveWanted(eval_set))
         return
     widget.post_message(DocumentsChanged(frozenset([eval_set])))
-    said = f", {len(kept) - len(added)} were there already" if len(added) < len(kept) else ""
-    say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{said}; u takes it back")
+    duplicates = f", {len(kept) - len(added)} already existed" if len(added) < len(kept) else ""
+    say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{duplicates}; u undoes it")
 
 
-async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Generation | None:
-    """What the user asked for, once it is over; None where they changed their mind. Raises what starting it does."""
+async def _run_generation(widget: Widget, context: ScreenContext, row: Row) -> Generation | None:
+    """Ask for number and topic, and wait for the generation. Return None if cancelled. Raises StoreError."""
     count = await widget.app.push_screen_wait(
         AskScreen(
-            f"How many scenarios is a model to write for {safe_line(row.target)}?",
+            f"How many scenarios should a model write for {safe_line(row.target)}?",
             value=str(DEFAULT_COUNT),
             check=lambda text: check_count(text, most=MOST_SCENARIOS),
         )
@@ -227,7 +229,7 @@ async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Gener
     if count is None:
         return None
     about = await widget.app.push_screen_wait(
-        AskScreen("What should they be about? Nothing: whatever the agent can do.", check=lambda _: None)
+        AskScreen("Topic of the scenarios (empty: anything that the agent can do)", check=lambda _: None)
     )
     if about is None:
         return None
@@ -240,8 +242,8 @@ async def _generation(widget: Widget, context: ScreenContext, row: Row) -> Gener
     return generation
 
 
-async def _new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
-    """The file of the set that is to be made; None where the user goes back to the scenarios."""
+async def _ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
+    """Ask for the file of the new set. Return None if the user goes back to the scenarios."""
     sets = context.state.browser.file_sets
     places = await context.backend.call(find_new_sets)
     return await app.push_screen_wait(

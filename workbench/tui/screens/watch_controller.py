@@ -308,7 +308,7 @@ class WatchController(Controller):
                 if event.held:
                     say(
                         self.widget,
-                        f"{event.held}: they are not run by themselves, alt+r runs them",
+                        f"{event.held}: not run automatically, alt+r runs them",
                         severity="warning",
                     )
             case AllKnown():

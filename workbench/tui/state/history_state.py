@@ -16,6 +16,8 @@ from workbench.model.text import redact
 from workbench.report.comparison import (
     CHANGE_SYMBOLS,
     FLIPS,
+    INPUT_CHANGED,
+    SCORING_CHANGED,
     Change,
     ComparedCase,
     RunComparison,
@@ -193,12 +195,10 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
     )
     yield Paragraph.from_text(safe_line(case.case.eval_set), Style.MUTED, indent=2)
     if case.has_changed_input:
-        yield Paragraph.from_text("△ the case or its target changed between the runs: the agent got other input",
+        yield Paragraph.from_text(f"△ {INPUT_CHANGED}",
                        Style.WARNING, indent=2, hang=2)  # fmt: skip
     if case.has_changed_scoring:
-        yield Paragraph.from_text(
-            "△ expectations or criteria changed between the runs", Style.WARNING, indent=2, hang=2
-        )
+        yield Paragraph.from_text(f"△ {SCORING_CHANGED}", Style.WARNING, indent=2, hang=2)
     changed = {score.name for score in case.changed_scores}
     for score in case.scores:
         style = Style.WARNING if score.name in changed else Style.TEXT
@@ -252,7 +252,7 @@ def describe_criteria(config: EvalConfig | None, of: str) -> Iterator[Block]:
     yield BLANK
     yield Paragraph(
         (
-            StyledText("judged by", Style.HEADING),
+            StyledText("criteria", Style.HEADING),
             StyledText(f"  {_format_source(config)}, of {safe_line(of)}", Style.MUTED),
         ),
         hang=2,
@@ -266,7 +266,7 @@ def describe_criteria(config: EvalConfig | None, of: str) -> Iterator[Block]:
 def _format_source(config: EvalConfig) -> str:
     if config.is_default:
         return "the default ones"
-    return PICKER_SOURCE if config.source == PICKER_SOURCE else f"as {safe_line(config.source)} said"
+    return PICKER_SOURCE if config.source == PICKER_SOURCE else f"from {safe_line(config.source)}"
 
 
 def describe_options(run: StoredRun) -> Iterator[Block]:
@@ -288,7 +288,7 @@ _SHOWN_IN_LINE = 60
 CURRENT = "→"
 """Mark of the execution that gave the current verdict."""
 
-_KEPT = "These are stored results of a dataset; there is no eval case to run again."
+_STORED_RESULTS = "These are stored results of a dataset; there is no eval case to run again."
 
 
 class CaseHashes(NamedTuple):
@@ -387,9 +387,9 @@ class Executions(CursorRows):
             )
         )
         if self._is_current(job):
-            counts = f"{CURRENT} its verdict counts now"
-            stale = StyledText(f", but is stale {STALE.symbol}", STALE.style) if self.is_stale else StyledText("")
-            blocks.append(Paragraph((StyledText(counts, Style.KEY), stale), indent=2, hang=2))
+            current = f"{CURRENT} this run gave the current verdict"
+            stale = StyledText(f", which is stale {STALE.symbol}", STALE.style) if self.is_stale else StyledText("")
+            blocks.append(Paragraph((StyledText(current, Style.KEY), stale), indent=2, hang=2))
         if run.command:
             blocks.append(
                 Paragraph((StyledText("command  ", Style.KEY), StyledText(safe(redact(run.command)))), indent=2, hang=2)
@@ -412,8 +412,8 @@ class Executions(CursorRows):
             line = sparkline(scores, lowest=0.0, highest=1.0)
             yield Paragraph((StyledText(line, Style.KEY), StyledText(f"  {safe_line(name)}", Style.MUTED)), indent=2)
         times = [job.agent_seconds or None for job, _ in shown]
-        if taken := [time for time in times if time is not None]:
-            span = f"{format_duration(min(taken))} to {format_duration(max(taken))}"
+        if known := [time for time in times if time is not None]:
+            span = f"{format_duration(min(known))} to {format_duration(max(known))}"
             yield Paragraph(
                 (StyledText(sparkline(times), Style.KEY), StyledText(f"  duration, {span}", Style.MUTED)), indent=2
             )
@@ -424,22 +424,22 @@ class Executions(CursorRows):
         if job is None:
             return
         keys = CaseHashes(job.execution_key, job.scoring_key)
-        told = [*self._list_differences(older, keys)] if older is not None else []
+        changes = [*self._list_differences(older, keys)] if older is not None else []
         if older is not None:
-            told += describe_run_changes(self._select_criteria(older.run_id), self._select_criteria(job.run_id))
-        if told:
-            yield Paragraph.from_text("changed since the run before it", Style.HEADING)
+            changes += describe_run_changes(self._select_criteria(older.run_id), self._select_criteria(job.run_id))
+        if changes:
+            yield Paragraph.from_text("changed since the previous run", Style.HEADING)
             yield from (
-                Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2) for sentence in told
+                Paragraph.from_text(f"△ {safe(sentence)}", Style.WARNING, indent=2, hang=2) for sentence in changes
             )
         if self.history.is_from_history:
-            yield Paragraph.from_text(_KEPT, Style.MUTED)
+            yield Paragraph.from_text(_STORED_RESULTS, Style.MUTED)
         elif self.history.current_hashes is None:
             recorded = self.history.is_recorded
-            what = "What was recorded cannot be judged as it is now" if recorded else "The case as it is now cannot run"
-            yield Paragraph.from_text(f"{what}, or is gone.", Style.WARNING)
+            what = "The recording cannot be judged now" if recorded else "The case cannot run now"
+            yield Paragraph.from_text(f"{what}, or no longer exists.", Style.WARNING)
         elif since := list(self._list_differences(job, self.history.current_hashes)):
-            yield Paragraph.from_text("changed since then, up to now", Style.HEADING)
+            yield Paragraph.from_text("changed since this run", Style.HEADING)
             yield from (Paragraph.from_text(f"△ {sentence}", Style.WARNING, indent=2, hang=2) for sentence in since)
 
     def _is_current(self, job: StoredJob) -> bool:
@@ -571,7 +571,7 @@ class GroupRuns(CursorRows):
         took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
         whole = "" if summary.total == run.summary.total else f"; the whole run: {counts_text(run.summary)}"
         blocks = [*self._draw_trend(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
-        facts = [("came out", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
+        facts = [("result", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
         if explain_incomplete(run):
             facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
         blocks += [
@@ -604,18 +604,18 @@ class GroupRuns(CursorRows):
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
         """Describe the criteria of its sets, without duplicates."""
         chosen = {name: config for name, config in run.criteria.items() if self.eval_set in (None, name)}
-        told: list[tuple[EvalConfig, list[str]]] = []
+        shared: list[tuple[EvalConfig, list[str]]] = []
         for name, config in chosen.items():
-            same = next((names for other, names in told if other == config), None)
+            same = next((names for other, names in shared if other == config), None)
             if same is None:
-                told.append((config, [name]))
+                shared.append((config, [name]))
             else:
                 same.append(name)
-        for config, names in told[:_MOST_CONFIGS]:
+        for config, names in shared[:_MOST_CONFIGS]:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             yield from describe_criteria(config, f"{names[0]}{more}")
-        if len(told) > _MOST_CONFIGS:
-            yield Paragraph.from_text(f"… and {len(told) - _MOST_CONFIGS} more", Style.MUTED, indent=2)
+        if len(shared) > _MOST_CONFIGS:
+            yield Paragraph.from_text(f"… and {len(shared) - _MOST_CONFIGS} more", Style.MUTED, indent=2)
 
 
 def calculate_pass_rate(summary: RunSummary) -> float | None:
