@@ -30,7 +30,7 @@ def test_a_key_that_does_not_exist_is_refused(keys: str) -> None:
     usable, problems = check_keys({"run_all": keys})
 
     assert usable == {}
-    assert "is no key" in problems["run_all"]
+    assert "is not a key" in problems["run_all"]
 
 
 def test_places_that_are_never_active_together_may_have_the_same_keys() -> None:
@@ -42,7 +42,7 @@ def test_places_that_are_never_active_together_may_have_the_same_keys() -> None:
 def test_a_used_key_is_refused_unless_its_owner_gets_another_key() -> None:
     assert check_keys({"run_case": "j"}) == (
         {},
-        {"run_case": "[keys] run_case: j is already the key of rows_down; it keeps its own"},
+        {"run_case": "[keys] run_case: j is already the key of rows_down; the default key stays"},
     )
 
     usable, problems = check_keys({"run_all": "r", "run_case": "ctrl+a"})

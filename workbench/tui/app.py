@@ -221,7 +221,7 @@ class WorkbenchApp(App[None]):
                 if item.id not in _NOT_IN_PALETTE and owner is not None and is_offered(owner, item.action):
                     keys = keys_of(item, self._keymap_in_use)
                     yield SystemCommand(_sentence(item.help), f"key {keys}", self._doing(item.action, owner))
-        yield SystemCommand("Theme", "Choose the colours", self.action_change_theme)
+        yield SystemCommand("Theme", "Choose a colour theme", self.action_change_theme)
 
     def action_help(self) -> None:
         """Show help for the focused widget: its description and its keys."""
@@ -338,13 +338,13 @@ class WorkbenchApp(App[None]):
     def action_help_quit(self) -> None:
         """Show which keys quit. Textual calls this on ctrl+c if there is nothing to copy."""
         keys = keys_of(key_action("quit"), self._keymap_in_use)
-        say(self, f"{keys} closes workbench; while you type, ctrl+q does (ctrl+c copies what is selected)")
+        say(self, f"{keys} closes workbench, or ctrl+q while you type (ctrl+c copies the selection)")
 
     @work(group="quit", exclusive=True)
     async def _quit_if_wanted(self) -> None:
         state = self._main.state
         is_busy = state.is_busy or state.is_running
-        if is_busy and not await self.push_screen_wait(ConfirmScreen("A run is going on. Stop it and quit?")):
+        if is_busy and not await self.push_screen_wait(ConfirmScreen("A run is in progress. Stop it and quit?")):
             return
         if await self._main.may_leave():
             self.exit()
@@ -446,7 +446,7 @@ def _close(backend: Backend) -> str:
     try:
         backend.close()
     except StoreError as error:
-        return f"the unsaved edits could not be kept: {error}"
+        return f"the unsaved edits could not be stored: {error}"
     return ""
 
 

@@ -46,7 +46,7 @@ async def edit_text(app: App[object], text: str, *, suffix: str, check: Check) -
         file = folder / f"text{suffix}"
         file.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        _say(app, f"there is no place to edit it in, {tempfile.gettempdir()}: {error.strerror}", severity="error")
+        _say(app, f"no temporary file can be written in {tempfile.gettempdir()}: {error.strerror}", severity="error")
         return None
     try:
         edited = await _edit_until_right(app, file, text, check)
@@ -97,7 +97,7 @@ async def _edit_until_right(app: App[object], file: Path, text: str, check: Chec
         try:
             edited = _as_it_was_ended(_read(file), text)
         except OSError as error:
-            raise EditorFailed(f"what was edited cannot be read: {error.strerror}") from error
+            raise EditorFailed(f"the edited text cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             problem: str | None = f"byte {error.start + 1} is not UTF-8"
         else:
@@ -123,9 +123,9 @@ def _run(app: App[object], command: Sequence[str]) -> None:
             except KeyboardInterrupt:
                 failure = "was interrupted"
     except SuspendNotSupported as error:
-        raise EditorFailed("this terminal cannot be lent to an editor") from error
+        raise EditorFailed("this terminal cannot run an editor") from error
     if failure:
-        raise EditorFailed(f"the editor {command[0]} {failure}; $VISUAL or $EDITOR says which one is used")
+        raise EditorFailed(f"the editor {command[0]} {failure}; $VISUAL or $EDITOR sets the editor")
 
 
 def _fallback() -> str:
@@ -152,7 +152,7 @@ def _is_untouched(file: Path, text: str) -> bool:
 
 
 def _kept(file: Path, text: str) -> str:
-    return "" if _is_untouched(file, text) else f"; what you typed is in {file}"
+    return "" if _is_untouched(file, text) else f"; your text is in {file}"
 
 
 def _say(app: App[object], message: str, *, severity: Severity) -> None:

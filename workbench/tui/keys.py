@@ -484,12 +484,12 @@ def check_keys(wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
             continue
         unknown = [key for key in _split(keys) if not _is_key(key)]
         if unknown or not keys.strip():
-            problems[action_id] = f"[keys] {action_id}: {safe_line(', '.join(unknown)) or 'nothing'} is no key"
+            problems[action_id] = f"[keys] {action_id}: {safe_line(', '.join(unknown)) or 'nothing'} is not a key"
             continue
         usable[action_id] = ",".join(_split(keys))
     for action_id, other, key in list(_clashes(usable)):
         if usable.pop(action_id, None) is not None:
-            problems[action_id] = f"[keys] {action_id}: {key} is already the key of {other}; it keeps its own"
+            problems[action_id] = f"[keys] {action_id}: {key} is already the key of {other}; the default key stays"
     return usable, problems
 
 

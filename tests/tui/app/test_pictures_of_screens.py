@@ -354,7 +354,7 @@ async def show_conflict(screen: Screen) -> None:
 
 
 async def show_question(screen: Screen) -> None:
-    screen.app.push_screen(ConfirmScreen("A run is going on. Stop it and quit?"))
+    screen.app.push_screen(ConfirmScreen("A run is in progress. Stop it and quit?"))
     await screen.until("yes")
 
 

@@ -191,7 +191,7 @@ async def _open_conflict(screen: Any, project: Path) -> None:
     data["eval_cases"].append({"eval_id": "theirs", "conversation": []})
     lights.write_text(json.dumps(data))
     await screen.press("ctrl+s")
-    await screen.until("added by somebody else: theirs")
+    await screen.until("added by another program: theirs")
 
 
 async def _open_recovery(screen: Any, project: Path) -> None:
@@ -202,7 +202,7 @@ async def _open_recovery(screen: Any, project: Path) -> None:
 async def _open_versions(screen: Any, project: Path) -> None:
     await _open_recovery(screen, project)
     await screen.press("d")
-    await screen.until("the unsaved edits beside the file as it is")
+    await screen.until("the unsaved edits and the file on disk")
 
 
 async def _open_scenarios(screen: Any, project: Path) -> None:
@@ -211,7 +211,7 @@ async def _open_scenarios(screen: Any, project: Path) -> None:
     await screen.press("g", "j", "alt+g")
     await screen.until("How many scenarios")
     await screen.press("enter")
-    await screen.until("What should they be about")
+    await screen.until("Topic of the scenarios")
     await screen.press("x", "enter")
     await screen.until("3 of 3 scenarios kept")
 

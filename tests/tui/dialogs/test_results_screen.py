@@ -170,7 +170,7 @@ async def test_an_empty_table_says_what_to_do(make_history_project: Open, open_a
     async with open_app(project.path) as screen:
         await screen.until("not run")
         await screen.press("t")
-        await screen.until("nothing of it has run yet")
+        await screen.until("no case of it has run yet")
         await screen.press("e")
         await screen.until("there is nothing to export")
         await screen.press("y")

@@ -150,7 +150,7 @@ async def test_an_error_is_shown_first_and_cannot_be_accepted(open_app: Any, pro
 
         assert "no differences" not in screen.text
         await screen.press("a")
-        await screen.until("the case ended in an error: what the agent")
+        await screen.until("the case ended in an error; its incomplete")
 
 
 async def test_a_case_that_changed_on_disk_is_refused_with_the_reason(open_app: Any, project: Path) -> None:
@@ -243,7 +243,7 @@ async def test_the_review_accepts_skips_undoes_and_sums_up(open_app: Any, projec
         await screen.press("A")
         await screen.until("refused", "not accepted: the case ended in an error")
         await screen.press("s")
-        await screen.until("review is over", "3 cases looked through", "accepted  lights.evalset.json:two")
+        await screen.until("review is over", "3 cases reviewed", "accepted  lights.evalset.json:two")
         await screen.press("escape")
         await screen.until("✓ two", "✗ one")
     assert read_calls(project, 0)[1]["args"]["n"] == 2

@@ -23,7 +23,7 @@ async def test_executions_of_a_case_are_newest_first_with_their_criteria(
     async with open_app(project.path) as screen:
         await screen.until("0/1")
         await screen.press("j", "j", "5")
-        text = await screen.until("2 executions, old to new", "judged by", "workbench run lights")
+        text = await screen.until("2 executions, old to new", "criteria", "workbench run lights")
         right = "".join(line.rpartition("││")[2].strip(" │") for line in text.splitlines())
         assert "test_config.json" in right  # independent of where its long path wraps
         rows = [line for line in text.splitlines() if "tool_trajectory_avg_score" in line and "20" in line]
@@ -51,16 +51,16 @@ async def test_the_execution_whose_verdict_counts_now_is_marked(make_history_pro
     async with open_app(project.path) as screen:
         await screen.until("0/1")
         await screen.press("j", "j", "5")
-        await screen.until("2 executions", "→ its verdict counts now")
+        await screen.until("2 executions", "→ this run gave the current verdict")
         await wait_for_marks(screen, "→", "")
 
         project.set_failing_prompts("nothing")
-        await screen.until("counts now, but is stale")
+        await screen.until("the current verdict, which is stale")
         (project.path / "broken.txt").unlink()  # as before the first run
         await wait_for_marks(screen, "", "→")
         await screen.press("j")
-        await screen.until("→ its verdict counts now")
-        assert "but is stale" not in screen.text
+        await screen.until("→ this run gave the current verdict")
+        assert "which is stale" not in screen.text
 
 
 async def test_changes_between_runs_and_since_the_last_run_are_shown(
@@ -77,10 +77,10 @@ async def test_changes_between_runs_and_since_the_last_run_are_shown(
         await screen.until("● on")
         await screen.press("j", "j", "5")
         await screen.until(
-            "changed since the run before it",
+            "changed since the previous run",
             "expectations of the case, or criteria",
             "threshold 1 became threshold",
-            "changed since then, up to now",
+            "changed since this run",
             "agent input",
         )
 
@@ -117,7 +117,7 @@ async def test_a_set_has_its_runs_with_pass_rates_and_one_is_shown_as_a_table(
     async with open_app(project.path) as screen:
         await screen.until("1/2")
         await screen.press("j", "5")
-        await screen.until("2 runs, old to new", "50%", "100%", "pass rate", "judged by")
+        await screen.until("2 runs, old to new", "50%", "100%", "pass rate", "criteria")
         await screen.press("y")
         await screen.until("copied")
         await screen.press("enter")

@@ -179,7 +179,7 @@ async def test_jumps_without_a_target_say_so(project: Path, open_app: Callable[.
         await screen.press("m")
         await screen.until("there are no two steps with times to compare")
         await screen.press(">")
-        await screen.until("/ looks for a text")
+        await screen.until("/ searches a text")
 
 
 async def test_the_open_tab_of_the_detail_stays_from_step_to_step(project: Path, open_app: Callable[..., Any]) -> None:
@@ -190,7 +190,7 @@ async def test_the_open_tab_of_the_detail_stays_from_step_to_step(project: Path,
         await screen.press("d", "j", "j")
         await screen.until("[Response]", "│ a kitchen", "│ with light")
         await screen.press("d")
-        await screen.until("[Graph]", "┃ ◆ root", "path taken", "◀ selected")
+        await screen.until("[Graph]", "┃ ◆ root", "call path", "◀ selected")
         await screen.press("D", "D", "D")
         await screen.until("[Event]", "kind        model call")
         await screen.pilot.click("DetailTabs", offset=(10, 0))
@@ -245,7 +245,7 @@ async def test_a_search_without_matches_is_reported(project: Path, open_app: Cal
     async with open_app(project) as screen:
         await show_session(screen, pin_session(LIGHTS))
         await screen.press("slash", *"[/b]", "enter")
-        await screen.until("nothing was found: [/b]", "“[/b]”: nothing")
+        await screen.until("no match: [/b]", "“[/b]”: nothing")
 
 
 async def test_keys_change_the_sizes_of_tree_and_detail(project: Path, open_app: Callable[..., Any]) -> None:
@@ -296,7 +296,7 @@ async def test_a_session_without_steps_says_why(project: Path, open_app: Callabl
         assert pane.copyable() is None
         failure = Failure(kind=FailureKind.SETUP, message="no [/such] module\x1b")
         screen.app.screen_stack[0].post_message(pin_session([], failure=failure))
-        await screen.until("did not get as far as a step", "! no [/such] module␛")
+        await screen.until("ended before its first step", "! no [/such] module␛")
         screen.app.screen_stack[0].post_message(pin_session(LIGHTS))
         await screen.until("✦ ask")
         assert screen.app.screen.query_one(SpanList).has_focus
@@ -345,7 +345,7 @@ async def test_an_adk_agent_shows_runs_models_tools_and_its_graph(tmp_path: Path
         await screen.until("◎ invocation", "◆ hello_world_adk", "✦ script »", "ƒ roll_die »")
         screen.app.screen.query_one(TracePane).focus_first()
         await screen.press("D")
-        await screen.until("[Graph]", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "path taken")
+        await screen.until("[Graph]", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "call path")
 
 
 async def test_accepting_is_offered_for_the_trace_of_a_case_but_not_of_a_chat(

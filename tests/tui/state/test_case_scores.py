@@ -76,7 +76,7 @@ def test_both_prompts_and_all_replies_are_shown_verbatim() -> None:
         samples=[JudgeSample(reply="the labels")], preparation=Preparation(prompt="split!", tries=tries)
     )
 
-    for word in ("the prompt", "the labels", "split!", "prose", "the split", "reply 2 to what was asked first"):
+    for word in ("the prompt", "the labels", "split!", "prose", "the split", "reply 2 to the preparing prompt"):
         assert word in text
 
 

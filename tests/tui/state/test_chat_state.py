@@ -243,7 +243,7 @@ def test_the_status_is_shown_at_every_stage_of_a_chat() -> None:
     assert render_status(chat).strip() == "! the session is over"
     assert "! crash error  it died" in render_chat(
         conversation
-    ) and "enter says the 2 answered turns again" in render_chat(conversation)
+    ) and "enter sends 2 answered turns" in render_chat(conversation)
     chat.problem = "api_key=abcdefghij is wrong"
     assert "[redacted]" in render_status(chat)
 

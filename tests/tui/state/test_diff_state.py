@@ -68,8 +68,8 @@ def test_the_summary_names_every_case_with_its_outcome(walk: ReviewWalk) -> None
     lines = ["".join(p.text for p in line) for line in render_blocks(walk.summary(), width=80, side_by_side=False)]
 
     assert walk.key is None
-    assert "2 of 3 cases looked through" in lines
+    assert "2 of 3 cases reviewed" in lines
     assert "  accepted  sets/lights.evalset.json:a" in lines
     assert "  refused  sets/lights.evalset.json:b  no" in lines
-    assert "  not looked at  sets/lights.evalset.json:c" in lines
+    assert "  not reviewed  sets/lights.evalset.json:c" in lines
     assert "review is over  1 accepted, 1 refused" in render_progress(walk)

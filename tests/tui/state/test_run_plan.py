@@ -104,6 +104,6 @@ def test_the_plan_shows_the_estimated_cost_of_judges(tmp_path: Path, monkeypatch
         list(workspace.start(plan).iter_events())
         after = render_plan()
 
-    assert "gemini-2.5-flash: about 4 calls; known answers cost nothing; tokens unknown: no earlier run tells" in before
-    assert "gemini-2.5-flash: about 4 calls; known answers cost nothing; about 48 tokens, about $0.0000" in after
+    assert "gemini-2.5-flash: about 4 calls; cached answers cost nothing; tokens unknown: no earlier run" in before
+    assert "gemini-2.5-flash: about 4 calls; cached answers cost nothing; about 48 tokens, about $0.0000" in after
     assert "at most   50 model calls, $0.25 for models" in after

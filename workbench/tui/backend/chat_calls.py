@@ -60,7 +60,7 @@ def save_chat_case(workspace: Workspace, eval_set: str, case: NewCase) -> None:
     """Write a case into a set and save the set. The case replaces one with the same id."""
     from workbench.engine.chat_session import write_case  # with the engine: not before it is needed
 
-    label = f"keep the chat as {case.eval_id}"
+    label = f"save the chat as {case.eval_id}"
     workspace.documents.edit_and_save(eval_set, lambda document: write_case(document, case), label=label)
 
 

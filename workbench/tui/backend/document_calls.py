@@ -76,7 +76,7 @@ def find_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
             )
         )
     if standing.problem is not None:
-        found.append(_make_problem(standing.problem, note="; what is shown is its last good state"))
+        found.append(_make_problem(standing.problem, note="; the last valid version is shown"))
     errors = document.errors if document.check_cases(0) else document.errors_here
     for item in errors[:MOST_PROBLEMS]:
         entry = None if item.case is None else document.entries[item.case]
@@ -141,7 +141,7 @@ def add_case(document: EvalSetDocument, eval_id: str, *, after: CaseKey | None) 
 def rename_case(document: EvalSetDocument, key: CaseKey, eval_id: str) -> None:
     """Give a case another id."""
     if document.is_named_by_file:
-        raise StoreError(document.path, "its one case has its name from the file: rename the eval set")
+        raise StoreError(document.path, "its case has its id from the file name: rename the eval set")
     document.set_value((_name_key(document),), eval_id, case=get_case_index(document, key))
 
 
@@ -176,10 +176,10 @@ def append_cases(document: EvalSetDocument, cases: Sequence[CopiedCase]) -> None
     taken = {entry.eval_id for entry in document.entries}
     for case in cases:
         if case.eval_id in taken:
-            raise StoreError(document.path, f"it has a case {case.eval_id!r} already: rename one of them first")
+            raise StoreError(document.path, f"it already has a case {case.eval_id!r}: rename one of them first")
         if case.format != document.format:
             raise StoreError(
-                document.path, found=f"the format {document.format}", expected=f"{case.format}, as the case has it"
+                document.path, found=f"the format {document.format}", expected=f"{case.format}, the format of the case"
             )
         document.insert_case(len(document), case.data)
         if case.text is not None:
@@ -211,7 +211,7 @@ def _name_key(document: EvalSetDocument) -> str:
 
 # Cases and sets in the editor: read as rows, validate an edit, and edit.
 
-_OLD_FORMAT = "an old format, edited with its own keys; `workbench eval-set migrate` writes it in the current one"
+_OLD_FORMAT = "an old format, edited with its own keys; `workbench eval-set migrate` converts it to the current one"
 
 
 class Refused(Exception):
@@ -288,7 +288,7 @@ def _open_set(document: EvalSetDocument, edited: Edited) -> Opened:
         rows=set_rows(header) if current else (),
         revision=document.revision,
         is_changed=document.is_dirty,
-        note="" if current else "an old format, in which a set says nothing of itself",
+        note="" if current else "an old format, in which a set has no keys of its own",
     )
 
 
@@ -298,7 +298,7 @@ def _open_case(document: EvalSetDocument, edited: Edited, index: int) -> Opened:
     try:
         data = document.raw_case(index)
     except StoreError as error:
-        problem = f"{error}; its JSON can only be mended as text"
+        problem = f"{error}; its JSON can only be edited as text"
         return Opened(
             edited=edited,
             index=index,
@@ -327,7 +327,7 @@ def _find_duplicate_id(document: EvalSetDocument, index: int) -> str:
     """Describe a duplicate id, which makes results ambiguous; empty if the id is unique."""
     eval_id = document.entries[index].eval_id
     if any(entry.eval_id == eval_id for entry in document.entries if entry.index != index):
-        return f"{eval_id!r} is the id of another case of this set too: give one of them another"
+        return f"{eval_id!r} is also the id of another case of this set: rename one of them"
     return ""
 
 
@@ -350,7 +350,7 @@ def _apply(edit: Edit, document: EvalSetDocument, opened: Opened) -> str | None:
         set_id = get_value(after, ("eval_set_id",))
         is_new = set_id != get_value(before, ("eval_set_id",))
         if is_new and (not isinstance(set_id, str) or not set_id.strip()):
-            return "eval_set_id: expected an id, which a set must have"
+            return "eval_set_id: expected an id"
         return None
     id_fault = _check_id(document, opened.index, before, after)
     if id_fault is not None:
@@ -375,7 +375,7 @@ def _check_id(document: EvalSetDocument, index: int, data: Any, after: Any) -> s
     if document.is_named_by_file or new == get_value(data, (key,)):
         return None
     if not isinstance(new, str) or not new.strip():
-        return f"{key}: expected an id, which a case must have"
+        return f"{key}: expected an id"
     if any(entry.eval_id == new for entry in document.entries if entry.index != index):
         return f"{key}: {new!r} is the id of another case of this set"
     return None

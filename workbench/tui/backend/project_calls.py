@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 # Datasets of recorded targets. Their rows are cases that cannot be edited.
 
-_READ_ONLY = "a dataset is shown and judged here, and not edited; `workbench dataset convert` makes an eval set of it"
+_READ_ONLY = "a dataset can be judged here, but not edited; `workbench dataset convert` converts it to an eval set"
 
 
 def get_revision(workspace: Workspace, eval_set: str) -> int:
@@ -179,7 +179,7 @@ def open_history_row(workspace: Workspace, edited: Edited, key: CaseKey) -> Open
         turns = results[0].execution.turns if results else ()
         asked = [Invocation(user_content=turn.invocation.user_content) for turn in turns]
         case = EvalCase(eval_id=key.eval_id, conversation=asked)
-        note = "only the prompts: no reference of the row is stored"
+        note = "only the prompts: the reference of the row is not stored"
     data = case.model_dump(mode="json", exclude_defaults=True)
     return Opened(
         edited=edited,
@@ -382,7 +382,7 @@ class Projects:
         for entry in entries:
             problem = str(entry.problem) if entry.problem is not None else ""
             if times[entry.eval_id] > 1:
-                problem = f"the id stands {times[entry.eval_id]} times in this file, and must stand once for it to run"
+                problem = f"duplicate id ({times[entry.eval_id]} times in this file); make it unique to run the case"
             key = CaseKey(
                 target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
             )
@@ -460,13 +460,13 @@ def _read_stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVer
 
 
 def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
-    config = "the default ones, for there is no test_config.json beside it"
+    config = "the default ones, because there is no test_config.json next to it"
     if entry.config is not None:
         config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
     return ListedSet(
         relative=entry.relative,
         target=entry.target or "",
-        pairing_problem="" if entry.target else entry.unpaired_reason or "nothing says which agent it is for",
+        pairing_problem="" if entry.target else entry.unpaired_reason or "its agent is unknown",
         config=config,
         is_dataset=is_dataset_name(entry.relative) or entry.address is not None,
         is_address=entry.address is not None,

@@ -276,7 +276,7 @@ class Criteria:
 def _get_config_path(workspace: Workspace, eval_set: str) -> Path:
     entry = next((entry for entry in workspace.project.eval_sets if entry.relative == eval_set), None)
     if entry is None:
-        raise StoreError(workspace.root / eval_set, "there is no such eval set any longer")
+        raise StoreError(workspace.root / eval_set, "this eval set no longer exists")
     return entry.config or entry.path.parent / CRITERIA_FILE
 
 
@@ -544,11 +544,11 @@ def check_export_path(text: str) -> str | None:
     """Describe the problem of an export path in a sentence; None if it has no problem."""
     path = parse_export_path(text)
     if not text.strip():
-        return "where to? Give the name of a file"
+        return "expected the name of a file"
     if path.suffix.lower() not in _FORMATS:
-        return f"the name must end in one of {', '.join(_FORMATS)}, which tells the format"
+        return f"expected a name that ends in one of {', '.join(_FORMATS)}"
     if path.is_dir():
-        return "that is a folder; give the name of a file"
+        return "that is a folder; expected the name of a file"
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     return None

@@ -91,7 +91,7 @@ class VersionsScreen(Dialog[None]):
 
 # Conflict of unsaved edits with a change on disk: the user sees both versions and chooses.
 
-_MINE = "yours, not saved"
+_MINE = "yours, unsaved"
 _THEIRS = "on disk"
 
 Decision = Literal["written", "taken"]
@@ -105,8 +105,7 @@ class ConflictScreen(Dialog[Decision | None]):
     """
 
     HELP: ClassVar[str] = (
-        "The eval set was changed by somebody else while it has edits of yours that are not saved. Nothing "
-        "is written before you choose."
+        "Another program changed the eval set while it has unsaved edits. Nothing is written before you choose."
     )
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
@@ -178,7 +177,7 @@ class ConflictScreen(Dialog[Decision | None]):
         try:
             given_up = await carry_out(self._versions) is False
         except FileChanged:
-            say(self, "the file changed again: this is how it is now", severity="warning")
+            say(self, "the file changed again; this is the new version", severity="warning")
             await self._show_versions()
         except StoreError as error:
             say(self, str(error), severity="error")
@@ -246,8 +245,8 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     """Dialog that restores or discards unsaved edits. The result is the eval sets with restored edits."""
 
     HELP: ClassVar[str] = (
-        "Edits that an earlier session did not save. Restoring brings them back as unsaved edits; throwing "
-        "them away leaves the file as it is."
+        "Edits that an earlier session did not save. Restoring brings them back as unsaved edits; discarding them "
+        "leaves the file unchanged."
     )
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("recovery",)
@@ -262,7 +261,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     def compose(self) -> ComposeResult:
         """Yield the list of unsaved edits, details of the selected ones, and the keys."""
         with Vertical(classes="dialog recovery"):
-            yield Static(Content("An earlier session ended with unsaved edits. They have been kept:"))
+            yield Static(Content("An earlier session ended with unsaved edits. They are stored:"))
             yield RowList(id="recovery-list")
             yield LinesView(id="recovery-detail")
         yield KeyLine()
@@ -312,7 +311,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        title = f"{selected.eval_set}: the unsaved edits beside the file as it is"
+        title = f"{selected.eval_set}: the unsaved edits and the file on disk"
         self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
 
     @work(group="recovery")
@@ -321,7 +320,7 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         selected = self._list.selected_edits
         if selected is None:
             return
-        question = f"Throw away the unsaved edits of {safe_line(selected.eval_set)}? They cannot be had back."
+        question = f"Discard the unsaved edits of {safe_line(selected.eval_set)}? This cannot be undone."
         if not await self.app.push_screen_wait(ConfirmScreen(question)):
             return
         try:

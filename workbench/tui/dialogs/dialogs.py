@@ -331,14 +331,14 @@ async def add_target(widget: Widget, context: ScreenContext) -> None:
         say(widget, str(error), severity="error")
         return
     widget.post_message(ProjectChanged())
-    say(widget, f"{target.name} is in {file}; `workbench doctor --check` says whether it can be reached")
+    say(widget, f"added {target.name} to {file}; `workbench doctor --check` checks whether it can be reached")
 
 
 async def _ask_target(widget: Widget) -> NewTarget | None:
     """Ask for the new target; return None if the user cancels."""
     kinds = list(LOCATIONS)
     chosen = await widget.app.push_screen_wait(
-        ChooseScreen("Add an agent: how is it reached?", [f"{kind}: {what}" for kind, what in LOCATIONS.items()])
+        ChooseScreen("Add an agent: of which kind?", [f"{kind}: {what}" for kind, what in LOCATIONS.items()])
     )
     if chosen is None:
         return None
@@ -351,7 +351,7 @@ async def _ask_target(widget: Widget) -> NewTarget | None:
             return error.message
         return None
 
-    name = await widget.app.push_screen_wait(AskScreen("What is it to be called?", check=_problem_of_name))
+    name = await widget.app.push_screen_wait(AskScreen("Name of the agent", check=_problem_of_name))
     if name is None:
         return None
     question = f"Where is it? {LOCATIONS[kind]}"
@@ -360,7 +360,7 @@ async def _ask_target(widget: Widget) -> NewTarget | None:
         return None
     usual = " ".join(get_default_eval_sets(kind, name))
     sets = await widget.app.push_screen_wait(
-        AskScreen("Which eval sets are for it? Patterns; nothing: those near it.", value=usual, check=lambda _: None)
+        AskScreen("Patterns of its eval sets (empty: those near it)", value=usual, check=lambda _: None)
     )
     return None if sets is None else NewTarget(name=name, kind=kind, location=location, eval_sets=tuple(sets.split()))
 

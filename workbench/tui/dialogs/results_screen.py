@@ -63,7 +63,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
     def compose(self) -> ComposeResult:
         """Yield title, filter, column titles, rows, statistics and keys."""
         yield StatusLine(id="table-title")
-        yield Input(id="table-filter", placeholder="words that the rows must have", compact=True)
+        yield Input(id="table-filter", placeholder="words that the rows must contain", compact=True)
         yield StatusLine(id="table-head")
         yield RowList(id="table-rows")
         yield StatusLine(id="table-mean")
@@ -175,7 +175,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if answer is None:
             return
         path = parse_export_path(answer)
-        if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("That file is there. Replace it?")):
+        if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("This file exists. Replace it?")):
             return
         try:
             earlier = self._screen_context.state.board.find_earlier_verdicts(job.case for job in jobs)
@@ -256,7 +256,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         elif self._problem:
             pieces.append(StyledText(f"   ! {self._problem}", Style.ERROR))
         elif self._table.is_empty:
-            pieces.append(StyledText("   nothing of it has run yet; r in the main screen runs it", Style.MUTED))
+            pieces.append(StyledText("   no case of it has run yet; r in the main screen runs it", Style.MUTED))
         elif not len(self._table):
             pieces.append(StyledText("   no row has these words; escape lists all", Style.MUTED))
         return tuple(pieces)
@@ -271,8 +271,8 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
     """Changes of each case from an earlier run to a later one. The result is the case that the user opens."""
 
     HELP: ClassVar[str] = (
-        "What became of each case from the earlier run to the later: regressions and fixes first, cases that only one "
-        "run has last. Enter goes to the case, and opens and closes the row that stands for many."
+        "The change of each case from the earlier to the later run: regressions and fixes first, cases in only one run "
+        "last. Enter goes to the case, and unfolds or folds a row of many cases."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]

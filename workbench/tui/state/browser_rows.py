@@ -197,8 +197,8 @@ def describe_unjudged(subject: Subject) -> str:
         return ""
     earlier = "; the verdict is from an earlier run" if record.reused_verdicts else ""
     if record.has_failed_to_play:
-        return f"only played, and that failed, r runs it again{earlier}"
-    return f"only played, r judges it{earlier}"
+        return f"only played, with an error; r runs it again{earlier}"
+    return f"only played; r judges it{earlier}"
 
 
 def make_case_notes(subject: Subject) -> list[Block]:
@@ -297,15 +297,13 @@ def describe_target(
     """Describe a target: its facts, and the number of its cases by state."""
     blocks: list[Block] = [_format_fact(name, value) for name, value in facts]
     if not target:
-        blocks.append(
-            Paragraph.from_text("These eval sets belong to no agent that was found; select one to see what to do.")
-        )
+        blocks.append(Paragraph.from_text("No agent was found for these eval sets; select one to see what to do."))
     elif not sets:
         blocks += [
             BLANK,
             Paragraph.from_text("No eval set belongs to this agent.", Style.WARNING),
             Paragraph.from_text(
-                "Put a *.evalset.json or *.test.json file beside it, or name its files in workbench.toml: "
+                "Put a *.evalset.json or *.test.json file next to it, or list its files in workbench.toml: "
                 "[targets.NAME] eval_sets."
             ),
         ]
@@ -325,9 +323,9 @@ def describe_empty_project(root: str, targets: Sequence[str], problems: Sequence
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
         Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2),
-        Paragraph.from_text("· make an eval set here:  ctrl+n", indent=2, hang=2),
+        Paragraph.from_text("· create an eval set here:  ctrl+n", indent=2, hang=2),
         Paragraph.from_text(
-            "· make an eval set beside an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
+            "· create an eval set next to an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
         ),
         Paragraph.from_text("· see how it looks with sample agents:  workbench demo", indent=2, hang=2),
     ]
@@ -339,7 +337,7 @@ def describe_empty_project(root: str, targets: Sequence[str], problems: Sequence
 
 def describe_no_matches(query: Query) -> tuple[Block, ...]:
     """Describe that no case matches the filter, and its syntax."""
-    wanted = f'No case has "{safe_line(query.text)}" in its id, in what the user says, or in the names of its tools.'
+    wanted = f'No case has "{safe_line(query.text)}" in its id, user messages or tool names.'
     if query.problems:
         blocks = [Paragraph.from_text(f"! {problem}", Style.WARNING) for problem in query.problems]
     else:

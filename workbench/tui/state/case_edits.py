@@ -183,7 +183,7 @@ class Slot:
         else:
             whole = value if self.hole is None else _fill(self.template, self.hole, value)
         if not _can_be_set(data, self.place):
-            raise Impossible("the item that this was typed for is no longer in the case")
+            raise Impossible("the item for this text is no longer in the case")
         if self.instead_of is not None and find_value(data, self.instead_of) is not ABSENT:
             return ReplaceMember(self.instead_of, SetValue(self.place, whole))
         if self.index is None:
@@ -290,7 +290,7 @@ def check_key(key: str, data: Any, place: Place) -> str | None:
     parent = get_value(data, place)
     if not key:
         return "expected a name"
-    return f"the key {key!r} exists already" if isinstance(parent, dict) and key in parent else None
+    return f"the key {key!r} already exists" if isinstance(parent, dict) and key in parent else None
 
 
 def make_rubric_id(rubric_id: str, rubrics: Any) -> str:

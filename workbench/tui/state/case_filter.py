@@ -313,7 +313,7 @@ def check_set_path(path: str, taken: Collection[str]) -> str | None:
     if any(part.startswith(".") for part in pure.parts) or path.endswith("/"):
         return "eval sets in hidden folders are not found; use names that do not begin with a dot"
     if complete_set_path(path) in taken:
-        return f"there is an eval set {complete_set_path(path)} already"
+        return f"the eval set {complete_set_path(path)} already exists"
     return None
 
 

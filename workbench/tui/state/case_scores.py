@@ -158,11 +158,11 @@ def _quote_texts(judgement: Judgement) -> Iterator[Block]:
         texts.append(("system instruction", judgement.system))
     if judgement.prompt:
         texts.append(("prompt", judgement.prompt))
-    texts += [("prompt, the other way round", other) for other in _list_other_prompts(judgement)]
+    texts += [("prompt with swapped answers", other) for other in _list_other_prompts(judgement)]
     if judgement.preparation is not None:
         tries = enumerate(judgement.preparation.tries, start=1)
-        texts += [(f"reply {number} to what was asked first", each.reply) for number, each in tries if each.reply]
-        texts.append(("prompt of what was asked first", judgement.preparation.prompt))
+        texts += [(f"reply {number} to the preparing prompt", each.reply) for number, each in tries if each.reply]
+        texts.append(("preparing prompt", judgement.preparation.prompt))
     for title, text in texts:
         yield Paragraph.from_text(title, Style.KEY, indent=2)
         for line in redact(text).splitlines():
@@ -196,10 +196,10 @@ def describe_metric(name: str) -> list[Block]:
     """Describe purpose, use and range of a metric."""
     info = find_metric_info(name)
     if info is None:
-        return [Paragraph.from_text("a metric that this project defines", Style.MUTED, indent=2)]
+        return [Paragraph.from_text("a metric of this project", Style.MUTED, indent=2)]
     facts = [("judges", info.purpose), ("use it", info.when), ("range", format_range(info))]
     if info.needs_reference:
-        facts.append(("needs", "what was expected"))
+        facts.append(("needs", "expectations of the case"))
     return [
         Paragraph((StyledText(f"{key}  ", Style.KEY), StyledText(safe(text))), indent=2, hang=2)
         for key, text in facts
@@ -350,7 +350,7 @@ def describe_result(metric: MetricResult, repeats: Sequence[CaseResult]) -> Iter
         yield Paragraph.from_text("details", Style.HEADING)
         yield from format_value(folded_details(metric), indent=2)
     yield BLANK
-    yield Paragraph.from_text("what it means", Style.HEADING)
+    yield Paragraph.from_text("about the metric", Style.HEADING)
     yield from describe_metric(metric.name)
 
 
@@ -569,7 +569,7 @@ def describe_missing_scores(subject: Subject) -> list[Block]:
     if subject.row is None:
         return [Paragraph.from_text("No case is selected.", Style.MUTED)]
     if subject.is_live:
-        return [Paragraph.from_text("The case is running: it is judged when its last turn has ended.", Style.RUNNING)]
+        return [Paragraph.from_text("The case is running: it is judged after its last turn.", Style.RUNNING)]
     if subject.record is not None and subject.record.outcomes:
         return [Paragraph.from_text("reading the scores …", Style.MUTED)]
     if subject.record is not None and subject.record.state is CaseState.WAITING:

@@ -322,7 +322,7 @@ def describe_new_chat(chat: TargetChat, case: EvalCase | None) -> Iterator[Block
     yield Paragraph.from_text("· f2 changes how the session starts", Style.MUTED)
     if case is not None and case.conversation:
         turns = plural(len(case.conversation), "turn")
-        yield Paragraph.from_text(f"· ctrl+l says the {turns} of {safe_line(case.eval_id)} first", Style.MUTED)
+        yield Paragraph.from_text(f"· ctrl+l sends the {turns} of {safe_line(case.eval_id)} first", Style.MUTED)
 
 
 def _format_fact(name: str, value: str) -> Paragraph:
@@ -512,9 +512,9 @@ def describe_end(conversation: Conversation) -> Iterator[Block]:
     yield Paragraph.from_text("The session is over.", Style.STRONG)
     yield Paragraph.from_text("· retry repeats all messages, also the last one, in a new session", Style.MUTED, hang=2)
     if answered := len(conversation.answered_turns):
-        before = f"the {plural(answered, 'answered turn')} again in a new session, then what you send"
-        yield Paragraph.from_text(f"· enter says {before}", Style.MUTED, hang=2)
-    yield Paragraph.from_text("· a new session forgets what was said", Style.MUTED, hang=2)
+        before = f"{plural(answered, 'answered turn')} in a new session, then your message"
+        yield Paragraph.from_text(f"· enter sends {before}", Style.MUTED, hang=2)
+    yield Paragraph.from_text("· a new session starts without these messages", Style.MUTED, hang=2)
 
 
 def count_tokens(turn: ChatTurn) -> int | None:
@@ -715,7 +715,7 @@ def format_status(chat: TargetChat, *, now: float) -> Line:
     if chat.is_opening or conversation is None:
         return (
             StyledText(
-                " opening a session …" if chat.is_opening else " no session yet; it begins with what you say",
+                " opening a session …" if chat.is_opening else " no session yet; your first message begins it",
                 Style.MUTED,
             ),
         )

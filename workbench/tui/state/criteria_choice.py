@@ -204,7 +204,7 @@ class CriteriaChoice(CursorRows):
         value = _parse_number(text)
         lowest, highest = self.find_range(metric)
         if value is None or (lowest is not None and value < lowest) or (highest is not None and value > highest):
-            return f"expected {format_range(lowest, highest)}, or nothing for a metric that only informs"
+            return f"expected {format_range(lowest, highest)}, or empty for a metric that is only reported"
         return None
 
     def check_option(self, metric: str, option: str, text: str) -> str | None:
@@ -342,13 +342,13 @@ _FAMILY_TITLES = {
     "response": "responses",
     "state": "final state",
     "custom": "metrics of this project",
-    "measure": "measures (always reported; with a threshold they judge)",
+    "measure": "measures (always reported; judged only with a threshold)",
     "judge": "judged by a model",
 }
 
 _NEEDS = {
     "text": "a helper process that compares texts (comes with workbench)",
-    "worker": "the agent's own process, in which it is run",
+    "worker": "the process of the agent, which runs it",
     "judge": "a judge model",
 }
 
@@ -434,7 +434,7 @@ def format_header(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width:
     A narrow line still warns that saving the criteria affects other sets.
     """
     where = safe_line(file.path)
-    stands = f"from {where}" if file.exists else f"the default ones; keeping them makes {where}"
+    stands = f"from {where}" if file.exists else f"the default ones; saving them creates {where}"
     others = plural(file.also_judges, "other set")
     shared = f", which also judges {others}" if file.also_judges else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
@@ -484,7 +484,7 @@ def _describe_metric(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts 
     yield _format_fact("reference", "needs what the case expects" if info.needs_reference else "needs none")
     needs = "; ".join(_NEEDS[need] for need in sorted(info.needs)) or "nothing else"
     yield _format_fact("needs", needs)
-    fits = "fits them" if info.fits_scenarios else "says nothing about them: they have no expected turns"
+    fits = "fits them" if info.fits_scenarios else "not applicable: they have no expected turns"
     yield _format_fact("scenarios", fits)
     yield _format_fact("your cases", _format_fit(info, facts))
     for option, meaning in info.options.items():
@@ -514,7 +514,7 @@ def _describe_custom(choice: CriteriaChoice, metric: str) -> Iterator[Block]:
     yield _format_fact("function", safe_line(custom.path))
     yield _format_fact("score", format_range(custom.lowest, custom.highest))
     yield _format_fact("needs", _NEEDS["worker"])
-    yield _format_fact("options", "any: the function reads them; they are changed in the file")
+    yield _format_fact("options", "any: the function reads them; edit them in the file")
 
 
 def _format_direction(info: MetricInfo) -> str:
@@ -524,13 +524,13 @@ def _format_direction(info: MetricInfo) -> str:
 def _format_threshold(choice: CriteriaChoice, info: MetricInfo) -> str:
     threshold = choice.get_criterion(info.name).threshold
     if threshold is None:
-        return "none: it is reported, and fails no case"
+        return "none: only reported"
     return f"passes {'at most' if info.lower_is_better else 'from'} {threshold:g}{' on' * (not info.lower_is_better)}"
 
 
 def _format_fit(info: MetricInfo, facts: CaseFacts | None) -> str:
     if facts is None:
-        return "looking at the selected cases …"
+        return "reading the selected cases …"
     fit = compute_fit(info, facts)
     if not facts.cases:
         return "none of the selected cases can be read"
@@ -629,7 +629,7 @@ class GeneratedScenarios(CursorRows):
             Paragraph.from_text(safe(_get_persona(scenario)) or "none", indent=2),
         ]
         if self._notes:
-            blocks += [BLANK, Paragraph.from_text("also to be known", Style.HEADING)]
+            blocks += [BLANK, Paragraph.from_text("notes", Style.HEADING)]
             blocks += [Paragraph.from_text(safe(note), Style.WARNING, indent=2) for note in self._notes]
         return blocks
 

@@ -613,5 +613,5 @@ def _message_text(content: Content | None, *, empty: str = "") -> str:
         part.text is None and part.function_call is None and part.function_response is None
         for part in content.parts or ()
     )
-    note = f"\n({others} parts that are no text)" if others > 1 else "\n(1 part that is no text)" if others else ""
+    note = f"\n({others} parts other than text)" if others > 1 else "\n(1 part other than text)" if others else ""
     return (content.text(thoughts=False) + note) or empty

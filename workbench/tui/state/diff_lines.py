@@ -392,7 +392,7 @@ def _persona(scenario: ConversationScenario) -> str:
 
 def _player(simulation: SimulatedConversation) -> str:
     if simulation.scripted:
-        return safe_line(f"a script, as there is no key for {simulation.model}")
+        return safe_line(f"scripted replies, without an API key for {simulation.model}")
     cached = f", {simulation.cached} of them cached" if simulation.cached else ""
     return safe_line(f"{simulation.model}, {plural(simulation.calls, 'answer')}{cached}")
 

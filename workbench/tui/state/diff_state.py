@@ -275,13 +275,13 @@ class ReviewWalk:
         """List the decisions by case."""
         of = f"{len(self.decisions)} of " if len(self.decisions) < len(self.keys) else ""
         blocks: list[Block] = [
-            Paragraph.from_text(f"{of}{plural(len(self.keys), 'case')} looked through", Style.HEADING),
+            Paragraph.from_text(f"{of}{plural(len(self.keys), 'case')} reviewed", Style.HEADING),
             BLANK,
         ]
         for place, key in enumerate(self.keys):
             decision = self.decisions.get(place)
             word = StyledText(
-                f"{decision.value if decision else 'not looked at'}  ", decision.style if decision else Style.MUTED
+                f"{decision.value if decision else 'not reviewed'}  ", decision.style if decision else Style.MUTED
             )
             why = f"  {safe_line(self.reasons[place])}" if place in self.reasons else ""
             blocks.append(

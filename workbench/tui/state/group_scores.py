@@ -218,7 +218,7 @@ class GroupScores(CursorRows):
         blocks += [BLANK, Paragraph.from_text(safe_line(metric.name), Style.HEADING), *_describe_numbers(metric)]
         if metric.scored:
             blocks += [BLANK, Paragraph.from_text("distribution", Style.HEADING), *_draw_histogram(metric)]
-        return [*blocks, BLANK, Paragraph.from_text("what it means", Style.HEADING), *describe_metric(metric.name)]
+        return [*blocks, BLANK, Paragraph.from_text("about the metric", Style.HEADING), *describe_metric(metric.name)]
 
     def text(self) -> str:
         """Return the metrics as text to copy."""
@@ -297,7 +297,7 @@ def _describe_numbers(metric: MetricSummary) -> list[Block]:
     if metric.threshold is not None:
         facts.append(("threshold", f"{metric.threshold:.6g}"))
     if metric.decides:
-        facts.append(("fell short", f"{metric.failed:,}"))
+        facts.append(("failed", f"{metric.failed:,}"))
     if metric.errors:
         facts.append(("errors", f"{metric.errors:,}"))
     if metric.unsure:

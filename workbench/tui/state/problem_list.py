@@ -126,7 +126,7 @@ class Problems(CursorRows):
 
     def set_recoveries(self, eval_sets: Sequence[str]) -> None:
         """Set the eval sets with unsaved edits of earlier sessions."""
-        message = "unsaved edits of an earlier session wait to be restored or thrown away"
+        message = "unsaved edits of an earlier session: restore or discard them"
         self._set_source(
             Source.RECOVERY,
             [ListedProblem(Source.RECOVERY, message, shown=name, eval_set=name, warning=True) for name in eval_sets],

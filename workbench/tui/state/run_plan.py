@@ -124,15 +124,15 @@ def describe_plan(planned: PlannedRun) -> Iterator[Block]:
     """Describe the cases, the criteria and the cost of the run."""
     cost = planned.cost
     jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.reused, 'job')}"
-    kept = f"; {cost.reused:,} need not run again" if cost.reused else ""
+    kept = f"; {cost.reused:,} reused" if cost.reused else ""
     yield _format_fact("runs", f"{jobs}{kept}")
     yield _format_fact("calls", _format_calls(cost))
     for user in cost.users:
         often = "any number of answers" if user.at_most is None else f"at most {plural(user.at_most, 'answer')}"
         played = plural(user.conversations, "conversation")
-        yield _format_fact("users", f"{safe_line(user.model)} plays them in {played}: {often}")
+        yield _format_fact("users", f"{safe_line(user.model)} as the user of {played}: {often}")
     for metric, calls in cost.judge_calls.items():
-        often = f"about {plural(calls, 'call')}" if calls else "as often as the conversations take"
+        often = f"about {plural(calls, 'call')}" if calls else "depends on the length of the conversations"
         yield _format_fact("judge", f"{safe_line(metric)}: {often}")
     for judge in cost.judges:
         yield from _describe_judge(judge)
@@ -143,7 +143,7 @@ def describe_plan(planned: PlannedRun) -> Iterator[Block]:
         "takes", _format_estimate(cost.seconds, lambda amount: f"about {format_duration(amount)}", nothing=nothing)
     )
     if cost.model_jobs:
-        nothing = "unknown: no earlier run of these cases tells"
+        nothing = "unknown: no earlier run of these cases"
         yield _format_fact(
             "tokens", _format_estimate(cost.tokens, lambda amount: f"about {format_count(amount)}", nothing=nothing)
         )
@@ -158,7 +158,7 @@ def describe_plan(planned: PlannedRun) -> Iterator[Block]:
 
 
 def _format_calls(cost: PlanCost) -> str:
-    open_ended = f"{plural(cost.open_ended, 'conversation')} of any length" if cost.open_ended else ""
+    open_ended = f"{plural(cost.open_ended, 'conversation')} of unknown length" if cost.open_ended else ""
     if not cost.model_jobs:
         known = f"{plural(cost.agent_turns, 'turn')} of functions, which cost nothing" if cost.agent_turns else ""
         return ", and ".join(filter(None, (known, open_ended))) or "no agent"
@@ -171,10 +171,10 @@ def _format_calls(cost: PlanCost) -> str:
 def _describe_judge(judge: JudgeCost) -> Iterator[Block]:
     """Describe the calls and the cost of one judge model."""
     talks = plural(judge.open_ended, "conversation")
-    more = f", and those on {talks} of any length" if judge.open_ended else ""
-    calls = f"about {plural(judge.calls, 'call')}{more}" if judge.calls else more.removeprefix(", and ") or "no call"
-    calls += "; known answers cost nothing"
-    tokens = "tokens unknown: no earlier run tells"
+    more = f", plus calls for {talks} of unknown length" if judge.open_ended else ""
+    calls = f"about {plural(judge.calls, 'call')}{more}" if judge.calls else more.removeprefix(", plus ") or "no call"
+    calls += "; cached answers cost nothing"
+    tokens = "tokens unknown: no earlier run"
     if judge.tokens is not None:
         tokens = f"about {format_count(judge.tokens.amount)} tokens"
     money = "" if judge.dollars is None else f", about {cost_text(judge.dollars.amount)}"
@@ -206,7 +206,7 @@ def _describe_criteria(planned: PlannedRun) -> Iterator[Block]:
     for prepared in planned.plan.criteria:
         config = prepared.config
         if not config.criteria:
-            yield _format_fact("judged by", "nothing: conversations are only played")
+            yield _format_fact("judged by", "no criteria: conversations are only played")
             continue
         criteria = ", ".join(format_criterion(criterion) for criterion in config.criteria)
         yield _format_fact("judged by", f"{criteria} ({safe_line(_format_source(config, planned))})")

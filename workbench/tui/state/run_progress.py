@@ -140,8 +140,8 @@ def _format_reason(result: CaseResult) -> str | None:
     if result.status is CaseStatus.ERROR:
         return _shorten_message("; ".join(f"{metric.name}: {metric.reason}" for metric in metrics))
     if result.status is CaseStatus.FAILED:
-        return _shorten_message(f"fell short in {', '.join(metric.name for metric in metrics)}")
-    return "nothing could be judged" if result.status is CaseStatus.NOT_EVALUATED else None
+        return _shorten_message(f"failed in {', '.join(metric.name for metric in metrics)}")
+    return "no criterion gave a verdict" if result.status is CaseStatus.NOT_EVALUATED else None
 
 
 def _shorten_message(text: str) -> str:
@@ -386,7 +386,7 @@ class RunProgress:
         if self.ended is not None:
             pieces.append(StyledText(f"  in {format_duration(self.ended - self.began)}", Style.MUTED))
             if can_resume is not None:
-                which = "" if can_resume == self.run_id else " the run that was stopped before"
+                which = "" if can_resume == self.run_id else " the run that was stopped earlier"
                 pieces.append(StyledText(f"  alt+x resumes{which}", Style.KEY))
         elif left is not None:
             pieces.append(StyledText(f"  eta {format_duration(left)}", Style.MUTED))
@@ -638,7 +638,7 @@ def _make_sections(progress: RunProgress) -> Iterator[_Section]:
     yield _Section("running", heading, running, lambda identity: _find_index(running, identity))
     kinds = jobs.failures
     failures, more = kinds[:_MOST_FAILURES], max(len(kinds) - _MOST_FAILURES, 0)
-    heading = f"went wrong, by kind{f' (and {more:,} more kinds)' if more else ''}"
+    heading = f"failures by kind{f' (and {more:,} more kinds)' if more else ''}"
     yield _Section("failures", heading, failures, lambda identity: _find_index(failures, identity))
     waiting = [_Waiting(key) for key in islice(jobs.waiting, _MOST_WAITING)]
     only = f", the next {_MOST_WAITING}" if len(jobs.waiting) > _MOST_WAITING else ""

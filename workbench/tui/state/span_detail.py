@@ -517,7 +517,7 @@ def _span_facts(node: SpanNode, view: TraceView) -> Iterator[Block]:
         yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulator, span.simulator)}")
     if span.error is not None:
         yield _fact("error", f"! {redact(safe(span.error))}", Style.ERROR)
-    yield _fact("event", redact(safe_line(view.find_link(node) or "it became no event of its own that is recorded")))
+    yield _fact("event", redact(safe_line(view.find_link(node) or "no event of its own is recorded")))
     yield from _times(node, view)
     if node.tokens is not None:
         own = "none of its own" if node.own_tokens is None else f"{node.own_tokens:,} of its own"
@@ -530,7 +530,7 @@ def _span_facts(node: SpanNode, view: TraceView) -> Iterator[Block]:
         name = f"{safe_line(span.parent_id)}, which has not been reported" if span.parent_id else "none"
     yield _fact("parent", name)
     if node.children:
-        yield _fact("inside", f"{plural(len(node.children), 'step')}, {node.below:,} with all below")
+        yield _fact("inside", f"{plural(len(node.children), 'step')}, {node.below:,} with all levels below")
     yield _fact("turn", f"{span.turn + 1}: {view.messages.user(span.turn)}")
 
 

@@ -256,7 +256,7 @@ def _path(graph: Graph, *, width: int) -> Iterator[Line]:
         parts.append(f"{symbol} {safe_line(tool or agent)}{f' ×{count}' if count > 1 else ''}")
     if len(steps) > _MOST_STEPS:
         parts.append(f"… {len(steps) - _MOST_STEPS:,} more")
-    yield (StyledText("path taken", Style.HEADING),)
-    text = " → ".join(parts) or "nothing was called"
+    yield (StyledText("call path", Style.HEADING),)
+    text = " → ".join(parts) or "no calls"
     for start, end in wrap(text, max(width, 8)):
         yield (StyledText(text[start:end]),)

@@ -410,7 +410,7 @@ class TraceView:
         """Describe the active filters and the matches of the search."""
         parts = []
         if self.errors_only:
-            parts.append(StyledText(f" · only errors{'' if self.tree.errors else ': there is none'}", Style.WARNING))
+            parts.append(StyledText(f" · only errors{'' if self.tree.errors else ': none'}", Style.WARNING))
         if self.kind is not None:
             parts.append(StyledText(f" · only {KIND_NAMES[self.kind]}s", Style.WARNING))
         if self.search is not None:
@@ -530,9 +530,9 @@ def _blocks(subject: Subject) -> Iterator[Block]:
     elif result is None:
         yield Paragraph.from_text("The case has not run: there is nothing to trace.", Style.STRONG)
         yield BLANK
-        yield Paragraph.from_text("r runs it. What the agent does then shows here, step by step, while it happens.")
+        yield Paragraph.from_text("r runs it. The steps of the agent then appear here while it runs.")
     elif result.failure is not None and not result.execution.turns:
-        yield Paragraph.from_text("The agent did not get as far as a step.", Style.STRONG)
+        yield Paragraph.from_text("The agent ended before its first step.", Style.STRONG)
         yield BLANK
         yield Paragraph.from_text(f"! {redact(safe(result.failure.message))}", Style.ERROR)
     elif not result.execution.turns:

@@ -58,7 +58,7 @@ def find_merge_mark(text: str) -> str | None:
     """Return a message with the first conflict marker that is left in a text; None if there are none."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith((f"{_MARKS[0]} ", f"{_MARKS[2]} ")) or line == _MARKS[1]:
-            return f"line {number}: the mark {line.split(' ')[0]} is left; keep one of the two versions around it"
+            return f"line {number}: remove the mark {line.split(' ')[0]} and keep one of the two versions around it"
     return None
 
 
@@ -89,7 +89,7 @@ def _count_shared_lines(one: Sequence[str], other: Sequence[str]) -> int:
 
 def _summary(versions: Versions) -> Iterator[Block]:
     if versions.problem:
-        yield Paragraph.from_text(safe(f"The file on disk is no eval set now: {versions.problem}"), Style.ERROR)
+        yield Paragraph.from_text(safe(f"The file on disk is not a valid eval set: {versions.problem}"), Style.ERROR)
     if versions.differences is None:
         return
     if not versions.differences:
@@ -101,23 +101,21 @@ def _summary(versions: Versions) -> Iterator[Block]:
         yield from _merge_blocks(versions.merge)
         return
     named = [f"{safe_line(item.eval_id)} ({item.how})" for item in versions.differences]
-    yield Paragraph.from_text(f"{plural(len(versions.differences), 'case')} not the same in both: {_join_names(named)}")
+    yield Paragraph.from_text(f"{plural(len(versions.differences), 'case')} different: {_join_names(named)}")
 
 
 def _merge_blocks(merge: Merge) -> Iterator[Block]:
     """List the changes of each side against their common origin, and say whether they can be merged."""
-    for who, differences in (("you", merge.ours), ("somebody else", merge.theirs)):
+    for who, differences in (("you", merge.ours), ("another program", merge.theirs)):
         for how, word in _DONE.items():
             ids = [safe_line(item.eval_id) for item in differences if item.how == how]
             if ids:
                 yield Paragraph((StyledText(f"{word} by {who}: ", Style.MUTED), StyledText(_join_names(ids))))
     if merge.in_both:
         ids = [safe_line(eval_id) for eval_id in merge.in_both]
-        yield Paragraph((StyledText("by both, each in another way: ", Style.WARNING), StyledText(_join_names(ids))))
+        yield Paragraph((StyledText("changed differently by both: ", Style.WARNING), StyledText(_join_names(ids))))
     elif merge.content is not None:
-        yield Paragraph.from_text(
-            "No case was changed by both: what you did and what is on disk go together.", Style.PASSED
-        )
+        yield Paragraph.from_text("No case was changed by both; the versions can be merged.", Style.PASSED)
 
 
 _DONE: Mapping[DifferenceKind, str] = {

@@ -468,11 +468,11 @@ def explain_empty(watch: WatchState) -> str:
             "then runs the cases it affects, and no others. This pane lists each save, the cases that ran, and why."
         )
     if watch.mode is WatchMode.STARTING:
-        return "It reads the project …"
+        return "Reading the project …"
     keys = "w resumes, alt+w turns it off." if watch.mode is WatchMode.PAUSED else "w pauses, alt+w turns it off."
     if not watch.total:
-        return f"There are no eval cases yet. The first one that is saved and has an agent runs by itself. {keys}"
-    return f"Nothing has been saved since. Edit the agent, and the cases that it affects run by themselves. {keys}"
+        return f"There are no eval cases yet. The first saved case with an agent runs automatically. {keys}"
+    return f"No change since then. Edit the agent, and the affected cases run automatically. {keys}"
 
 
 def _entries(watch: WatchState, board: StatusBoard) -> Iterator[Entry]:
@@ -484,7 +484,7 @@ def _entries(watch: WatchState, board: StatusBoard) -> Iterator[Entry]:
     if watch.held:
         cases = len({job.case for job in watch.held})
         text = f" {plural(cases, 'case')} {'is' if cases == 1 else 'are'} held back: alt+r runs "
-        yield Entry((StyledText(f"{text}{'it' if cases == 1 else 'them'} all the same", Style.WARNING),))
+        yield Entry((StyledText(f"{text}{'it' if cases == 1 else 'them'} anyway", Style.WARNING),))
     if watch.mode is WatchMode.PAUSED and watch.pending:
         yield Entry(
             (StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),)
@@ -512,7 +512,7 @@ def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
     right, short = ((StyledText(f"{lead}{took}", Style.MUTED),) if took else () for lead in ("first verdict ", ""))
     yield Entry(line, right, short, identity=("change", change.number))
     if event.held:
-        yield Entry((StyledText(f"   not run by itself: {safe_line(event.held)}", Style.WARNING),))
+        yield Entry((StyledText(f"   not run automatically: {safe_line(event.held)}", Style.WARNING),))
     for reach in change.reaches:
         yield Entry((StyledText(f"   {safe_line(reach)}", Style.KEY),))
     affected = [(each, _find_look(each.job, change, board)) for each in change.affected]

@@ -23,7 +23,7 @@ def reach_conflict(open_app: Any, lights: Path, actions: Any) -> Callable[[Any],
         await actions.insert(screen, "mine")
         actions.write(lights, "on", "off", "theirs")
         await screen.press("ctrl+s")
-        await screen.until("keep mine", "added by you: mine", "added by somebody else: theirs")
+        await screen.until("keep mine", "added by you: mine", "added by another program: theirs")
 
     return reach
 
@@ -61,7 +61,7 @@ async def test_the_user_can_take_the_version_on_disk_and_undo_that(
         await screen.press("t")
         await screen.until_gone("keep mine")
         await screen.until("3 cases", "theirs")
-        await actions.wait_for_notification(screen, "is as it is on disk; u brings your edits back")
+        await actions.wait_for_notification(screen, "has the version on disk; u restores your edits")
         assert (await screen.app._backend.call(lambda workspace: workspace.documents.dirty())) == ()
 
         await screen.press("u")
@@ -102,7 +102,7 @@ async def test_changes_of_the_same_case_cannot_be_combined(
         actions.write(lights, "on", "off", "new")
         lights.write_bytes(lights.read_bytes().replace(b'"hello"', b'"good evening"'))
         await screen.press("ctrl+s")
-        await screen.until("keep mine", "by both, each in another way: new", "changed by somebody else: on, off")
+        await screen.until("keep mine", "changed differently by both: new", "changed by another program: on, off")
         await screen.until_gone("keep both")
         await screen.press("b")
         await screen.until("keep mine")
@@ -114,7 +114,7 @@ async def test_both_versions_can_be_merged_in_the_editor(
 ) -> None:
     log = editor(
         "text = path.read_text()\n"
-        "assert '<<<<<<< yours, not saved' in text and '>>>>>>> on disk' in text\n"
+        "assert '<<<<<<< yours, unsaved' in text and '>>>>>>> on disk' in text\n"
         "if tries > 1:\n"
         "    lines = [l for l in text.split('\\n') if not l.startswith(('<<<<<<<', '=======', '>>>>>>>'))]\n"
         '    path.write_text(\'{"eval_set_id": "lights", "eval_cases": [{"eval_id": "merged",'
@@ -125,7 +125,7 @@ async def test_both_versions_can_be_merged_in_the_editor(
     async with open_app(project) as screen:
         await reach_conflict(screen)
         await screen.press("e")
-        await screen.until("is left; keep one of the two versions", "Edit it again?")
+        await screen.until("and keep one of the two versions", "Edit it again?")
         await screen.press("y")
         await screen.until_gone("keep mine")
         await screen.until("merged")
@@ -160,7 +160,7 @@ async def test_a_file_that_changes_again_is_shown_again_before_overwriting(
         await reach_conflict(screen)
         actions.write(lights, "newest")
         await screen.press("m")
-        await screen.until("changed again", "added by somebody else: newest", "removed by somebody else: on, off")
+        await screen.until("changed again", "added by another program: newest", "removed by another program: on, off")
         assert b'"newest"' in lights.read_bytes()
         await screen.press("m")
         await screen.until_gone("keep mine")
@@ -177,7 +177,7 @@ async def test_a_deleted_file_can_be_written_again(open_app: Any, project: Path,
         await screen.press("f5")
         await screen.until("mine")
         await screen.press("ctrl+s")
-        await screen.until("no such file any more")
+        await screen.until("the file no longer exists")
         await screen.press("m")
         await screen.until_gone("keep mine")
 
@@ -193,14 +193,14 @@ async def test_a_deleted_file_has_no_version_to_take_until_it_is_back(
         await actions.insert(screen, "mine")
         lights.unlink()
         await screen.press("ctrl+s")
-        await screen.until("no such file any more", "keep mine")
+        await screen.until("the file no longer exists", "keep mine")
         await screen.until_gone("take theirs")
         await screen.press("t")
-        await screen.until("no such file any more", "keep mine")
+        await screen.until("the file no longer exists", "keep mine")
 
         actions.write(lights, "theirs")
         await screen.press("m")
-        await screen.until("take theirs", "added by somebody else: theirs")
+        await screen.until("take theirs", "added by another program: theirs")
 
 
 async def test_undoing_a_saved_edit_asks_if_the_file_has_changed(
@@ -243,7 +243,7 @@ async def test_a_choice_before_both_versions_are_shown_is_ignored(
         await screen.until("keep mine")
         await screen.press("m")
         may_answer.set()
-        await screen.until("added by you: mine", "added by somebody else: theirs")
+        await screen.until("added by you: mine", "added by another program: theirs")
         assert b"theirs" in lights.read_bytes()
 
         await screen.press("m", "t")

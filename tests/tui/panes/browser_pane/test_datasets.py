@@ -87,8 +87,8 @@ async def test_the_history_of_a_recorded_row_describes_the_recording(
     async with open_app(project) as screen:
         await select_row(screen, "off")
         await screen.press("5")
-        await screen.until("changed since the run before it", "the recording: its prompt, answer or reference")
-        await screen.until("changed since then, up to now", "△ criteria")
+        await screen.until("changed since the previous run", "the recording: its prompt, answer or reference")
+        await screen.until("changed since this run", "△ criteria")
 
 
 async def test_the_history_of_a_row_that_became_unreadable_says_so(project: Path, open_app: Callable[..., Any]) -> None:
@@ -98,7 +98,7 @@ async def test_the_history_of_a_row_that_became_unreadable_says_so(project: Path
     async with open_app(project) as screen:
         await select_row(screen, "off")
         await screen.press("5")
-        await screen.until("What was recorded cannot be judged as it is now, or is gone.")
+        await screen.until("The recording cannot be judged now, or no longer exists.")
 
         assert "agent input" not in screen.text
 
@@ -110,9 +110,9 @@ async def test_a_row_is_shown_and_an_edit_is_refused_with_the_reason(
     async with open_app(project) as screen:
         await select_row(screen, "on")
         await screen.press("1", "e")
-        await screen.until("a dataset is shown and judged here, and not edited", "Light in the hall!")
+        await screen.until("a dataset can be judged here, but not edited", "Light in the hall!")
         await screen.press("enter")
-        await screen.until("▌ a dataset is shown and judged here")
+        await screen.until("▌ a dataset can be judged here")
 
         assert not [row for row in screen.state.browser.rows if row.problem and row.label == "on"]
     assert (project / "rows.jsonl").read_bytes() == before
@@ -136,7 +136,7 @@ async def test_a_dataset_of_a_runnable_agent_is_reported_with_what_to_do(
     async with open_app(project) as screen:
         await screen.until("rows.jsonl", "broken")
         await screen.press("j", "1", "e", "exclamation_mark")
-        await screen.until("holds what was recorded: list it under eval_sets of a target of kind recorded")
+        await screen.until("has recorded sessions: list it under eval_sets of a target of kind recorded")
 
 
 async def test_the_filter_finds_rows_by_their_texts_and_calls(project: Path, open_app: Callable[..., Any]) -> None:
@@ -178,7 +178,7 @@ async def test_editing_a_dataset_or_its_rows_is_refused_before_any_question(
     async with open_app(project) as screen:
         await select_row(screen, row)
         await screen.press(key)
-        await screen.until("is a dataset, which is not edited here")
+        await screen.until("is a dataset, which cannot be edited")
 
         assert len(screen.app.screen_stack) == 1
 
@@ -197,7 +197,7 @@ async def test_only_actions_that_work_on_a_row_are_offered(project: Path, open_a
         assert "accept" not in footer and "edit" not in footer
 
         await screen.press("1")
-        await screen.until("a dataset is shown and judged here")
+        await screen.until("a dataset can be judged here")
         assert "delete" not in screen.text.splitlines()[-1]
 
 

@@ -71,7 +71,7 @@ async def test_a_run_of_eval_task_is_listed_in_a_project_without_eval_sets(
         await screen.press("3")
         await screen.until("ƒ list_lights")
         await screen.press("5")
-        await screen.until("1 execution", "judged by")
+        await screen.until("1 execution", "criteria")
 
         assert "No eval sets were found" not in screen.text
 
@@ -228,10 +228,10 @@ async def test_the_history_of_a_row_describes_stored_results_not_a_case(
     async with open_app(folder) as screen:
         await select_row(screen, "row_1")
         await screen.press("5")
-        await screen.until("2 executions", "changed since the run before it", "the row: its prompt, answer")
+        await screen.until("2 executions", "changed since the previous run", "the row: its prompt, answer")
         await screen.until("These are stored results of a dataset", "there is no eval")
 
-        assert "or is gone" not in screen.text
+        assert "or no longer exists" not in screen.text
         assert "agent input" not in screen.text
 
 
@@ -241,7 +241,7 @@ async def test_the_history_of_a_row_names_the_source_of_its_metrics(folder: Path
     async with open_app(folder) as screen:
         await select_row(screen, "id 2")
         await screen.press("5")
-        await screen.until("judged by  as --metrics said, of rows.jsonl")
+        await screen.until("criteria  from --metrics, of rows.jsonl")
 
 
 async def test_a_changed_reference_is_distinguished_from_a_changed_row(
@@ -252,7 +252,7 @@ async def test_a_changed_reference_is_distinguished_from_a_changed_row(
     async with open_app(folder) as screen:
         await select_row(screen, "row_1")
         await screen.press("5")
-        await screen.until("changed since the run before it", "the reference of the row, or the metrics")
+        await screen.until("changed since the previous run", "the reference of the row, or the metrics")
 
         assert "the row: its prompt" not in screen.text
 

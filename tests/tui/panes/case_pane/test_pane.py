@@ -167,7 +167,7 @@ async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Pa
         await screen.press("g", "enter")
         await type_text(screen, " ")
         await screen.press("enter")
-        await screen.until("expected an id, which a set must have")
+        await screen.until("eval_set_id: expected an id")
 
 
 async def test_an_agent_has_facts_and_nothing_to_edit(open_app: Any, project: Path) -> None:
@@ -246,7 +246,7 @@ async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> No
         await screen.press("1")
         screen.app.screen._show_cursor_row()
 
-        await screen.until("can only be mended as text")
+        await screen.until("can only be edited as text")
 
 
 async def test_a_duplicate_id_is_reported_until_it_is_unique(open_app: Any, make_project: Callable[..., Path]) -> None:

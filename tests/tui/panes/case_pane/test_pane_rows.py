@@ -69,7 +69,7 @@ async def test_a_key_is_renamed_and_duplicated(open_app: Any, project: Path) -> 
         await screen.press("m")
         await screen.until("The new key")
         await screen.press(*["backspace"] * 5, *"exact")
-        await screen.until("the key 'exact' exists already")
+        await screen.until("the key 'exact' already exists")
         await screen.press("2", "enter")
         await wait_until_idle(screen)
         args = get_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]

@@ -97,11 +97,11 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
         path.write_text(path.read_text().replace("Find the lamp.", "Find the light."))
         screen.app.screen.post_message(DocumentsChanged(frozenset(["home.evalset.json"])))
 
-        await screen.until("this was changed meanwhile")
+        await screen.until("this value changed meanwhile")
 
         assert screen.app.screen.query_one(EditorBox).text == "typed"
         await screen.press("ctrl+j")
-        await screen.until('meanwhile this became "Find the light.": press the same key again')
+        await screen.until('this value changed to "Find the light.": press the same key again')
         await wait_until_idle(screen)
         assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
         await screen.press("ctrl+j")

@@ -31,7 +31,7 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up(project: Path,
     async with open_app(project, size=(44, 20)) as screen:  # the greeting is longer than the pane
         await screen.until("one")
         await screen.press("j", "j", "6")
-        await screen.until("say something")
+        await screen.until("type a message")
         for word in ("one", "two", "three"):
             await say(screen, word)
             await screen.until(f"{word} makes")
@@ -117,7 +117,7 @@ async def test_a_new_session_runs_new_code_and_asks_before_it_discards_turns(pro
         (project / "agent.py").write_text("def answer(prompt): return prompt + ' from the new code'")
 
         await screen.press("ctrl+n")
-        await screen.until("1 turn of it will be gone")
+        await screen.until("1 turn of it will be lost")
         await screen.press("n")
         await screen.until("hello makes 1")
         await screen.press("ctrl+n", "y")

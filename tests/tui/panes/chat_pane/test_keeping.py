@@ -23,9 +23,9 @@ async def test_a_chat_can_be_saved_to_the_selected_set_and_passes_a_run(project:
         await screen.press("ctrl+u", *"one")
         await screen.until("already has a case with this id")
         await screen.press("_", "2", "enter")
-        await screen.until("Expect the final state")
+        await screen.until("expect the final state")
         await screen.press("j", "enter")
-        await screen.until("kept as lights.evalset.json:one_2")
+        await screen.until("saved as lights.evalset.json:one_2")
 
         saved_case = read_cases(project / "lights.evalset.json")[1]
         assert saved_case["eval_id"] == "one_2" and saved_case["final_session_state"] == {"count": 1}
@@ -54,9 +54,9 @@ async def test_a_chat_can_be_saved_from_the_selected_turn_to_a_new_set(project: 
         await screen.press("enter")
         await screen.until("Id of the case")
         await screen.press("enter")
-        await screen.until("Expect the final state")
+        await screen.until("expect the final state")
         await screen.press("enter")
-        await screen.until("kept as chats.evalset.json:chat_1")
+        await screen.until("saved as chats.evalset.json:chat_1")
 
         saved_case = read_cases(project / "chats.evalset.json")[0]
         assert [turn["user_content"]["parts"][0]["text"] for turn in saved_case["conversation"]] == ["beta", "gamma"]
@@ -85,10 +85,10 @@ async def test_a_name_of_a_new_set_that_no_agent_lists_gets_a_warning(project: P
         await screen.press("enter")
         await screen.until("Id of the case")
         await screen.press("enter")
-        await screen.until("Expect the final state")
+        await screen.until("expect the final state")
         await screen.press("enter")
 
-        await screen.until("kept as kept_chats.evalset.json:chat_1")
+        await screen.until("saved as kept_chats.evalset.json:chat_1")
         await screen.until_gone("There is no agent")
 
 
@@ -111,9 +111,9 @@ async def test_replacing_a_case_asks_first_and_cancelling_writes_nothing(project
         await screen.press("ctrl+o")
         await screen.until("replacing the case one")
         await screen.press("j", "enter", "y")
-        await screen.until("Expect the final state")
+        await screen.until("expect the final state")
         await screen.press("enter")
-        await screen.until("kept as lights.evalset.json:one")
+        await screen.until("saved as lights.evalset.json:one")
 
     saved_case = read_cases(project / "lights.evalset.json")
     assert [item["eval_id"] for item in saved_case] == ["one"] and "hello" in json.dumps(saved_case)

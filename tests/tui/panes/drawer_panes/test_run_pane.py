@@ -135,7 +135,7 @@ async def test_X_stops_the_selected_case_whether_it_runs_or_waits(
         await screen.press("G", "X")
         await screen.until("- talk", "○ quick")
         await screen.press("4", "X")  # from a tab, when no run is left to stop
-        await screen.until("nothing of what is selected runs or waits")
+        await screen.until("no selected case is running or waiting")
         await screen.press("escape", "g", "j", "j", "X")
 
         await screen.until("- slow", "✓ quick", "finished")
@@ -370,11 +370,11 @@ async def test_stopped_runs_are_resumable_until_their_cases_have_run(
         await screen.until("0/1")
         second = await stop()
         await screen.press("j", "r")
-        await screen.until("finished", "1/1", "alt+x resumes the run that was stopped before")
+        await screen.until("finished", "1/1", "alt+x resumes the run that was stopped earlier")
         (waiting_project / "go").touch()
 
         await screen.press("alt+x")
-        await screen.until("finished", "1/1", "alt+x resumes the run that was stopped before")
+        await screen.until("finished", "1/1", "alt+x resumes the run that was stopped earlier")
         assert screen.state.progress.run_id == second
         await screen.press("alt+x")
         await screen.until("finished", "5/5")

@@ -194,12 +194,12 @@ async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(ope
 
 async def test_duplicate_ids_are_shown_with_the_problem(open_fake_app: Any, backend: Any, make: Any) -> None:
     backend.add(make.case("twin", make.turn("Hi", "Hello")))
-    twins = tuple(make_case_row(make.key("twin", occurrence=n), "the id stands 2 times") for n in (0, 1))
+    twins = tuple(make_case_row(make.key("twin", occurrence=n), "duplicate id (2 times in this file)") for n in (0, 1))
     backend.sets[SET] = ListedSet(SET, "home", twins)
     async with open_fake_app(backend) as screen:
         await screen.until("! twin", "! twin #2", "broken")
         await screen.press("j")
-        await screen.until("2 of its cases cannot run", "the id stands 2 times")
+        await screen.until("2 of its cases cannot run", "duplicate id (2 times in this file)")
 
 
 async def test_moving_through_ten_thousand_cases_draws_only_visible_rows(

@@ -120,7 +120,7 @@ async def test_an_empty_threshold_makes_a_metric_informational(hello: Path, open
         await screen.until("threshold of")
         await screen.press("ctrl+u", "enter")
 
-        await screen.until("informs", "none: it is reported, and fails no case")
+        await screen.until("informs", "none: only reported")
 
 
 async def test_an_option_is_changed_to_its_next_value_or_typed(hello: Path, open_app: Callable[..., Any]) -> None:
@@ -218,12 +218,12 @@ async def test_criteria_can_be_saved_to_the_file_and_undone(hello: Path, open_ap
         await open_picker(screen)
         await screen.press("left", "ctrl+s")
 
-        await screen.until("kept in test_config.json")
+        await screen.until("saved in test_config.json")
         assert (hello / "test_config.json").read_text() == FILE.replace("1.0, //", "0.95, //")
         assert "● changed" not in screen.text
 
         await screen.press("u")
-        await screen.until("test_config.json is as it was")
+        await screen.until("test_config.json is restored")
         assert (hello / "test_config.json").read_text() == FILE
 
 
@@ -232,16 +232,16 @@ async def test_a_missing_criteria_file_is_created_next_to_the_set(hello: Path, o
     file.unlink()
     async with open_app(hello) as screen:
         await open_picker(screen)
-        await screen.until("keeping them makes test_config.json")
+        await screen.until("saving them creates test_config.json")
 
         await screen.press("left", "ctrl+s")
 
-        await screen.until("kept in test_config.json")
+        await screen.until("saved in test_config.json")
         assert json.loads(file.read_text()) == {
             "criteria": {"tool_trajectory_avg_score": 0.95, "response_match_score": 0.8}
         }
         await screen.press("u")
-        await screen.until("test_config.json is gone again")
+        await screen.until("test_config.json is deleted again")
         assert not file.exists()
 
 
@@ -260,7 +260,7 @@ async def test_a_file_that_also_judges_other_sets_says_so_at_every_width(
         await screen.until("● changed", "also judges 2 other sets")
         await screen.press("ctrl+s")
 
-        await screen.until("kept in")
+        await screen.until("saved in")
         assert any("which also judges 2 other sets" in notice.message for notice in screen.app._notifications)
 
 
@@ -284,14 +284,14 @@ async def test_saving_over_a_changed_file_asks_first(hello: Path, open_app: Call
         file.write_text('{"criteria": {"bleu": 0.1}, "theirs": 1}')
 
         await screen.press("left", "ctrl+s")
-        await screen.until("was changed by another program", "Write these criteria into it")
+        await screen.until("was changed by another program", "Write these criteria into the changed file")
         await screen.press("n")
         assert json.loads(file.read_text())["criteria"] == {"bleu": 0.1}
 
         await screen.press("ctrl+s")
-        await screen.until("Write these criteria into it")
+        await screen.until("Write these criteria into the changed file")
         await screen.press("y")
-        await screen.until("kept in test_config.json")
+        await screen.until("saved in test_config.json")
         file_content = json.loads(file.read_text())
         assert file_content["theirs"] == 1 and file_content["criteria"]["tool_trajectory_avg_score"] == 0.95
 

@@ -60,7 +60,7 @@ async def test_recoverable_edits_can_be_viewed(open_app: Any, crashed_project: P
     async with open_app(crashed_project) as screen:
         await screen.until("ended with unsaved edits")
         await screen.press("d")
-        await screen.until("beside the file as it is", '"eval_id": "rescued"')
+        await screen.until("and the file on disk", '"eval_id": "rescued"')
         await screen.press("escape")
         await screen.until("ended with unsaved edits")
 
@@ -72,12 +72,12 @@ async def test_recoverable_edits_can_be_discarded_after_a_question(
     async with open_app(crashed_project) as screen:
         await screen.until("ended with unsaved edits")
         await screen.press("x")
-        await screen.until("cannot be had back")
+        await screen.until("cannot be undone")
         await screen.press("n")
-        await screen.until_gone("cannot be had back")
+        await screen.until_gone("cannot be undone")
         assert len(list_recovery_files(crashed_project)) == 1
         await screen.press("x")
-        await screen.until("cannot be had back")
+        await screen.until("cannot be undone")
         await screen.press("y")
         await screen.until_gone("ended with unsaved edits")
     assert lights.read_bytes() == before and list_recovery_files(crashed_project) == []
@@ -89,7 +89,7 @@ async def test_postponed_recoverable_edits_stay_among_the_problems(open_app: Any
         await screen.press("escape")
         await screen.until("1 problem")
         await screen.press("exclamation_mark")
-        await screen.until("wait to be restored")
+        await screen.until("restore or discard them")
         await screen.press("enter")
         await screen.until("ended with unsaved edits")
         await screen.press("r")

@@ -61,7 +61,7 @@ async def request_scenarios(screen: Any, *, row: int = 1, topic: str = "lamps") 
     await screen.press("g", *["j"] * row, "alt+g")
     await screen.until("How many scenarios")
     await screen.press("backspace", "3", "enter")
-    await screen.until("What should they be about")
+    await screen.until("Topic of the scenarios")
     await screen.press(*topic, "enter")
 
 
@@ -95,9 +95,9 @@ async def test_nothing_is_saved_if_the_user_declines(project: Path, open_app: An
         await screen.until("3 of 3 scenarios kept")
 
         await screen.press("A", "s")
-        await screen.until("none is kept")
+        await screen.until("no scenario is kept")
         await screen.press("escape")
-        await screen.until("Throw away 3 scenarios?")
+        await screen.until("Discard 3 scenarios?")
         await screen.press("n")
         await screen.until("0 of 3 scenarios kept")
         await screen.press("escape", "y")
@@ -131,7 +131,7 @@ async def test_a_failed_generation_is_reported(project: Path, open_app: Any, ser
     async with open_app(project) as screen:
         await request_scenarios(screen)
 
-        await screen.until("wrote no scenario that is new", "Lovely")
+        await screen.until("wrote no new scenario", "Lovely")
 
 
 async def test_a_new_set_for_an_agent_is_created_when_scenarios_are_saved(

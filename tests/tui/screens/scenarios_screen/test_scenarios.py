@@ -103,18 +103,18 @@ async def test_playing_a_scenario_keeps_its_earlier_verdict(project: Path, open_
         await screen.until("PASSED", "finished  ")
 
         await screen.press("alt+s")
-        text = await screen.until("PASSED", "only played, r judges it; the verdict is from an earlier run")
+        text = await screen.until("PASSED", "only played; r judges it; the verdict is from an earlier run")
         assert "stale" not in text and "did please roll" in text
 
     async with open_app(project, size=(120, 40)) as screen:  # it reads the conversation from the history
         await screen.until("talk")
         await screen.press("g", "j", "j", "2")
         text_after_restart = await screen.until(
-            "PASSED", "only played, r judges it; the verdict is from an earlier run", "did please roll"
+            "PASSED", "only played; r judges it; the verdict is from an earlier run", "did please roll"
         )
         assert "stale" not in text_after_restart
         await screen.press("4")
-        await screen.until("only played, r judges it")
+        await screen.until("only played; r judges it")
         await screen.press("escape", "k")
         await screen.until("1 result", "trajectory_single_tool_use")  # the scores of the set come from verdicts
 
@@ -126,7 +126,7 @@ async def test_playing_a_scenario_keeps_its_earlier_verdict(project: Path, open_
 async def test_a_failed_play_keeps_the_earlier_verdict(project: Path, open_app: Open, user: User) -> None:
     user.may_speak.set()
     (project / "agent.py").write_text(ASKING_AGENT)
-    note = ("only played, and that failed, r runs it again", "the verdict is from")
+    note = ("only played, with an error; r runs it again", "the verdict is from")
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
         await screen.press("j", "j", "2", "r")
@@ -154,7 +154,7 @@ async def test_a_failed_play_is_shown_if_there_is_no_verdict(project: Path, open
         await screen.until("talk")
         await screen.press("j", "j", "2", "alt+s")
 
-        await screen.until("! ERROR", "only played, and that failed, r runs it again", "no such user")
+        await screen.until("! ERROR", "only played, with an error; r runs it again", "no such user")
 
 
 async def test_a_verdict_on_older_code_is_not_shown_for_a_later_play(project: Path, open_app: Open, user: User) -> None:
@@ -166,7 +166,7 @@ async def test_a_verdict_on_older_code_is_not_shown_for_a_later_play(project: Pa
         (project / "agent.py").write_text(AGENT.replace("did {prompt}", "did {prompt} now"))
 
         await screen.press("alt+s")
-        text = await screen.until("NOT EVALUATED", "did please roll now", "only played, r judges it", "finished  ")
+        text = await screen.until("NOT EVALUATED", "did please roll now", "only played; r judges it", "finished  ")
         assert "stale" not in text
 
 
@@ -177,13 +177,13 @@ async def test_a_conversation_can_be_saved_as_a_fixed_case_and_undone(
     async with open_app(project, size=(120, 40)) as screen:
         await screen.until("talk")
         await screen.press("j", "j", "2", "alt+k")
-        await screen.until("there is no conversation of a simulated user")
+        await screen.until("there is no finished conversation of a simulated user")
         await screen.press("r")
         await screen.until("the user has finished")
 
         await screen.press("alt+k")
 
-        await screen.until("kept as talk_played", "talk_played")
+        await screen.until("saved as talk_played", "talk_played")
         cases = json.loads((project / "lights.evalset.json").read_text())["eval_cases"]
         assert [case["eval_id"] for case in cases] == ["talk", "talk_played"]
         prompts = [turn["user_content"]["parts"][0]["text"] for turn in cases[1]["conversation"]]
@@ -201,7 +201,7 @@ async def test_the_plan_names_the_model_of_the_users_and_its_maximum_calls(
         await screen.until("talk")
         await screen.press("j", "j", "C")
 
-        await screen.until("gemini-2.5-flash plays them in 1 conversation: at most 19 answers")
+        await screen.until("gemini-2.5-flash as the user of 1 conversation: at most 19 answers")
 
 
 async def test_a_conversation_longer_than_the_screen_is_followed_to_its_end(

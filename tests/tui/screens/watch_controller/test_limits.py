@@ -30,8 +30,8 @@ async def test_jobs_beyond_the_limits_wait_for_a_key(open_shop: Callable[..., An
     async with open_shop() as watched:
         await watched.press("O")
         shop.save("tools.py", DEARER)
-        await watched.until("2 of 4 to run", "2 cases are held back: alt+r runs them all the same")
-        await watched.until("not run by itself: 2 cases, more than max_cases_per_change = 1")
+        await watched.until("2 of 4 to run", "2 cases are held back: alt+r runs them anyway")
+        await watched.until("not run automatically: 2 cases, more than max_cases_per_change = 1")
         assert watched.get_state("refund_1") is CaseState.PASSED
         assert watched.is_stale("refund_1")
 

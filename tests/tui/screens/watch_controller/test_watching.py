@@ -173,7 +173,7 @@ async def test_a_case_that_is_added_to_the_file_is_listed_and_runs(open_shop: Op
 async def test_the_pane_lists_saves_and_enter_selects_a_case(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         await watched.press("O")
-        await watched.until("Nothing has been saved since")
+        await watched.until("No change since then")
         shop.save("tools.py", DEARER)
         await watched.until("tools.py  2 of 4 run", "refund() changed <- called by 2 of 4 cases", "first verdict after")
         await watched.press("O", "O", "j", "j", "enter")
@@ -248,7 +248,7 @@ async def test_a_case_without_an_answer_is_stale_with_the_reason(open_shop: Open
             lambda: watched.get_state("refund_2") is CaseState.ERROR and not watched.state.is_running
         )
 
-        await watched.until("● STALE · ! ERROR", "stale: it got no answer", "●2")
+        await watched.until("● STALE · ! ERROR", "stale: it has no answer", "●2")
         assert [watched.is_stale(name) for name in ("refund_1", "refund_2", "ship_1")] == [True, True, False]
         assert watched.watch.stale == 2
 
@@ -357,7 +357,7 @@ async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Op
     shop.save("workbench.toml", "")
     async with open_app(tmp_path) as screen:
         await screen.press("w", "O")
-        await screen.until("◉ watching ", "there is no eval set", "There are no eval cases yet")
+        await screen.until("◉ watching ", "no eval set (", "There are no eval cases yet")
 
         shop.save_cases("ship_1")
         await screen.until("shop.evalset.json", "no agent")
@@ -372,7 +372,7 @@ async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Op
 async def test_a_watch_whose_cases_all_vanish_continues_with_the_next_case(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         (shop.path / "shop.evalset.json").unlink()
-        await watched.until("there is no eval set")
+        await watched.until("no eval set (")
         assert watched.watch.mode is WatchMode.ON
         assert watched.watch.total == watched.watch.stale == 0
         await watched.until("0 eval sets")

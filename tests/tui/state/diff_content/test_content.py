@@ -41,11 +41,13 @@ def render_comparison(make: Any, expected: dict[str, Any], actual: dict[str, Any
 
 def test_unknown_calls_are_shown_as_an_error(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
-    turns = tuple(turn.model_copy(update={"calls_unknown": "no span came\x1b[2J"}) for turn in result.execution.turns)
+    turns = tuple(
+        turn.model_copy(update={"calls_unknown": "no span arrived\x1b[2J"}) for turn in result.execution.turns
+    )
 
     lines = render(make_blocks(make.case("a", make.turn("Hi", "Hello")), turns=turns, result=result))
 
-    assert any("tool calls are unknown: no span came" in line and "\x1b" not in line for line in lines)
+    assert any("tool calls are unknown: no span arrived" in line and "\x1b" not in line for line in lines)
 
 
 def test_an_agent_without_call_reports_passes_a_turn_without_expected_calls(make: Any) -> None:
@@ -75,14 +77,14 @@ def test_an_agent_without_call_reports_passes_a_turn_without_expected_calls(make
 
 def test_unknown_calls_are_not_shown_as_missing(make: Any) -> None:
     result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
-    turns = tuple(turn.model_copy(update={"calls_unknown": "no span came"}) for turn in result.execution.turns)
+    turns = tuple(turn.model_copy(update={"calls_unknown": "no span arrived"}) for turn in result.execution.turns)
 
     lines = render(make_blocks(make.case("a", make.turn("Hi", "Hello", ("greet", {}))), turns=turns, result=result))
 
     assert lines == [
         "turn 1 · user  Hi",
         "  EXPECTED                        │   ACTUAL",
-        "  tool calls are unknown: no span came",
+        "  tool calls are unknown: no span arrived",
         "  greet                           │",
         "  Hello                           │   Hello",
         "",

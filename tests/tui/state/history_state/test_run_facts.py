@@ -13,10 +13,10 @@ from workbench.tui.state.text_layout import render_blocks
 @pytest.mark.parametrize(
     ("source", "expected_line"),
     [
-        ("default", "judged by  the default ones, of lights"),
-        ("sets/test_config.json", "judged by  as sets/test_config.json said, of lights"),
-        ("--metrics", "judged by  as --metrics said, of lights"),
-        (PICKER_SOURCE, "judged by  chosen for this run, of lights"),
+        ("default", "criteria  the default ones, of lights"),
+        ("sets/test_config.json", "criteria  from sets/test_config.json, of lights"),
+        ("--metrics", "criteria  from --metrics, of lights"),
+        (PICKER_SOURCE, "criteria  chosen for this run, of lights"),
     ],
 )
 def test_criteria_are_shown_with_their_source(source: str, expected_line: str) -> None:

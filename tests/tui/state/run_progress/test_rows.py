@@ -97,12 +97,12 @@ def test_equal_failures_are_counted_in_one_row_and_selected_together(make: Any) 
     run.finish("other", CaseStatus.ERROR, message="503")
     run.finish("low", CaseStatus.FAILED)
 
-    start = run.row("went wrong")
+    start = run.row("failures by kind")
     lines = run.lines()
 
     assert lines[start + 1] == "  ! 3 × infrastructure: connection refused: 10.0.0.0 'case 0'"
     assert lines[start + 2] == "  ! 1 × infrastructure: 503"
-    assert lines[start + 3] == "  ✗ 1 × fell short in tool_trajectory_avg_score"
+    assert lines[start + 3] == "  ✗ 1 × failed in tool_trajectory_avg_score"
     run.rows.move_to(start + 1)
     assert [key.case.eval_id for key in run.rows.selected_failures] == ["e0", "e1", "e2"]
 
@@ -116,7 +116,7 @@ def test_a_case_that_passes_when_rerun_no_longer_counts_as_a_failure(make: Any) 
     run.start("a")
     run.finish("a")
 
-    assert not any("went wrong" in line for line in run.lines())
+    assert not any("failures by kind" in line for line in run.lines())
     assert run.progress.done == 1
 
 
@@ -156,7 +156,7 @@ def test_at_the_end_of_the_run_its_summary_is_visible(make: Any) -> None:
     run.finish("a")
     run.end()
 
-    assert "went wrong" in run.lines()[0] and run.rows.cursor == 0
+    assert "failures by kind" in run.lines()[0] and run.rows.cursor == 0
 
     run.rows.move_to(run.row(" a  "))
     run.lines()

@@ -137,7 +137,7 @@ def test_the_error_filter_reports_a_session_without_errors() -> None:
     view.toggle_errors_only()
 
     assert list_names(view) == ["turn 1"]
-    assert "only errors: there is none" in join_text(view.summary())
+    assert "only errors: none" in join_text(view.summary())
 
 
 def test_filters_by_error_or_kind_list_spans_with_their_parents() -> None:
