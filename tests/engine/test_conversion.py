@@ -117,7 +117,7 @@ def test_answers_come_back_from_messages(tmp_path: Path, form: Form, rows: list[
         assert row_read.predicted_trajectory == (expected_calls if has_answer else None)
         assert (row_read.reference, row_read.reference_trajectory) == dataset_from_rows([row]).rows[0][5:8:2]
         if calls is None and has_answer:
-            assert any("not known which tools" in line for line in result.losses)
+            assert any("unknown tool calls" in line for line in result.losses)
         if calls == [] and not has_answer:
             assert any("no tool was called" in line for line in result.losses)
 
@@ -245,7 +245,7 @@ def test_losses_between_formats_of_rows_are_reported(tmp_path: Path) -> None:
     )
     messages = write_rows(tmp_path, [{"messages": [["human", "a"], ["ai", "b"], ["human", "c"]]}], "m.jsonl")
     assert convert_file(messages, tmp_path / "c.json").losses == (
-        "all of messages but prompt, calls and answer (1 case: row_1)",
+        "everything in messages except prompt, calls and answer (1 case: row_1)",
     )
 
 

@@ -192,7 +192,7 @@ def test_a_run_is_stored_in_a_new_file_if_the_history_is_deleted_meanwhile(proje
     assert get_statuses(run) == {"a": "PASSED", "b": "PASSED", "c": "PASSED"}
     assert run.exit_status == 0
     (message,) = list_errors(run)
-    assert "was deleted or replaced during this run: the run is kept in a new file" in message
+    assert "was deleted or replaced during this run: the run is stored in a new file" in message
     with project.open_workspace().history() as history:
         assert [stored.run_id for stored in history.runs()] == [run.run_id]
         assert list(history.results(run.run_id)) == run.results()
@@ -209,7 +209,7 @@ def test_a_history_damaged_during_a_run_is_moved_aside_and_recreated(project: Pr
     assert run.exit_status == 2
     damage_message, loss_message = list_errors(run)
     assert "was damaged: it was moved to history.db.corrupt-1, and a new one was created" in damage_message
-    assert "the results of this run until now are in the damaged history" in loss_message
+    assert "the earlier results of this run are in the damaged history" in loss_message
     assert (project.root / ".workbench" / "history.db.corrupt-1").exists()
     with project.open_workspace().history() as history:
         stored_cases = {job.key.case.eval_id for job in history.jobs(run.run_id)}
@@ -245,7 +245,7 @@ def test_damage_from_outside_is_noticed_at_the_end_of_the_run(
 
     assert run.exit_status == 2
     (message,) = list_errors(run)
-    assert "not kept in the history: " in message and "has been moved to history.db.corrupt-1" in message
+    assert "not stored in the history: " in message and "has been moved to history.db.corrupt-1" in message
 
 
 def test_a_run_is_stored_in_a_new_history_if_the_old_one_is_damaged_at_its_start(project: Project) -> None:

@@ -111,7 +111,7 @@ async def test_a_long_wait_or_an_empty_account_stops_further_requests(
 
     assert len(server.calls) == 1
     (message,) = messages
-    assert f"this run no longer asks {model}" in message
+    assert f"this run no longer calls {model}" in message
     assert reason in message
 
 

@@ -71,7 +71,7 @@ def test_an_invalid_script_is_refused_with_its_position(tmp_path: Path, text: st
 async def test_a_reply_with_an_unknown_group_is_an_error(tmp_path: Path) -> None:
     model_script = read_script(write_script(tmp_path, {"when": ["x"], "reply": "\\2"}))
 
-    with pytest.raises(ModelError, match="cannot be filled in"):
+    with pytest.raises(ModelError, match="cannot be rendered"):
         await model_script.ask(request("x"))
 
 

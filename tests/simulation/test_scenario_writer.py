@@ -99,7 +99,7 @@ async def test_template_syntax_in_an_instruction_is_not_evaluated() -> None:
 
 
 async def test_a_reply_without_new_scenarios_is_an_error_with_the_reason() -> None:
-    with pytest.raises(GenerationError, match=r"wrote no scenario that is new: left out .*conversation_plan") as raised:
+    with pytest.raises(GenerationError, match=r"wrote no new scenario: left out .*conversation_plan") as raised:
         await write_scenarios(lambda _: json.dumps({**DRAFT, "conversation_plan": ""}), count=1)
 
     assert raised.value.is_outage

@@ -166,9 +166,9 @@ def test_only_the_requested_personas_play_users(home: CommandLine, server: Serve
         (gemini("Sure! What about lamps?"), 3, "Sure! What about lamps?"),
         (gemini(""), 3, "no text"),
         (gemini('{"scenarios": [{"starting_pro', finish="MAX_TOKENS"), 3, "cut off"),
-        (reply(), 3, "wrote no scenario"),
+        (reply(), 3, "wrote no new scenario"),
         (HttpResponse({"error": {"code": 503, "message": "busy"}}, status=503), 3, "did not answer"),
-        (HttpResponse({"error": {"code": 404, "message": "which?"}}, status=404), 2, "no such model"),
+        (HttpResponse({"error": {"code": 404, "message": "which?"}}, status=404), 2, "the model does not exist"),
     ],
 )
 def test_a_reply_without_scenarios_is_reported_and_nothing_is_written(

@@ -207,7 +207,7 @@ def test_a_difference_that_no_longer_exists_is_refused_and_nothing_changes() -> 
         (make_execution(LOOK), CaseStatus.FAILED, None),
         (make_execution(LOOK), CaseStatus.ERROR, "ended in an error"),
         (Execution(), CaseStatus.FAILED, "no longer stored"),
-        (make_execution(LOOK, prompt="Turn it on"), CaseStatus.FAILED, "turn 1 of the case asks something else"),
+        (make_execution(LOOK, prompt="Turn it on"), CaseStatus.FAILED, "turn 1 of the case differs from the prompt"),
     ],
 )
 def test_refusals_give_the_reason(execution: Execution, status: CaseStatus, sentence: str | None) -> None:
@@ -225,7 +225,7 @@ def test_a_whole_case_is_refused_if_the_number_of_turns_differs() -> None:
     result = CaseResult(case=key, eval_set_id="s", status=CaseStatus.FAILED, execution=Execution(turns=turns))
 
     assert explain_refusal(open_document().case(0), result) is None
-    assert explain_whole_refusal(open_document().case(0), result) == "the case has 1 turn and the agent was told 2"
+    assert explain_whole_refusal(open_document().case(0), result) == "the case has 1 turn, but the agent got 2"
 
 
 @pytest.mark.parametrize(

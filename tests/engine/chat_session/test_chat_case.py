@@ -166,7 +166,7 @@ def test_a_turn_with_unknown_calls_is_refused_and_the_set_stays_unchanged() -> N
         }
     )
 
-    with pytest.raises(StoreError, match="new cannot be kept: which tools turn 1 called is not known: no span came"):
+    with pytest.raises(StoreError, match="new cannot be saved: the tool calls of turn 1 are unknown: no span arrived"):
         write_case(document, NewCase(eval_id="new", turns=[turn_result], session_input=SessionInput()))
 
     assert not document.entries and not document.is_dirty

@@ -242,7 +242,7 @@ def test_a_changed_dataset_is_reported_once_even_if_it_was_read_first(tmp_path: 
     documents = OpenDocuments(tmp_path)
 
     def read_dataset() -> None:
-        with pytest.raises(IsDataset, match="is a dataset, which is not edited here"):
+        with pytest.raises(IsDataset, match="is a dataset, which cannot be edited"):
             documents.document("rows.jsonl")
 
     read_dataset()

@@ -52,7 +52,7 @@ def test_a_model_that_cannot_be_called_fails_the_turn_with_the_reason(project: P
     (failure_event,) = [event for event in last_events if isinstance(event, TurnFailed)]
     assert failure_event.failure is not None
     assert failure_event.failure.kind == "tool"
-    assert failure_event.failure.message.startswith("get_order: the model that answers for it did not: ")
+    assert failure_event.failure.message.startswith("get_order: the model that simulates it did not answer: ")
 
 
 def simulate_by_model(project: Project, more: str = "") -> None:
@@ -102,7 +102,7 @@ def test_a_problem_of_the_cache_in_a_chat_is_reported_by_the_next_run(project: P
         notices = [event.message for event in run.iter_events() if isinstance(event, Notice)]
 
     assert isinstance(answer_event, TurnAnswered)
-    assert len([message for message in notices if "answers of models are not kept" in message]) == 1
+    assert len([message for message in notices if "answers of models are not cached" in message]) == 1
 
 
 def test_a_chat_with_an_invalid_configuration_is_refused(project: Project) -> None:

@@ -191,7 +191,7 @@ def test_a_call_in_a_forked_process_never_reaches_the_real_tool(project: Project
 
     answer = get_responses(simulate(project, "tool"))[0]
 
-    assert answer == ("tool was called in a process of the agent's own: it can be neither simulated nor recorded there")
+    assert answer == ("tool was called in a subprocess of the agent, where it can be neither simulated nor recorded")
     assert project.real_calls == []
 
 

@@ -209,7 +209,7 @@ def test_migration_refuses_invalid_input_and_existing_files(
     with pytest.raises(StoreError, match=r"1:14: \[0\].query: found 5, expected a text"):
         migrate(write_file('[   {"query":5}]', "old.json"), tmp_path / "new.json")
     existing = write_file("mine", "mine.json")
-    with pytest.raises(StoreError, match="it exists already"):
+    with pytest.raises(StoreError, match="it already exists"):
         migrate(copy_eval_set("legacy_turns.test.json"), existing)
 
     assert existing.read_text() == "mine"

@@ -192,7 +192,7 @@ async def test_a_project_is_watched_again_after_it_vanishes_and_returns(
         else:
             project.rename(tmp_path / "away")
         await eyes.wait_until(lambda: eyes.has_full_change, "it vanished")
-        assert "not there" in eyes.watcher.status.reason
+        assert "missing" in eyes.watcher.status.reason
         assert eyes.watcher.status.files == 0
         eyes.forget()
 

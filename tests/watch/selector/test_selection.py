@@ -246,7 +246,7 @@ def test_opaque_dependencies_are_current_only_until_the_next_change(case: Watche
     case.add(case.write_file("a.txt", "a"), ("opaque", "subprocess git", "-"))
     stale = case.decide()
     assert stale.action is Action.RUN
-    assert case.describe_reasons(stale) == ["it uses subprocess git, which cannot be followed: any change counts"]
+    assert case.describe_reasons(stale) == ["it uses subprocess git, which cannot be tracked: every change affects it"]
 
     case.is_current = True
 

@@ -246,7 +246,7 @@ async def test_a_project_without_cases_is_watched_and_its_first_case_runs(folder
         start = await watch.wait_until_quiet()
         assert start.first(WatchStarted).total == 0
         (notice,) = [event for event in start.events if isinstance(event, Notice) and "eval set" in event.message]
-        assert "there is no eval set" in notice.message
+        assert "no eval set (*.evalset.json" in notice.message
 
         added_round = await watch.apply(lambda: folder.cases(down="down"))
         assert added_round.verdicts == {"down": "PASSED"}
@@ -254,7 +254,7 @@ async def test_a_project_without_cases_is_watched_and_its_first_case_runs(folder
 
         deletion = await watch.apply((folder.root / "set.evalset.json").unlink)
         assert deletion.first(AllKnown).summary.total == 0
-        assert "there is no eval set" in deletion.first(Notice).message
+        assert "no eval set (*.evalset.json" in deletion.first(Notice).message
 
         restored = await watch.apply(lambda: folder.cases(down="down"))
         assert (restored.verdicts, restored.stored_verdicts) == ({}, {"down": "PASSED"})

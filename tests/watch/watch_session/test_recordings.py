@@ -126,20 +126,18 @@ async def test_an_invalid_dataset_is_reported_after_each_save(folder: Rows) -> N
 
         for broken in (b"\xff", b"\xff\xff"):
             save_round = await watch.apply(lambda content=broken: (folder.root / "rows.jsonl").write_bytes(content))
-            assert save_round.change.reason == "something is wrong with it"
+            assert save_round.change.reason == "it has a problem"
             assert "rows.jsonl:1:1: found the byte 0xff, expected UTF-8 text" in save_round.first(Notice).message
             assert save_round.first(AllKnown).summary.total == 4
 
         emptied = await watch.apply(folder.rows)
-        assert emptied.first(Notice).message == "rows.jsonl: there is no eval case in it any longer"
+        assert emptied.first(Notice).message == "rows.jsonl: no eval case is left in this file"
         assert emptied.first(AllKnown).summary.total == 1
 
         folder.rows(a=("yes", "yes"))
         await watch.wait_until_quiet()
         deletion = await watch.apply((folder.root / "rows.jsonl").unlink)
-        assert (
-            deletion.first(Notice).message == "rows.jsonl: the file was deleted, and its cases are not watched any more"
-        )
+        assert deletion.first(Notice).message == "rows.jsonl: the file was deleted; its cases are no longer watched"
 
 
 async def test_recorded_sessions_are_rescored_if_they_or_their_expectations_change(tmp_path: Path) -> None:

@@ -114,5 +114,5 @@ def test_a_value_that_cannot_be_read_is_a_problem_of_its_row_only() -> None:
 
 
 def test_a_missing_mapped_column_is_reported_with_the_nearest_one() -> None:
-    with pytest.raises(StoreError, match="expected 'anser', which was named for response; did you mean 'answer'"):
+    with pytest.raises(StoreError, match="expected 'anser', which is mapped to response; did you mean 'answer'"):
         dataset_from_rows([{"answer": "a"}], columns={"response": "anser"})

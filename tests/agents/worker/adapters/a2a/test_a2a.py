@@ -162,7 +162,7 @@ def test_an_artefact_that_a_later_turn_changes_is_an_answer_again() -> None:
         except AgentFault as error:
             answers.append(str(error))
 
-    assert answers == ["draft", "better", "the agent ended the turn without text, data or calls of tools"]
+    assert answers == ["draft", "better", "the agent ended the turn without text, data or tool calls"]
 
 
 def make_completed_task(task: str, *parts: dict[str, Any], **metadata: Any) -> dict[str, Any]:

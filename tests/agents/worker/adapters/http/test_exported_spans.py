@@ -75,7 +75,7 @@ async def test_missing_spans_cost_only_time(bench: Any, serve: Any, port: int) -
     talk = await bench.talk_once("moon", **site.target(otlp_port=port, otlp_wait_seconds=0.2))
 
     assert talk.responses == ["seen"]
-    note = "in a request of no conversation: an exporter sent data that is neither JSON nor declared as protobuf"
+    note = "in a request without a conversation: an exporter sent data that is neither JSON nor declared as protobuf"
     assert talk.spans[0].attributes[NOTES] == [note]
 
 
