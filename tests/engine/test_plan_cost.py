@@ -108,7 +108,7 @@ def test_an_unknown_price_is_reported_as_unknown(tmp_path: Path) -> None:
     with Workspace.open(folder.root) as workspace:
         (judge,) = workspace.estimate(workspace.plan([SET], RunOptions())).judges
 
-    assert judge.price_unknown is not None and "the price of openai/mine is not known" in judge.price_unknown
+    assert judge.price_unknown is not None and "the price of openai/mine is unknown" in judge.price_unknown
 
 
 def test_time_and_tokens_come_from_earlier_runs(project: Project) -> None:

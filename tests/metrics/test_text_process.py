@@ -330,7 +330,7 @@ async def test_an_invalid_answer_ends_the_helper_with_a_reason(fake_helper: Call
     """)
     scorer = TextScorer()
 
-    with pytest.raises(TextError, match="no answer"):
+    with pytest.raises(TextError, match="an invalid answer"):
         await scorer.score([EQUAL])
     await scorer.close()
 

@@ -201,7 +201,7 @@ def test_doctor_names_environment_variables_but_never_shows_values(
     result = workbench("doctor", "--check")
 
     assert result.status == 2
-    assert "    takes WEB_KEY, WEB_TOKEN from the environment\n" in result.out
+    assert "    reads WEB_KEY, WEB_TOKEN from the environment\n" in result.out
     assert "  web: the environment variable WEB_KEY is not set\n" in result.out
     assert "the-value-itself" not in result.out
 

@@ -245,4 +245,4 @@ def test_a_run_without_judges_cannot_be_calibrated(workbench: CommandLine) -> No
     assert "there are no runs yet" in workbench("calibrate", "labels.jsonl").error
     workbench("run", "home")
 
-    assert "expected run" in workbench("calibrate", "labels.jsonl").error
+    assert "expected a run with judge models" in workbench("calibrate", "labels.jsonl").error

@@ -123,7 +123,7 @@ def test_an_unknown_price_is_never_reported_as_zero(workbench: CommandLine, serv
     result = workbench("run", "set.evalset.json")
 
     assert result.status == 0
-    assert "24 tokens, cost unknown (the price of gemini-nobody-knows is not known" in result.out
+    assert "24 tokens, cost unknown (the price of gemini-nobody-knows is unknown" in result.out
 
 
 def test_the_settings_can_define_prices(workbench: CommandLine, server: Server) -> None:

@@ -87,7 +87,7 @@ def test_a_set_without_an_agent_is_reported_and_the_others_run(
     result = workbench("run", *arguments)
 
     assert result.status == 2
-    assert "other/s.evalset.json: no agent was found: other: agent.py binds 'root_agnet', expected" in result.error
+    assert "other/s.evalset.json: no agent was found: other: agent.py defines 'root_agnet', expected" in result.error
     assert "2 cases: 1 passed, 1 failed" in result.out
 
 

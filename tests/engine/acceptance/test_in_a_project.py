@@ -193,7 +193,7 @@ def test_accepting_is_refused_while_the_set_has_unsaved_edits(project: Project) 
     acceptance = make_acceptance(workspace, result)
     workspace.documents.edit("set.evalset.json", lambda document: document.remove_case(1), label="remove")
 
-    with pytest.raises(Refused, match="not saved"):
+    with pytest.raises(Refused, match="unsaved edits"):
         workspace.acceptances.accept(acceptance, label="all")
 
 

@@ -21,7 +21,7 @@ def test_scenarios_that_no_criterion_can_judge_are_refused_with_working_criteria
     write_cases(folder, {"s": scenario()})
     folder.criteria(tool_trajectory_avg_score=1.0)
     with Workspace.open(folder.root) as workspace:
-        with pytest.raises(PlanError, match=r"1 scenario.*tool_trajectory_avg_score need them.*hallucinations_v1"):
+        with pytest.raises(PlanError, match=r"1 scenario.*need them: tool_trajectory_avg_score.*hallucinations_v1"):
             workspace.plan([SET], RunOptions())
 
         write_cases(folder, {"s": scenario(), "fixed": {"conversation": []}})
@@ -114,7 +114,7 @@ def test_a_missing_key_is_reported_for_the_case_and_for_the_run(
     result = get_results(finished_run)["s"]
 
     assert result.failure is not None
-    assert result.failure.message.endswith(" was not asked: no key")
+    assert result.failure.message.endswith(" was not called: no key")
     (notice,) = (
         event for event in finished_run.iter_events() if isinstance(event, Notice) and event.severity == "error"
     )

@@ -175,7 +175,7 @@ def test_an_edit_of_two_sets_is_saved_undone_and_redone_as_one(
 def test_half_of_an_edit_of_two_sets_is_never_undone(two_sets: OpenDocuments, tmp_path: Path) -> None:
     two_sets.edit(HEAT, make_rename("later"), label="later")
 
-    with pytest.raises(StoreError, match=r"heat.*edited since"):
+    with pytest.raises(StoreError, match=r"heat.*edited later"):
         two_sets.undo(LIGHTS)
 
     assert read_ids(tmp_path, LIGHTS) == ["off"]

@@ -159,10 +159,10 @@ async def test_a_model_that_cannot_answer_is_not_asked_again_in_a_run(
     assert len(server.calls) <= 2
     assert len(messages) == 1
     assert messages[0].startswith(f"gemini-test: {reason} (")
-    assert "; this run no longer asks gemini-test" in messages[0]
+    assert "; this run no longer calls gemini-test" in messages[0]
     stopped = [each for each in outcomes if isinstance(each, ModelError) and each.trouble is Trouble.STOPPED]
     assert len(stopped) >= 16
-    assert {each.message for each in stopped} == {f"gemini-test was not asked: {reason}"}
+    assert {each.message for each in stopped} == {f"gemini-test was not called: {reason}"}
     with pytest.raises(ModelError, match=re.escape(reason)):  # the next run asks again
         await models.ask(request(), account=Account(stopped=messages.append))
     assert len(messages) == 2
@@ -188,7 +188,7 @@ async def test_a_service_that_fails_for_several_requests_is_not_asked_again(
     assert failures == [Trouble.UNAVAILABLE] * 3 + [Trouble.STOPPED] * 2
     assert len(server.calls) == 3 * 2
     (message,) = messages
-    assert "500" in message and message.endswith("; this run no longer asks gemini-test")
+    assert "500" in message and message.endswith("; this run no longer calls gemini-test")
 
 
 async def test_a_service_that_fails_for_one_prompt_or_for_a_while_is_asked_again(
@@ -239,7 +239,7 @@ async def test_a_missing_key_is_explained_once_and_named_briefly_per_request(ope
         *(models.ask(request(str(number)), account=account) for number in range(3)), return_exceptions=True
     )
 
-    assert [str(each) for each in outcomes] == ["gemini-test was not asked: no key"] * 3
+    assert [str(each) for each in outcomes] == ["gemini-test was not called: no key"] * 3
     (message,) = messages
     assert "set GOOGLE_API_KEY or GEMINI_API_KEY in the environment or in the agent's .env" in message
 
@@ -407,7 +407,10 @@ RECORDED_REQUEST = (
         ('{"format": "other"}', ":2:12: format: found 'other', expected the format of"),
         ('{"format": "workbench-calls-1"}', ":2:1: found nothing, expected the required key request"),
         ('{"format": "workbench-calls-1", "request": 1}', ":2:44: request: found 1, expected an object"),
-        ('{"format": "workbench-calls-1", "request": {}}', ":2:44: request: found nothing, expected model, which"),
+        (
+            '{"format": "workbench-calls-1", "request": {}}',
+            ":2:44: request: found nothing, expected the required key model",
+        ),
         (RECORDED_REQUEST + "}", ":2:1: found neither, expected exactly one of reply and trouble"),
         (RECORDED_REQUEST + ', "reply": {"text": 1}}', "reply.text: found 1, expected a text"),
         (RECORDED_REQUEST + ', "trouble": "bad day", "message": ""}', "trouble: found \"bad day\", expected 'no key'"),

@@ -146,7 +146,7 @@ def test_a_scenario_that_was_added_without_adk_is_not_added_again_with_it(
     ("content", "message"),
     [
         ('{"scenarios": {}}', "scenarios: found an object, expected a list"),
-        ('[{"starting_prompt": "a"}]', r"1:2: \[0\]: found nothing, expected conversation_plan"),
+        ('[{"starting_prompt": "a"}]', r"1:2: \[0\]: found nothing, expected the required key conversation_plan"),
         ('{"starting_prompt": 1, "conversation_plan": "b"}', "1:21: starting_prompt: found 1, expected a text"),
         ("5", "found 5, expected a list of conversation scenarios"),
     ],
@@ -171,7 +171,7 @@ def test_invalid_scenarios_add_nothing(
 def test_a_session_input_must_name_app_and_user(
     copy_eval_set: Callable[[str], Path], write_file: Callable[..., Path]
 ) -> None:
-    with pytest.raises(StoreError, match="found nothing, expected user_id"):
+    with pytest.raises(StoreError, match="found nothing, expected the required key user_id"):
         add_scenarios(
             copy_eval_set("kettle.evalset.json"),
             copy_eval_set("scenarios.json"),

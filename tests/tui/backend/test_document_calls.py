@@ -86,7 +86,7 @@ def test_cases_with_a_used_id_or_another_format_are_refused(tmp_path: Path, make
     source = open_set(tmp_path, make_set_text(CASE))
     copies = copy_cases(source, [make.key("a")])
 
-    with pytest.raises(StoreError, match="has a case 'a' already"):
+    with pytest.raises(StoreError, match="already has a case 'a'"):
         append_cases(source, copies)
     with pytest.raises(StoreError, match="format"):
         append_cases(open_set(tmp_path, "[" + LEGACY[1:-1].replace('"a"', '"b"') + "]", "l.test.json"), copies)

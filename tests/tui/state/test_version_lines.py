@@ -69,5 +69,5 @@ def test_merged_text_keeps_equal_parts_to_the_byte() -> None:
     text = merged_text(make_versions("a\r\nours\r\nb\n", "a\r\ntheirs\r\nb\n"), ours="mine", theirs="disk")
 
     assert text == "a\r\n<<<<<<< mine\nours\r\n=======\ntheirs\r\n>>>>>>> disk\nb\n"
-    assert (find_merge_mark(text) or "").startswith("line 2: the mark <<<<<<< is left")
+    assert (find_merge_mark(text) or "").startswith("line 2: remove the mark <<<<<<<")
     assert find_merge_mark("a\r\nours\r\nb\n") is None

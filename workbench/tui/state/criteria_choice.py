@@ -342,7 +342,7 @@ _FAMILY_TITLES = {
     "response": "responses",
     "state": "final state",
     "custom": "metrics of this project",
-    "measure": "measures (always reported; judged only with a threshold)",
+    "measure": "measures (always reported; threshold optional)",
     "judge": "judged by a model",
 }
 

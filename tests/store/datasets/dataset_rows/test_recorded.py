@@ -199,7 +199,7 @@ def test_a_session_can_be_paired_with_a_scenario(tmp_path: Path) -> None:
 def test_rows_cannot_be_paired_with_an_eval_set(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}")
 
-    with pytest.raises(StoreError, match=r"rows\.jsonl: is no eval set"):
+    with pytest.raises(StoreError, match=r"rows\.jsonl: is not an eval set"):
         read_recorded(tmp_path / "rows.jsonl", expected=tmp_path / "b.evalset.json")
 
 

@@ -168,7 +168,7 @@ async def test_a_case_is_not_moved_to_a_set_that_uses_its_id(project: Path, open
         await select(screen, "on")
         await screen.press("m", "enter")
 
-        message = "has a case 'on' already"  # follows a path, which may be long: the line can wrap anywhere
+        message = "it already has a case 'on'"  # follows a path, which may be long: the line can wrap anywhere
         await wait_until_true(screen, lambda: any(message in notice.message for notice in screen.app._notifications))
         assert (read_ids(project), read_ids(project, "other")) == (["on", "off", "dim"], ["on"])
 

@@ -252,12 +252,12 @@ async def test_a_broken_case_says_what_to_do(open_app: Any, project: Path) -> No
 async def test_a_duplicate_id_is_reported_until_it_is_unique(open_app: Any, make_project: Callable[..., Path]) -> None:
     async with open_app(make_project(home=[LAMP, {**TEA, "eval_id": "lamp"}])) as screen:
         await open_case(screen, "lamp #2")
-        await screen.until("Tea?", "is the id of another case")
+        await screen.until("Tea?", "is also the id of another case")
         await select_row(screen, "eval id")
         await screen.press("enter")
         await type_text(screen, "tea")
         await screen.press("enter")
-        await screen.until_gone("is the id of another case")
+        await screen.until_gone("is also the id of another case")
         assert get_data(screen)["eval_id"] == "tea"
 
 

@@ -68,7 +68,7 @@ async def test_a_case_is_judged_again_without_its_agent_and_agreement_is_shown(
         await screen.press("j", "j", "4")
         await screen.until("samples agree")
         await screen.press("J")
-        await screen.until("Judge this case again? About 4 calls of judges")
+        await screen.until("Judge this case again? About 4 judge calls")
         await screen.press("y")
         await screen.until("judged again", "tone: 100% of the verdicts agree")
 

@@ -312,4 +312,4 @@ async def test_the_picker_is_usable_in_a_small_terminal(hello: Path, open_app: C
         await open_picker(screen)
 
         text = await screen.until("≥ 1", "Whether the agent made the expected tool calls")
-        assert "^s keep" in text and "r run" in text
+        assert "^s save" in text and "r run" in text

@@ -22,7 +22,7 @@ async def test_a_set_that_breaks_keeps_its_last_valid_state_and_shows_the_place(
         await screen.until("on", "off")
         lights.write_text('{\n  "eval_set_id": oops')
         await actions.wait_for_notification(screen, ":2:18: found")
-        await actions.wait_for_notification(screen, "last good state")
+        await actions.wait_for_notification(screen, "last valid version is shown")
         await screen.until("1 problem")
         assert "off" in screen.text and "2 cases" in screen.text
 
