@@ -102,7 +102,7 @@ async def test_a_missing_agent_is_reported_with_the_nearest_name(bench: Any, loc
         ("{'response': 3}", '"response" is an int (3), expected a str'),
         ("{'response': 'x', 'predicted_trajectroy': []}", "did you mean 'predicted_trajectory'?"),
         ("{'response': 'x', 'trajectory': []}", "did you mean 'predicted_trajectory'?"),
-        ("{'response': 'x', 'predicted_trajectory': 'roll_die'}", '"predicted_trajectory" is a str that is no JSON'),
+        ("{'response': 'x', 'predicted_trajectory': 'roll_die'}", '"predicted_trajectory" is a str that is not JSON'),
         ("{'response': 'x', 'predicted_trajectory': [{'tool': 'a'}]}", "predicted_trajectory[0] is a dict with the"),
         ("{'response': 'x', 'predicted_trajectory': [{'name': 'a', 'args': 3}]}", "predicted_trajectory[0].args is"),
         (
