@@ -217,8 +217,7 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
         assert requested_paths == []
         assert [command_result.status for command_result in offline] == [0] * 4
         assert all(
-            f"{address}: not fetched; its rows are not listed" in command_result.error
-            for command_result in offline
+            f"{address}: not fetched; its rows are not listed" in command_result.error for command_result in offline
         )
         result = workbench("run", "stored", "--format", "json")
         single_row = workbench("run", f"{address}:row_2", "--format", "json")

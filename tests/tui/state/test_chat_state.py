@@ -241,9 +241,9 @@ def test_the_status_is_shown_at_every_stage_of_a_chat() -> None:
     assert render_status(chat).strip() == "2 turns · 7 tokens · 1.00 s"
     apply_events(conversation, ChatEnded(failure=Failure(kind=FailureKind.CRASH, message="it died")))
     assert render_status(chat).strip() == "! the session is over"
-    assert "! crash error  it died" in render_chat(
+    assert "! crash error  it died" in render_chat(conversation) and "enter sends 2 answered turns" in render_chat(
         conversation
-    ) and "enter sends 2 answered turns" in render_chat(conversation)
+    )
     chat.problem = "api_key=abcdefghij is wrong"
     assert "[redacted]" in render_status(chat)
 
