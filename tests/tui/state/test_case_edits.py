@@ -24,6 +24,7 @@ from tests.tui.state.cases import (
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.tui.state.call_line import Call
 from workbench.tui.state.case_edits import (
     Edit,
     Impossible,
@@ -40,7 +41,14 @@ from workbench.tui.state.case_edits import (
 )
 from workbench.tui.state.case_outline import Input, Row, case_rows, get_value
 
-TYPED = {Input.LINE: "other", Input.TEXT: "two\nlines", Input.NUMBER: 3, Input.VALUE: False, Input.JSON: {"new": [1]}}
+TYPED = {
+    Input.LINE: "other",
+    Input.CALL: Call("other", {"new": 1}),
+    Input.TEXT: "two\nlines",
+    Input.NUMBER: 3,
+    Input.VALUE: False,
+    Input.JSON: {"new": [1]},
+}
 
 
 def apply_and_undo(document: EvalSetDocument, index: int, edit: Edit) -> Any:
@@ -141,7 +149,8 @@ def add_item(case: Any, label: str, title: str) -> Any:
     rows = case_rows(case)
     index = next(index for index, row in enumerate(rows) if row.label == label)
     addition = next(item for item in list_additions(rows, index, case) if item.label == title)
-    return apply_to_data(addition.slot.edit("typed", case), case)
+    value = Call("typed", None) if addition.slot.input is Input.CALL else "typed"
+    return apply_to_data(addition.slot.edit(value, case), case)
 
 
 def test_additions_to_a_case_of_events_are_events() -> None:

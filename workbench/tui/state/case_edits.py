@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.model.evalset import PERSONAS
@@ -52,7 +52,7 @@ class SetValue:
 
     place: Place
     value: Any
-    is_first_item: bool = False  # the value is a new list with one item
+    is_first_item: bool = field(default=False, compare=False)  # the value is a new list with one item
 
     @property
     def cursor_place(self) -> Place:

@@ -1,4 +1,4 @@
-"""Text inputs, tabs, the line of keys, and toasts."""
+"""Text inputs, tabs, the line of keys, toasts, and the field of the editor."""
 
 from __future__ import annotations
 
@@ -19,11 +19,24 @@ from textual.notifications import Notification
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input, Label, Static
+from textual.widgets import Input, Label, Static, TextArea
 
 from workbench.model.text import pluralise
 from workbench.tui.keys import KEY_ACTIONS, bindings
-from workbench.tui.state.text_layout import KeyHint, Line, Style, StyledText, find_hint, fit_hints, make_hint_line, safe
+from workbench.tui.state.call_line import KnownCalls, complete_call
+from workbench.tui.state.case_outline import Input as ValueInput
+from workbench.tui.state.editor_state import Draft, Form
+from workbench.tui.state.text_layout import (
+    KeyHint,
+    Line,
+    Style,
+    StyledText,
+    find_hint,
+    fit_hints,
+    make_hint_line,
+    safe,
+    safe_line,
+)
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, make_strip
 
 # An input for a search text.
@@ -310,3 +323,169 @@ def copy(widget: Widget, text: str | None) -> None:
         return
     widget.app.copy_to_clipboard(text)
     say(widget, f"copied {pluralise(len(text), 'character')}")
+
+
+# The text field of the editor and its keys.
+
+
+class TypedText(TextArea):
+    """The text field. It sends a message for each command of the user."""
+
+    # Bound here because a text area uses some of these keys for other commands.
+    PLACES: ClassVar[tuple[str, ...]] = ("typing",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("typing")]
+
+    @dataclass
+    class ApplyWanted(Message):
+        """The user applies the value and, with `then_save`, saves the set."""
+
+        then_save: bool = False
+
+    @dataclass
+    class FormWanted(Message):
+        """The user changes the type of the value."""
+
+    @dataclass
+    class OriginalWanted(Message):
+        """The user restores the original text."""
+
+    @dataclass
+    class ExternalWanted(Message):
+        """The user continues in their own editor."""
+
+    @dataclass
+    class Left(Message):
+        """The user returns to the rows."""
+
+    is_one_line = False  # enter applies the value then
+    known_calls: KnownCalls | None = None  # while a call is typed
+
+    def update_suggestion(self) -> None:
+        """Suggest what most likely follows at the end of a call: the right arrow or tab inserts it."""
+        is_at_end = self.cursor_location == self.document.end
+        self.suggestion = (
+            "" if self.known_calls is None or not is_at_end else complete_call(self.text, self.known_calls)
+        )
+
+    @on(TextArea.SelectionChanged)
+    def _on_cursor_moved(self) -> None:
+        self.update_suggestion()
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Override the handler of Textual, because another handler would run after it has inserted the key."""
+        if event.key == "tab" and self.suggestion:
+            event.stop()
+            event.prevent_default()
+            self.insert(self.suggestion)
+        elif event.key == "enter" and self.is_one_line:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.ApplyWanted())
+        elif event.key != "escape":  # a text area would move the focus
+            await super()._on_key(event)
+
+    def action_apply(self) -> None:
+        """Apply the value to the case."""
+        self.post_message(self.ApplyWanted())
+
+    def action_apply_and_save(self) -> None:
+        """Apply the value to the case and save the set."""
+        self.post_message(self.ApplyWanted(then_save=True))
+
+    def action_next_form(self) -> None:
+        """Change the type of the value."""
+        self.post_message(self.FormWanted())
+
+    def action_original(self) -> None:
+        """Restore the original text."""
+        self.post_message(self.OriginalWanted())
+
+    def action_external(self) -> None:
+        """Continue in the user's own editor."""
+        self.post_message(self.ExternalWanted())
+
+    def action_leave(self) -> None:
+        """Return to the rows."""
+        self.post_message(self.Left())
+
+
+# The box for a value: title, text field, error message.
+
+_LEAST_LINES = 3  # of a text that may have several
+
+
+class EditorBox(Vertical):
+    """Shows the draft that is being typed. It decides nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known_calls = KnownCalls()
+
+    @dataclass
+    class Typed(Message):
+        """The user changed the text."""
+
+        text: str
+
+    def compose(self) -> ComposeResult:
+        """Title, text field, error message."""
+        yield Static(id="editor-title")
+        yield TypedText(id="editor-text", compact=True, show_line_numbers=False, highlight_cursor_line=False)
+        yield Static(id="editor-problem")
+
+    def show(self, draft: Draft) -> None:
+        """Show a draft for editing."""
+        one_line = draft.is_one_line
+        is_call = draft.slot.input is ValueInput.CALL
+        keys = "   tab completes, enter applies" if is_call else "   enter applies" if one_line else ""
+        form = "" if is_call or draft.slot.input is ValueInput.JSON else f" · {draft.form}"  # the title says it there
+        title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
+        self.query_one("#editor-title", Static).update(Content(title))
+        text = self.query_one(TypedText)
+        text.is_one_line = one_line
+        text.known_calls = self.known_calls if is_call else None
+        if text.text != draft.text:
+            with text.prevent(TextArea.Changed):
+                text.load_text(draft.text)
+            if draft.form is not Form.JSON:  # JSON is read from its beginning
+                text.move_cursor(text.document.end)
+        self.call_after_refresh(self._fit)  # once the text has its width
+
+    def show_known_calls(self, known: KnownCalls) -> None:
+        """Complete calls by these from now on."""
+        self.known_calls = known
+        text = self.query_one(TypedText)
+        if text.known_calls is not None:
+            text.known_calls = known
+            text.update_suggestion()
+
+    def show_problem(self, problem: str) -> None:
+        """Show an error message, or remove it if `problem` is empty."""
+        self.query_one("#editor-problem", Static).update(Content(f"! {safe(problem)}" if problem else ""))
+        self.set_class(bool(problem), "-wrong")
+
+    def focus_text(self) -> None:
+        """Put the focus on the text field."""
+        self.query_one(TypedText).focus()
+
+    @property
+    def text(self) -> str:
+        """The typed text."""
+        return self.query_one(TypedText).text
+
+    def on_resize(self) -> None:
+        """Adapt the height: the text wraps at another width, or the screen has another height."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Make the field as high as its text, up to two fifths of the screen."""
+        text = self.query_one(TypedText)
+        least = 1 if text.is_one_line else _LEAST_LINES
+        most = max(self.screen.size.height * 2 // 5, 1)
+        text.styles.height = min(max(text.wrapped_document.height, least), most)
+
+    @on(TextArea.Changed)
+    def _on_changed(self, message: TextArea.Changed) -> None:
+        message.stop()
+        self._fit()
+        self.post_message(self.Typed(message.text_area.text))

@@ -8,7 +8,8 @@ from typing import Any
 
 from textual.worker import WorkerCancelled
 
-from workbench.tui.panes.case_pane import CasePane, TypedText
+from workbench.tui.panes.case_pane import CasePane
+from workbench.tui.widgets.inputs import TypedText
 
 CALL = {"name": "find", "args": {"location": "Bedroom", "depth": 2, "exact": True}}
 

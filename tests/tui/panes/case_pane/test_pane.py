@@ -19,8 +19,8 @@ from tests.tui.panes.case_pane.opened import (
     type_text,
     wait_until_idle,
 )
-from workbench.tui.panes.case_pane import EditorBox
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged
+from workbench.tui.widgets.inputs import EditorBox
 
 
 async def test_a_case_is_shown_with_readable_labels_and_its_values(open_app: Any, project: Path) -> None:

@@ -23,8 +23,8 @@ from tests.tui.panes.case_pane.opened import (
     wait_until_idle,
 )
 from workbench.tui.backend.backend import Backend
-from workbench.tui.panes.case_pane import EditorBox
 from workbench.tui.screen_context import DocumentsChanged
+from workbench.tui.widgets.inputs import EditorBox
 
 # Types into a case, applies the text, and is killed as soon as the file with the typed text is deleted.
 KILLED = """

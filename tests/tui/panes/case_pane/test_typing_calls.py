@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.tui.panes.case_pane.opened import LAMP, get_data, get_pane, open_case, select_row, type_text, wait_until_idle
-from workbench.tui.panes.case_pane import TypedText
 from workbench.tui.state.case_outline import Kind
+from workbench.tui.widgets.inputs import TypedText
 
 
 def get_calls(screen: Any, turn: int) -> Any:

@@ -40,7 +40,7 @@ def test_cycling_through_all_types_keeps_the_value(value: Any) -> None:
     draft = Draft.begin(make_slot(Input.JSON), value)
     as_value = Draft(make_slot(Input.VALUE), Form.JSON, draft.text, value)
 
-    for _ in range(len(Form)):
+    for _ in range(len(Form) - 1):  # a call is no such type
         as_value = as_value.next_form()
 
     if not isinstance(value, str):
