@@ -269,7 +269,7 @@ def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str
     if name != LATEST:
         run = history.run(name)
         if _is_ongoing(run):
-            raise PlanError(f"run {run.run_id} has not ended: it can be resumed when it has")
+            raise PlanError(f"run {run.run_id} has not ended; resume it after it has ended")
         return run
     for run in history.runs():
         had = {selection.eval_set for selection in get_selections(run)}
@@ -278,8 +278,8 @@ def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str
             return run
     of_these = " of these eval sets" if eval_sets else ""
     raise PlanError(
-        f"nothing to resume: no run{of_these} was interrupted, or has cases that were not judged (`--failed` runs what "
-        "did not pass)"
+        f"nothing to resume: no run{of_these} was interrupted or has unjudged cases (`--failed` runs cases that did "
+        "not pass)"
     )
 
 
@@ -335,8 +335,8 @@ def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
             result = history.result(run.run_id, job.key)
             if result is not None and result.has_outage and result.execution.turns:
                 executed[job.key] = result.execution
-    again = f", and what agents did in {len(executed)} more is judged" if executed else ""
-    notice = f"run {run.run_id} goes on: {len(stored)} of {pluralise(plan.total, 'result')} taken from it{again}"
+    again = f"; {len(executed)} more only need judging" if executed else ""
+    notice = f"resuming run {run.run_id}: {len(stored)} of {pluralise(plan.total, 'result')} reused{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
     return set_executions(going_on, executed)
 

@@ -39,8 +39,7 @@ _ONE, _ZERO = Score(1.0), Score(0.0)
 _ADK_METRIC = "tool_trajectory_avg_score"
 
 _ABSENT_ARGUMENTS = (
-    "The calls differ only in arguments that are absent on one side and {} on the other, which ADK does not take as "
-    "equal."
+    "The calls differ only in arguments that are absent on one side and {} on the other, which ADK treats as different."
 )
 
 
@@ -274,25 +273,25 @@ _VERTEX_METRICS = (
         "trajectory_any_order_match",
         any_order_match,
         purpose="Whether all expected tool calls were made, in any order; others are allowed.",
-        when="What was done matters, not when.",
+        when="The calls matter, not their order.",
     ),
     _define_vertex_metric(
         "trajectory_precision",
         precision,
-        purpose="Which share of the tool calls made was expected.",
+        purpose="Share of the tool calls made that was expected.",
         when="Needless or wrong calls cost something.",
     ),
     _define_vertex_metric(
         "trajectory_recall",
         recall,
-        purpose="Which share of the expected tool calls was made.",
-        when="Leaving out a step is the fault to find.",
+        purpose="Share of the expected tool calls that was made.",
+        when="Missing steps must be found.",
     ),
     Definition(
         info=MetricInfo(
             name="trajectory_single_tool_use",
             family="trajectory",
-            purpose="Whether a given tool was called at all.",
+            purpose="Whether a given tool was called.",
             when="One tool is essential, whatever else happens.",
             needs_reference=False,
             fits_scenarios=True,

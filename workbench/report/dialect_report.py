@@ -30,8 +30,8 @@ POLICIES = (
     ),
     Policy(
         dialect="Vertex",
-        duplicates="unspecified: one for one, as here by default, and by membership are both shown",
-        empties="nothing called has no precision, nothing expected no recall; such turns leave the mean",
+        duplicates="unspecified: both one for one, the default here, and by membership are shown",
+        empties="without calls no precision, without expected calls no recall; the mean leaves out these turns",
         arguments="by value: true is not 1, absent arguments are {}",
         turns="mean of the turns",
     ),

@@ -118,10 +118,10 @@ class Replay:
         self._made[key] += 1
         shown = f"{tool}({json.dumps(args, ensure_ascii=False)})"
         if self._recorded is None:
-            return f"{self._file}: {shown} was called, and of this case nothing is recorded"
+            return f"{self._file}: {shown} was called, but nothing is recorded for this case"
         if number >= len(known):
             times = "never" if not known else "once" if len(known) == 1 else f"{len(known)} times"
-            return f"{self._file}: {shown} was called {_format_count(number + 1)}, and was recorded {times}"
+            return f"{self._file}: {shown} was called {_format_count(number + 1)}, but recorded {times}"
         call = known[number]
         if call.unfit is not None:
             return f"{self._file}: {shown} was recorded without its answer: {call.unfit}"

@@ -75,7 +75,7 @@ def read_user_options(config: EvalConfig, *, default_model: str) -> tuple[UserOp
     reader = _Reader(values, problems)
     kind = reader.read("type", str, default=_TYPE, expected=f"{_TYPE!r}")
     if kind == _AUDIO:
-        reader.refuse("type", expected=f"{_TYPE!r}: users that speak aloud are not played here")
+        reader.refuse("type", expected=f"{_TYPE!r}: users that speak aloud are not supported")
     elif kind != _TYPE:
         reader.refuse("type", expected=f"{_TYPE!r}")
     model = reader.read("model", str, default=default_model, expected="the name of a model")
@@ -142,7 +142,7 @@ def _check_instructions(instructions: str) -> Iterator[InvalidConfig]:
     for name in REQUIRED_NAMES:
         if name not in names:
             shown = "{{ " + name + " }}"
-            yield InvalidConfig(place=place, found=f"no {shown}", expected=f"a template that makes use of {shown}")
+            yield InvalidConfig(place=place, found=f"no {shown}", expected=f"a template with {shown}")
 
 
 def _to_snake_case(name: str) -> str:
@@ -168,7 +168,7 @@ def render_persona(scenario: ConversationScenario) -> UserPersona | None:
         try:
             return render_text(text, data)
         except TemplateProblem as error:
-            raise TemplateProblem(f"the behaviour {behavior!r} cannot be filled in: {error}") from error
+            raise TemplateProblem(f"the template of behaviour {behavior!r} cannot be rendered: {error}") from error
 
     behaviors = [
         behavior.model_copy(
@@ -204,7 +204,7 @@ def check_scenario(scenario: ConversationScenario, options: UserOptions) -> str 
     if not scenario.starting_prompt.strip():
         return "starting_prompt: found no text, expected what the user says first"
     if not scenario.conversation_plan.strip():
-        return "conversation_plan: found no text, expected what the user wants and how the conversation goes on"
+        return "conversation_plan: found no text, expected the goals of the user and how the conversation continues"
     try:
         persona = render_persona(scenario)
     except (UnknownPersona, TemplateProblem) as error:
@@ -218,7 +218,7 @@ def check_scenario(scenario: ConversationScenario, options: UserOptions) -> str 
         render_user_prompt("a plan", "user: hello", persona, options)
     except TemplateProblem as error:
         alone = "" if persona is not None else " (the scenario has no persona)"
-        return f"{place}: they cannot be filled in{alone}: {error}"
+        return f"{place}: cannot be rendered{alone}: {error}"
     return None
 
 

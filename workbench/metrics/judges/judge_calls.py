@@ -284,7 +284,7 @@ def is_scored_by_service(options: Options) -> bool:
         options.refuse(
             OPTION,
             found=describe(given),
-            expected=f'none, as with "{SCORER}": "vertex" no model is asked',
+            expected=f'none, because "{SCORER}": "vertex" uses no judge model',
         )
     return True
 

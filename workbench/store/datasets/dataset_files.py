@@ -396,7 +396,7 @@ def records_from_parquet(path: Path | str, data: bytes) -> Iterator[Record]:
     try:
         table = parquet.read_table(pyarrow.BufferReader(data))
     except (pyarrow.ArrowException, OSError) as error:
-        raise StoreError(path, f"is no Parquet file that can be read: {str(error).splitlines()[0]}") from None
+        raise StoreError(path, f"is not a readable Parquet file: {str(error).splitlines()[0]}") from None
     columns = [name for name in table.column_names if not _INDEX.fullmatch(name)]
     return records_from_values(_iterate_batches(table.select(columns)), source=path)
 
@@ -463,7 +463,7 @@ def encode_rows(path: Path, rows: Rows) -> bytes:
     """Encode rows in the format of the file's suffix. Raises StoreError for an unknown suffix or an invalid value."""
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
-        raise StoreError(path, f"is no dataset: expected a name that ends in {', '.join(_WRITERS)}")
+        raise StoreError(path, f"is not a dataset: expected a name that ends in {', '.join(_WRITERS)}")
     return writer(path, [replace_unwritable(row) for row in rows])
 
 
@@ -478,10 +478,10 @@ def find_json_losses(value: Any) -> Iterator[str]:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        yield "numbers that are none (NaN, Infinity) become null"
+        yield "NaN and Infinity become null"
         text = json.dumps(value, ensure_ascii=False)
     if not text.isascii() and text != text.encode("utf-8", "replace").decode():
-        yield "halves of characters become question marks"
+        yield "halves of surrogate pairs become question marks"
 
 
 def find_losses(path: Path, rows: Rows) -> Iterator[Loss]:
@@ -500,7 +500,7 @@ def _find_csv_losses(name: str, value: Any) -> Iterator[str]:
     if value == "":
         yield f"empty text becomes a missing value: {name}"
     elif isinstance(value, bool | int | float) and name != ID and (name not in MEASURES or isinstance(value, bool)):
-        yield f"numbers and truth values become text: {name}"
+        yield f"numbers and booleans become text: {name}"
     elif (
         isinstance(value, str) and name not in (*TEXTS, ID) and value[:1] in ("[", "{") and not _is_read_from_text(name)
     ):
@@ -508,7 +508,7 @@ def _find_csv_losses(name: str, value: Any) -> Iterator[str]:
             json.loads(value)
         except (ValueError, RecursionError):
             return
-        yield f"text that is JSON becomes what it says: {name}"
+        yield f"text that is JSON becomes a JSON value: {name}"
 
 
 def _is_read_from_text(name: str) -> bool:

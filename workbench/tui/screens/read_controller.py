@@ -240,7 +240,7 @@ class ReadController(Controller):
         await self.read_sets(project.sets)
         await self._read_stored()
         self.post_message(self.ProjectRead())
-        if not self.has_opened:  # whichever reading came to its end first: a later one replaces an earlier one
+        if not self.has_opened:  # by the first complete reading, because a later one replaces an earlier one
             self.has_opened = True
             await self._find_stopped_run()
             self.post_message(self.Opened())

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # Without a watch: checks of the shown verdicts, at start, on reload and after saves.
 
-_BETWEEN = 1.0  # seconds between two messages: showing ten thousand cases anew takes its time
+_BETWEEN = 1.0  # seconds between two messages, because many cases take long to show
 _CALM = 0.3  # seconds without another change before the check begins
 
 

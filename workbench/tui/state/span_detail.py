@@ -232,7 +232,7 @@ class JsonText:
         if end < len(text):
             yield self._gap(len(text) - end, path, depth)
         if len(value) > _LONGEST_TEXT:
-            rest = f"… {pluralise(len(value) - _LONGEST_TEXT, 'more character')} not shown; copying takes them"
+            rest = f"… {pluralise(len(value) - _LONGEST_TEXT, 'more character')} not shown; copying includes them"
             yield _Row(depth, (), rest, Style.MUTED, is_block=True)
 
     def _gap(self, characters: int, path: Path, depth: int) -> _Row:

@@ -95,8 +95,8 @@ class Templates:
                 return json.loads(written)
             except ValueError as error:
                 raise base.LoadError(
-                    f"{self._key}: gives no JSON ({error}): values are written as JSON, hence without quotes around "
-                    'them: {"text": {{ prompt }}}'
+                    f"{self._key}: gives no JSON ({error}): values are written as JSON, so remove the quotes "
+                    'around them: {"text": {{ prompt }}}'
                 ) from None
 
         return fill
