@@ -42,7 +42,7 @@ COMMANDS = {
         "workbench.cli.judge_commands:calibrate",
         "Compare the judges of a run with human labels.",
     ),
-    "schema": ("workbench.cli.schema:schema", "Print the JSON Schema of a kind of file, for editors."),
+    "schema": ("workbench.cli.project_commands:schema", "Print the JSON Schema of a kind of file, for editors."),
     "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
     "dataset": ("workbench.cli.dataset_commands:dataset", "Check and convert datasets."),
     "history": ("workbench.cli.history_commands:history", "List earlier runs, or show one of them."),
@@ -51,7 +51,7 @@ COMMANDS = {
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",
     ),
-    "target": ("workbench.cli.target_commands:target", "Add an agent to workbench.toml."),
+    "target": ("workbench.cli.project_commands:target", "Add an agent to workbench.toml."),
     "doctor": (
         "workbench.cli.doctor_command:doctor",
         "Show interpreter, extras, keys (names only), agents, eval sets, judge models and problems.",

@@ -296,7 +296,7 @@ def test_legacy_formats_are_edited_with_their_own_keys(tmp_path: Path) -> None:
     data, rows = document.raw_case(0), outline_case(document, 0)
     call = next(item for item in list_additions(rows, 0, data) if item.label == "call")
 
-    call.slot.edit("switch", data).apply(document, case=0)
+    call.slot.edit(Call("switch", None), data).apply(document, case=0)
 
     assert document.raw_case(0)[0]["expected_tool_use"] == [{"tool_name": "switch", "tool_input": {}}]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine, turn
 
-SAMPLES = Path(__file__).parents[2] / "sample_agents"
+SAMPLES = Path(__file__).parents[3] / "sample_agents"
 
 
 def forbid_other_keys(schema: Any) -> Any:
