@@ -63,9 +63,10 @@ class CaseWanted(Message):
 
 @dataclass
 class TabWanted(Message):
-    """Request to open this tab."""
+    """Request to open this tab. If a case is given, its editor begins to edit the first prompt."""
 
     tab: str
+    types_prompt_of: CaseKey | None = None
 
 
 @dataclass

@@ -87,7 +87,7 @@ class CaseOperations:
         self._browser.select_when_listed(key)
         add = partial(document_calls.add_case, eval_id=eval_id, after=row.case)
         if await self._edit(row.eval_set, add, label=f"add {eval_id}"):
-            self._widget.post_message(TabWanted("case"))
+            self._widget.post_message(TabWanted("case", types_prompt_of=key))
 
     async def new_set(self) -> None:
         """Add an eval set without cases."""
@@ -98,12 +98,12 @@ class CaseOperations:
         folder = PurePosixPath(row.eval_set).parent if row is not None and is_in_file else PurePosixPath()
         taken = self._list_paths()
         proposed = str(folder / find_free_name("new", {path.removesuffix(EVAL_SET_SUFFIX) for path in taken}))
-        format_option_value = await self._ask(
+        typed_path = await self._ask(
             "File of the new eval set, relative to the project", proposed, lambda text: check_set_path(text, taken)
         )
-        if format_option_value is None:
+        if typed_path is None:
             return
-        path = complete_set_path(format_option_value)
+        path = complete_set_path(typed_path)
         await self._change_files(
             lambda documents: documents.create_set(path, eval_set_id=derive_set_id(path)),
             select=path,
@@ -219,12 +219,12 @@ class CaseOperations:
 
     async def _duplicate_set(self, path: str) -> None:
         taken = self._list_paths()
-        format_option_value = await self._ask(
+        typed_path = await self._ask(
             f"File of the copy of {path}", propose_copy_path(path, taken), lambda text: check_set_path(text, taken)
         )
-        if format_option_value is None:
+        if typed_path is None:
             return
-        copy = complete_set_path(format_option_value)
+        copy = complete_set_path(typed_path)
         await self._change_files(
             lambda documents: documents.duplicate_set(path, copy), select=copy, done=f"copied {path} to {copy}"
         )

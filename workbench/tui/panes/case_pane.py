@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.tui.backend.document_calls import (
     Outdated,
@@ -261,6 +262,10 @@ class OutlinePane(Pane):
             self._failure = ""
             self.editor.open(opened)
             self._show_editor()
+            self._after_opening(opened)
+
+    def _after_opening(self, opened: Opened) -> None:
+        """React to a case that was opened, or read again."""
 
     # Showing.
 
@@ -339,6 +344,27 @@ class CasePane(OutlinePane):
         super().__init__(context, id=id)
         self._edits = asyncio.Lock()
         self._draft_keeper = DraftKeeper(self, context, self.editor)
+        self._prompt_wanted: tuple[CaseKey, bool] | None = None  # of a case that is not open yet; to be typed?
+
+    def go_to_prompt(self, case: CaseKey, *, types: bool) -> None:
+        """Put the cursor on the first prompt once the case is open. With `types`, begin to edit it.
+
+        A cursor that the user has moved already stays.
+        """
+        self._prompt_wanted = case, types
+        if self.editor.opened is not None:
+            self._after_opening(self.editor.opened)
+
+    def _after_opening(self, opened: Opened) -> None:
+        case, types = self._prompt_wanted or (None, False)
+        if case is None or opened.edited.case != case:
+            return
+        self._prompt_wanted = None
+        if not self.editor.view.selected_index and self.editor.view.select_prompt():
+            self._after_cursor()
+            row = self.editor.row
+            if types and row is not None and not opened.read_only:
+                self._begin(find_slot(row, opened.data))
 
     def on_mount(self) -> None:
         """Find drafts of earlier sessions."""

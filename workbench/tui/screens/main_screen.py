@@ -404,6 +404,7 @@ class MainScreen(Screen[None]):
         """Open the editor of the case. A case that cannot be edited is shown there too."""
         self._is_refused("edit")
         await self.action_open_tab("case")
+        self._go_to_prompt(self.state.selected_case, types=False)
 
     async def action_accept(self) -> None:
         """Accept the difference under the cursor of the diff, or open the diff."""
@@ -544,6 +545,14 @@ class MainScreen(Screen[None]):
     @on(TabWanted)
     async def _on_tab_wanted(self, message: TabWanted) -> None:
         await self._open_tab(message.tab)
+        self._go_to_prompt(message.types_prompt_of, types=True)
+
+    def _go_to_prompt(self, case: CaseKey | None, *, types: bool) -> None:
+        from workbench.tui.panes.case_pane import CasePane  # imported with its tab
+
+        pane = self.query_one(Frame).pane
+        if case is not None and isinstance(pane, CasePane):
+            pane.go_to_prompt(case, types=types)
 
     @on(TabBar.Chosen)
     async def _on_tab_chosen(self, message: TabBar.Chosen) -> None:

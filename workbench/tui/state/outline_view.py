@@ -20,6 +20,7 @@ _WIDEST_LABEL = 20  # a wider label does not widen the column of its neighbours
 _LEAST_ROOM = 20
 _HEADINGS = {Kind.TURN, Kind.SESSION, Kind.SCENARIO}
 _CHANGED, _DRAFTED = "*", "~"
+_PROMPTS = ("user", "starting prompt")
 
 
 class OutlineView:
@@ -96,6 +97,13 @@ class OutlineView:
         index = self.find_row(place)
         if index is not None:
             self._select(index)
+
+    def select_prompt(self) -> bool:
+        """Select the first text of the user. Return False if there is none."""
+        index = next((index for index, row in enumerate(self.rows) if row.label in _PROMPTS), None)
+        if index is not None:
+            self._select(index)
+        return index is not None
 
     def find_row(self, place: Place) -> int | None:
         """Return the index of the row that shows a place, or of its nearest parent with a row."""

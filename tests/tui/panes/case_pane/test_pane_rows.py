@@ -172,3 +172,32 @@ async def test_a_scenario_without_a_persona_can_be_given_one(open_app: Any, make
         await select_row(screen, "plan")
         await screen.press("i")
         await screen.until("persona: EXPERT, NOVICE, EVALUATOR", "persona in full")
+
+
+async def test_e_selects_the_prompt_and_keeps_a_cursor_that_was_moved(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await screen.press("escape")
+        await screen.until("lamp")
+        await screen.press("e")
+        await wait_until_idle(screen)
+        assert get_pane(screen).editor.row.label == "user"
+
+        await select_row(screen, "response")
+        await screen.press("escape", "e")
+        await wait_until_idle(screen)
+        assert get_pane(screen).editor.row.label == "response"
+
+
+async def test_a_new_case_is_opened_with_its_prompt_to_type(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await screen.press("escape", "N")
+        await screen.until("Id of the new case")
+        await screen.press("enter")
+        await wait_until_idle(screen)
+        await screen.until("user · text")
+        await screen.press(*"Hello", "ctrl+j")
+        await wait_until_idle(screen)
+
+        assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Hello"
