@@ -105,6 +105,11 @@ def find_processes(marker: str) -> str:
     return "\n".join(found)
 
 
+def find_hanging_processes(project: Path) -> str:
+    """Return the processes that the hanging agent of this project started."""
+    return "\n".join(line for line in find_processes(project.name).splitlines() if "54321" in line)
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     def case(eval_id: str, prompt: str, expected: str) -> dict[str, object]:
@@ -161,12 +166,13 @@ def test_the_screen_runs_cases_shows_differences_and_restores_the_terminal(termi
     terminal.until(r"(?<!echo )still here")
 
 
-def test_the_next_start_shows_the_last_picture_and_handles_keys_typed_meanwhile(terminal: Terminal) -> None:
-    terminal.enter("touch", "before")  # the shell is ready
+def test_the_next_start_shows_the_last_picture_and_handles_keys_typed_meanwhile(
+    terminal: Terminal, project: Path
+) -> None:
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"no run in this session")
     terminal.press("q")
-    terminal.until(r"\n\$ ?\n")
+    wait_for(lambda: "" if find_processes(project.name) else "none", "the end of the process")
 
     terminal.enter(WORKBENCH, "quick.evalset.json")
     terminal.until(r"opening the project")
@@ -174,14 +180,14 @@ def test_the_next_start_shows_the_last_picture_and_handles_keys_typed_meanwhile(
     terminal.press("G", "2")
     terminal.until(r"tea please")
     terminal.press("q")
-    terminal.until(r"\n\$ ?\n")
+    wait_for(lambda: "" if find_processes(project.name) else "none", "the end of the process")
     terminal.enter("stty", "-a")
     terminal.until(r"(?<!-)\becho\b")
 
 
 def test_an_interrupted_run_shows_finished_cases_and_leaves_no_process(terminal: Terminal, project: Path) -> None:
     terminal.enter(WORKBENCH, "run", "slow.evalset.json", "--concurrency", "1")
-    wait_for(lambda: find_processes("54321"), "the hanging agent's own process")
+    wait_for(lambda: find_hanging_processes(project), "the hanging agent's own process")
 
     terminal.press("C-c")
     screen_text = terminal.until(r"1 cancelled")
@@ -196,7 +202,7 @@ def test_a_killed_screen_leaves_no_process(terminal: Terminal, project: Path) ->
     terminal.enter(WORKBENCH, "slow.evalset.json")
     terminal.until(r"stuck")
     terminal.press("R")
-    wait_for(lambda: find_processes("54321"), "the hanging agent's own process")
+    wait_for(lambda: find_hanging_processes(project), "the hanging agent's own process")
 
     subprocess.run(["pkill", "-KILL", "-f", f"{WORKBENCH} slow.evalset.json"], check=True)
 

@@ -39,7 +39,8 @@ class PseudoTerminal:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", SHOW, *map(str, arguments)]
-        return subprocess.Popen(command, stdin=self.slave, stdout=self.slave, stderr=self.slave)
+        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+        return subprocess.Popen(command, stdin=self.slave, stdout=self.slave, stderr=self.slave, env=environment)
 
     def read_until(self, text: str) -> str:
         output = b""

@@ -6,6 +6,7 @@ Importing Textual and opening a project take a second. The picture appears befor
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -108,7 +109,7 @@ class EarlyScreen:
             termios.tcsetattr(0, termios.TCSANOW, attributes)
 
     def _paint(self) -> None:
-        columns, rows = os.get_terminal_size(1)
+        columns, rows = shutil.get_terminal_size()  # as Textual finds it
         lines = self._pictures.load(self._root, columns=columns, rows=rows)
         if not lines:
             path = neutralise(str(self._root.absolute()))
