@@ -140,7 +140,7 @@ async def test_a_case_with_opaque_dependencies_runs_after_any_change(folder: Fol
         changed = await watch.apply(lambda: folder.write("notes.txt", "x"))
 
         assert changed.verdicts == {"down": "PASSED"}
-        assert "cannot be followed" in changed.change.reason
+        assert "cannot be tracked" in changed.change.reason
 
 
 async def test_a_program_that_writes_files_causes_no_endless_runs_of_its_case(folder: Folder) -> None:
