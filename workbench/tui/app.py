@@ -27,7 +27,7 @@ from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.driver import Driver
-from textual.events import Event, InputEvent, Resize
+from textual.events import Event, InputEvent, Key, Resize
 from textual.notifications import Notification, Notify
 from textual.screen import Screen
 from textual.strip import Strip
@@ -233,8 +233,10 @@ class WorkbenchApp(App[None]):
     async def on_event(self, event: Event) -> None:
         """Handle an event. Keys and mouse wait until the project is open and the screen is built.
 
-        They are dropped after exit.
+        They are dropped after exit. Escape also removes messages.
         """
+        if isinstance(event, Key) and event.key == "escape":
+            self.clear_notifications()  # in addition to what the key does
         if isinstance(event, InputEvent):
             await self._wait_until_opened()
             await wait_until_built(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -252,3 +253,58 @@ def test_ranges_steps_and_typed_values_are_correct() -> None:
     ]
     assert [find_step(0, 1), find_step(1, 5), find_step(0, None)] == [0.05, 0.1, 1.0]
     assert [parse_value(text) for text in ("", "true", "[1]", "subset", '"1"')] == [None, True, [1], "subset", "1"]
+
+
+def render_row(choice: CriteriaChoice, metric: str, *, width: int) -> str:
+    rows = CriteriaRows(choice)
+    return "".join(piece.text for piece in rows.line(choice.rows.index(MetricRow(metric)), width)).rstrip()
+
+
+def test_a_slider_shows_threshold_scores_and_how_many_would_pass() -> None:
+    choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
+    choice.scores = {"exact_match": [0.0, 1.0, 1.0]}
+
+    row = render_row(choice, "exact_match", width=120)
+
+    assert re.search("┿─{11}●━{10,11}┿  2 of 3 would pass$", row)
+    choice.set_threshold("exact_match", 0.0)
+    assert render_row(choice, "exact_match", width=120).endswith("3 of 3 would pass")
+    assert choice.count_passing("exact_match") == (3, 3)
+
+
+def test_a_slider_of_a_metric_that_should_be_low_passes_below_its_threshold() -> None:
+    choice = make_choice(Criterion(metric="failure", threshold=0.0))
+    choice.scores = {"failure": [0.0, 1.0]}
+
+    assert choice.count_passing("failure") == (1, 2)
+
+
+@pytest.mark.parametrize("width", [30, 56, 60])
+def test_without_room_there_is_no_slider(width: int) -> None:
+    choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
+
+    assert "●" not in render_row(choice, "exact_match", width=width)
+    assert CriteriaRows(choice).find_threshold(choice.rows.index(MetricRow("exact_match")), width - 5, width) is None
+
+
+def test_every_cell_of_a_slider_sets_the_threshold_that_is_shown_there() -> None:
+    choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
+    index = choice.rows.index(MetricRow("exact_match"))
+    line = render_row(choice, "exact_match", width=120)
+    start = line.index("─")
+    for cell in range(start, len(line)):
+        found = CriteriaRows(choice).find_threshold(index, cell, 120)
+        assert found is not None
+        choice.set_threshold(*found)
+        assert abs(render_row(choice, "exact_match", width=120).index("●") - cell) <= 1
+    assert choice.get_criterion("exact_match").threshold == 1.0
+    assert CriteriaRows(choice).find_threshold(index, start - 1, 120) is None
+    assert CriteriaRows(choice).find_threshold(index, len(line), 120) is None
+    assert CriteriaRows(choice).find_threshold(10_000, start, 120) is None
+
+
+def test_metrics_without_bounds_or_threshold_have_no_slider() -> None:
+    choice = make_choice(Criterion(metric="latency", threshold=1.0), Criterion(metric="exact_match"))
+
+    assert "●" not in render_row(choice, "latency", width=120)
+    assert "●" not in render_row(choice, "exact_match", width=120)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -431,6 +431,24 @@ class HistoryReader:
             return summarize_scores(chain(found, read_earlier_scores(history, earlier)))
 
         return await self._read(summarize_scores(()), gather)
+
+    async def read_scores(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> dict[str, list[float]]:
+        """Read the scores of the current results of these cases, by metric. A score that is missing is left out."""
+
+        def gather(history: History) -> dict[str, list[float]]:
+            newest = frozenset(cases).difference(job.case for job in earlier)
+            found = chain.from_iterable(
+                history.latest_scores(*place) for place in sorted({(case.target, case.eval_set) for case in cases})
+            )
+            scores: dict[str, list[float]] = {}
+            newest_scores = (stored for stored in found if stored.job.case in newest)
+            for stored in chain(newest_scores, read_earlier_scores(history, earlier)):
+                for metric in stored.metrics:
+                    if metric.score is not None:
+                        scores.setdefault(metric.name, []).append(metric.score)
+            return scores
+
+        return await self._read({}, gather)
 
     async def read_rows(self, cases: Sequence[CaseKey], *, earlier: EarlierVerdicts) -> AsyncIterator[list[TableRow]]:
         """Read the current results of these cases as table rows, in batches."""

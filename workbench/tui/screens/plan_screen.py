@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input, Static
 
 from workbench.engine.plan import PlanError
@@ -154,12 +155,48 @@ class PlanScreen(Dialog[PlannedRun | None]):
 
 # The criteria picker: the metrics of the selected cases, with thresholds and options.
 
+_MOST_SCORED = 10_000  # cases whose scores are read; more would delay other work
+
 
 @dataclass(frozen=True)
 class ChosenCriteria:
     """Criteria of a run; `config` is None if the criteria of the files apply."""
 
     config: EvalConfig | None
+
+
+class CriteriaList(RowList):
+    """The metrics. The mouse moves their thresholds."""
+
+    @dataclass
+    class Slid(Message):
+        """The user set a threshold with the mouse."""
+
+        metric: str
+        threshold: float
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Set the threshold at the mouse, which may then be dragged."""
+        if self._slide(event):
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag the threshold."""
+        if self.app.mouse_captured is self:
+            self._slide(event)
+
+    def on_mouse_up(self) -> None:
+        """End dragging."""
+        self.release_mouse()
+
+    def _slide(self, event: events.MouseEvent) -> bool:
+        index, offset = self.find_index(event), event.get_content_offset(self)
+        if index is None or offset is None or not isinstance(self.source, CriteriaRows):
+            return False
+        found = self.source.find_threshold(index, offset.x, self.scrollable_content_region.width)
+        if found is not None:
+            self.post_message(self.Slid(*found))
+        return found is not None
 
 
 class CriteriaScreen(Dialog[ChosenCriteria | None]):
@@ -184,12 +221,13 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         self._file: CriteriaFile | None = None
         self._choice: CriteriaChoice | None = None
         self._facts: CaseFacts | None = None
+        self._scores: Mapping[str, Sequence[float]] = {}
 
     def compose(self) -> ComposeResult:
         """Yield the header, the metrics, details of the selected one, the search, and the keys."""
         yield StatusLine(id="criteria-header")
         with Container(id="criteria-body"):
-            yield RowList(id="criteria-rows")
+            yield CriteriaList(id="criteria-rows")
             yield LinesView(id="criteria-detail")
         yield Input(placeholder="text in the name or purpose of a metric", compact=True, id="criteria-search")
         yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
@@ -200,6 +238,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         self.query_one(RowList).focus()
         self._read()
         self._count()
+        self._read_scores()
 
     def on_resize(self) -> None:
         """Show metrics and details side by side if the screen is wide enough."""
@@ -345,6 +384,26 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         self._facts = await self._screen_context.backend.criteria.read_facts(self._selections)
         self._show()
 
+    @work(group="scores")
+    async def _read_scores(self) -> None:
+        """Read the newest scores of the selected cases, which show what a threshold would change."""
+        state, backend = self._screen_context.state, self._screen_context.backend
+        cases = state.browser.find_selected_cases(self._selections)
+        if len(cases) > _MOST_SCORED:
+            return
+        try:
+            self._scores = await backend.history.read_scores(cases, earlier=state.board.find_earlier_verdicts(cases))
+        except StoreError:
+            return  # the list of problems shows it
+        self._show()
+
+    @on(CriteriaList.Slid)
+    def _on_slid(self, message: CriteriaList.Slid) -> None:
+        if self._choice is not None:
+            self._choice.set_threshold(message.metric, message.threshold)
+            self._choice.move_to(self._choice.rows.index(MetricRow(message.metric)))
+            self._show()
+
     @work
     async def _type_threshold(self, row: MetricRow) -> None:
         choice = self._choice
@@ -425,6 +484,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         if choice is None or file is None:
             return
         of = self._eval_sets[0] if len(self._eval_sets) == 1 else plural(len(self._eval_sets), "eval set")
+        choice.scores = self._scores
         self.query_one(StatusLine).show(format_header(choice, file, of=of, width=self.size.width))
         self.query_one(RowList).show(CriteriaRows(choice))
         self.query_one(LinesView).show_blocks(tuple(describe_selected(choice, self._facts)), from_top=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from workbench.engine.plan import Selection
 from workbench.model.evalset import Content, EvalCase
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, format_case_name
 from workbench.model.results import CaseResult, TurnResult
 from workbench.model.trace import Span
 from workbench.tui.state.browser_list import CaseContent, Freshness, ListedSet, Marks, Row, RowKey, RowKind
@@ -92,6 +92,17 @@ class Browser:
     def list_sets(self, target: str) -> list[ListedSet]:
         """List the eval sets of a target."""
         return [listed for listed in self._sets.values() if listed.target == target]
+
+    def find_selected_cases(self, selections: Iterable[Selection]) -> list[CaseKey]:
+        """Find the listed cases of these selections."""
+        found: list[CaseKey] = []
+        for selection in selections:
+            names = None if selection.cases is None else set(selection.cases)
+            keys = (
+                key for listed in self.file_sets if listed.relative == selection.eval_set for key in listed.case_keys
+            )
+            found += (key for key in keys if names is None or format_case_name(key.eval_id, key.occurrence) in names)
+        return found
 
     def list_cases(self, listed: ListedSet) -> Sequence[Row]:
         """List the cases of a set that match the filter, folded or not, in the order of the screen."""

@@ -71,6 +71,8 @@ class CriteriaChoice(CursorRows):
         """Start with the criteria `chosen` last, if any. `file` are those that apply otherwise."""
         self._file = file
         self.search = ""
+        self.scores: Mapping[str, Sequence[float]] = {}
+        """Scores of the newest results of the selected cases, by metric."""
         self._criteria: dict[str, Criterion] = {}
         self._selected_metrics: dict[str, None] = {}
         self._select_criteria((chosen or file).criteria)
@@ -121,6 +123,18 @@ class CriteriaChoice(CursorRows):
         """Return the criterion of a metric, or the one it would get if switched on."""
         known = self._criteria.get(metric)
         return known if known is not None else Criterion(metric=metric, threshold=self._default_threshold(metric))
+
+    def count_passing(self, metric: str) -> tuple[int, int]:
+        """Return how many of the newest scores would pass with the current threshold, and how many there are."""
+        scores, threshold = self.scores.get(metric, ()), self.get_criterion(metric).threshold
+        if threshold is None:
+            return 0, 0
+        return sum(self.passes(metric, score, threshold) for score in scores), len(scores)
+
+    def passes(self, metric: str, score: float, threshold: float) -> bool:
+        """Return True if a score passes with this threshold."""
+        info = self.find_info(metric)
+        return score <= threshold if info is not None and info.lower_is_better else score >= threshold
 
     def get_option(self, metric: str, option: str) -> Any:
         """Return the value of an option; None if it is not set."""
@@ -355,6 +369,8 @@ _NEEDS = {
 _VALUE_COLUMN = 51  # cells before thresholds and values of options, if there is room
 _LEAST_VALUE = 17  # cells for these
 _NAME = 12  # cells for the names of facts
+_VALUE = 10  # cells for a threshold
+_SLIDER = (10, 24)  # least and most cells of a slider
 
 
 @dataclass(frozen=True)
@@ -396,19 +412,63 @@ class CriteriaRows:
             return (StyledText(f" {_FAMILY_TITLES.get(row.family, row.family)}", Style.HEADING),)
         if isinstance(row, OptionRow):
             return self._option_line(row, column)
-        return self._metric_line(row, column)
+        return self._metric_line(row, column, width)
 
-    def _metric_line(self, row: MetricRow, column: int) -> Line:
+    def find_threshold(self, index: int, cell: int, width: int) -> tuple[str, float] | None:
+        """Return the metric and the threshold at a cell of the slider of a row; None outside of sliders."""
+        row = self._rows[index] if index < len(self._rows) else None
+        start = min(_VALUE_COLUMN, width - _LEAST_VALUE) + _VALUE
+        length = _fit_slider(width)
+        if not isinstance(row, MetricRow) or not length or not start <= cell < start + length:
+            return None
+        lowest, highest = self._choice.find_range(row.metric)
+        is_shown = self._choice.is_on(row.metric) and self._choice.get_criterion(row.metric).threshold is not None
+        if lowest is None or highest is None or not is_shown:
+            return None
+        step = find_step(lowest, highest)
+        value = lowest + (highest - lowest) * (cell - start) / (length - 1)
+        return row.metric, min(max(round(round(value / step) * step, 6), lowest), highest)
+
+    def _metric_line(self, row: MetricRow, column: int, width: int) -> Line:
         info, criterion = self._choice.find_info(row.metric), self._choice.get_criterion(row.metric)
         is_on = self._choice.is_on(row.metric)
         style = Style.STRONG if is_on else Style.TEXT
         sign = "≤" if info is not None and info.lower_is_better else "≥"
         value = "informs" if criterion.threshold is None else f"{sign} {criterion.threshold:g}"
         name = _pad_text(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
-        pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<10}", style)]
+        pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<{_VALUE}}", style)]
         if row.metric in self._problems:
             pieces.append(StyledText(f"! {safe_line(self._problems[row.metric][0])}", Style.ERROR))
+        elif is_on and criterion.threshold is not None:
+            pieces += self._format_slider(row.metric, criterion.threshold, _fit_slider(width))
+            passing, total = self._choice.count_passing(row.metric)
+            if total:
+                pieces.append(StyledText(f"  {passing:,} of {total:,} would pass", Style.MUTED))
         return tuple(pieces)
+
+    def _format_slider(self, metric: str, threshold: float, length: int) -> Iterator[StyledText]:
+        """Draw the range of a metric: the threshold on it, the scores as ticks, and which side passes."""
+        lowest, highest = self._choice.find_range(metric)
+        if not length or lowest is None or highest is None or lowest >= highest:
+            return
+
+        def find_cell(value: float) -> int:
+            return round((min(max(value, lowest), highest) - lowest) / (highest - lowest) * (length - 1))
+
+        ticks: dict[int, bool] = {}  # a cell with scores of both kinds is shown as failing
+        for score in self._choice.scores.get(metric, ()):
+            cell = find_cell(score)
+            ticks[cell] = ticks.get(cell, True) and self._choice.passes(metric, score, threshold)
+        knob = find_cell(threshold)
+        for cell in range(length):
+            value = lowest + (highest - lowest) * cell / (length - 1)
+            if cell == knob:
+                yield StyledText("●", Style.KEY)
+            elif cell in ticks:
+                yield StyledText("┿", Style.PASSED if ticks[cell] else Style.FAILED)
+            else:
+                is_passing = self._choice.passes(metric, value, threshold)
+                yield StyledText("━" if is_passing else "─", Style.PASSED if is_passing else Style.MUTED)
 
     def _option_line(self, row: OptionRow, column: int) -> Line:
         value = self._choice.get_option(row.metric, row.option)
@@ -421,6 +481,12 @@ class CriteriaRows:
                 StyledText(f"{format_option_value(default) if default != '' else '–'} (default)", Style.MUTED),
             )
         return (name, StyledText(safe_line(format_option_value(value))))
+
+
+def _fit_slider(width: int) -> int:
+    """Return the cells of sliders in rows of this width; 0 if there is no room."""
+    room = width - min(_VALUE_COLUMN, width - _LEAST_VALUE) - _VALUE - 1
+    return min(room, _SLIDER[1]) if room >= _SLIDER[0] else 0
 
 
 def format_option_value(value: Any) -> str:
@@ -481,6 +547,9 @@ def _describe_metric(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts 
     yield _format_fact("when", info.when)
     yield _format_fact("score", f"{format_range(info.lowest, info.highest)}, {_format_direction(info)}")
     yield _format_fact("threshold", _format_threshold(choice, info))
+    passing, total = choice.count_passing(info.name)
+    if total:
+        yield _format_fact("last scores", f"{passing:,} of {total:,} would pass")
     yield _format_fact("reference", "needs what the case expects" if info.needs_reference else "needs none")
     needs = "; ".join(_NEEDS[need] for need in sorted(info.needs)) or "nothing else"
     yield _format_fact("needs", needs)

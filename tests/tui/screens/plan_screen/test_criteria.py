@@ -99,6 +99,28 @@ async def test_the_threshold_changes_in_steps_within_its_range(hello: Path, open
         await screen.until("≥ 0.95")
 
 
+async def test_the_mouse_moves_a_threshold_and_the_last_scores_say_how_many_would_pass(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello, size=(200, 50)) as screen:
+        await screen.until("one")
+        await screen.press("R")
+        await screen.until("finished")
+        await open_picker(screen)
+        text = await screen.until("2 of 2 would pass", "●")
+        y, line = next((y, line) for y, line in enumerate(text.splitlines()) if "●" in line and "[x]" in line)
+        start = line.index("─")
+
+        await screen.pilot.mouse_down(offset=(start, y))
+        await screen.until("≥ 0 ")
+        await screen.pilot.hover(offset=(start + 12, y))
+        await screen.until("≥ 0.5")
+        await screen.pilot.mouse_up(offset=(start + 12, y))
+        await screen.pilot.hover(offset=(start, y))
+        await screen.pilot.pause()
+        assert "≥ 0.5" in screen.text
+
+
 async def test_a_threshold_is_checked_while_typing(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await open_picker(screen)
