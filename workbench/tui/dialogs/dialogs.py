@@ -15,7 +15,7 @@ from textual.command import CommandList, CommandPalette
 from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.events import ScreenResume
+from textual.events import Key, ScreenResume
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -170,6 +170,7 @@ class AskScreen(Dialog[str | None]):
 
 # Question with a list of choices.
 
+_DIGITS = "123456789"  # keys of the first choices
 _AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
@@ -185,7 +186,8 @@ class _Choices(CursorRows):
 
     def line(self, index: int, width: int) -> Line:
         """Return the row of a choice, cut to `width` cells."""
-        return (StyledText(f" {safe_line(self._choices[index], width=max(width - 2, 1))}"),)
+        digit = _DIGITS[index : index + 1] or " "
+        return StyledText(f" {digit} ", Style.KEY), StyledText(safe_line(self._choices[index], width=max(width - 4, 1)))
 
 
 class ChooseScreen(Dialog[int | None]):
@@ -229,6 +231,13 @@ class ChooseScreen(Dialog[int | None]):
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         self.dismiss(self._choices.cursor)
+
+    def on_key(self, event: Key) -> None:
+        """Choose by the digit before a choice."""
+        index = _DIGITS.find(event.character or " ")
+        if 0 <= index < len(self._choices):
+            event.stop()
+            self.dismiss(index)
 
     def action_cancel(self) -> None:
         """Close without a choice."""

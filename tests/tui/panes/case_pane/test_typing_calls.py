@@ -15,11 +15,11 @@ def get_calls(screen: Any, turn: int) -> Any:
 
 
 async def begin_call(screen: Any, turn: str) -> None:
-    """Open the field for a new call of a turn."""
+    """Open the field for a new call of a turn: its digit in the menu."""
     await select_row(screen, turn)
     await screen.press("plus")
-    labels = [item.label for item in get_pane(screen).editor.list_additions()]
-    await screen.press(*["j"] * labels.index("call"), "enter")
+    await screen.until(" 1 call ")
+    await screen.press("1")
     await screen.until("enter applies")
 
 
