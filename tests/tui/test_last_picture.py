@@ -145,7 +145,7 @@ async def test_keys_typed_before_the_project_is_open_act_on_it(
     async with open_fake_app(backend) as screen:
         for key in ("G", "r"):
             screen.app.post_message(Key(key, key))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.1)
         may_open.set()
         await screen.until("running")
 
@@ -164,3 +164,44 @@ async def test_a_project_that_does_not_open_can_be_quit(
                 await asyncio.sleep(0.05)
 
         assert screen.app.return_code == 0
+
+
+async def test_keys_typed_on_the_picture_of_a_project_that_does_not_open_are_dropped(
+    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_LONGEST_OPENING", 0.3)
+    monkeypatch.setattr(backend.project, "open", asyncio.Event().wait)
+    async with open_fake_app(backend) as screen:
+        screen.app._shows_last_picture = True
+        screen.app._visible_since = float("inf")
+        for key in ("q", "question_mark"):
+            screen.app.post_message(Key(key, key))
+        await screen.until("is still being opened")
+
+        assert screen.app.return_code is None
+        assert not screen.app._shows_last_picture
+
+
+async def test_a_resize_shows_the_screen_and_keys_still_wait(
+    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(4)))
+    may_open, open_project = asyncio.Event(), backend.project.open
+
+    async def open_later() -> OpenedProject:
+        await may_open.wait()
+        opened: OpenedProject = await open_project()
+        return opened
+
+    monkeypatch.setattr(backend.project, "open", open_later)
+    async with open_fake_app(backend) as screen:
+        screen.app._shows_last_picture = True
+        await screen.pilot.resize_terminal(90, 25)
+        assert not screen.app._shows_last_picture
+        for key in ("G", "r"):
+            screen.app.post_message(Key(key, key))
+        await asyncio.sleep(0.1)
+        may_open.set()
+        await screen.until("running")
+
+    assert [selection.cases for selection in backend.requested_runs[0]] == [("case_3",)]

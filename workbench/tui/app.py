@@ -164,7 +164,8 @@ class WorkbenchApp(App[None]):
             ansi_color=False if "NO_COLOR" in os.environ else None,
         )
         self._shows_last_picture = early is not None and early.is_shown
-        self._has_waited = False  # for the first reading of the project
+        self._opening_until = time.monotonic() + _LONGEST_OPENING
+        self._visible_since = 0.0  # when the screen replaced the last picture, if one was shown
         self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
@@ -203,6 +204,8 @@ class WorkbenchApp(App[None]):
 
     def on_mount(self) -> None:
         """Start timers and signal handlers, and report problems with themes and keys."""
+        if self._shows_last_picture:
+            self.set_timer(_LONGEST_OPENING, self._hide_picture)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
         if self._theme_changes is not None:
             self.set_interval(_THEME_SECONDS, self._look_at_themes)
@@ -239,45 +242,49 @@ class WorkbenchApp(App[None]):
             self.clear_notifications()  # in addition to what the key does
         if isinstance(event, InputEvent):
             await self._wait_until_opened()
+            if self._is_blind(event):
+                return
             await wait_until_built(self)
             if self._exit or not self.screen_stack:
                 return
         elif isinstance(event, Resize) and event.size != self.size:
-            self._show_screen()  # the terminal moved the text of the picture
+            self._hide_picture()  # the terminal moved its text
         await super().on_event(event)
 
     async def _wait_until_opened(self) -> None:
         """Wait for the first reading of the project, which decides what most keys do; not for long, it may hang."""
-        until = time.monotonic() + _LONGEST_OPENING
-        while not (self._has_opened or self._exit or time.monotonic() > until):  # noqa: ASYNC110
+        main = self._main
+        while not (main.has_opened or main.has_failed or self._exit or time.monotonic() > self._opening_until):  # noqa: ASYNC110
             await asyncio.sleep(_MOMENT)
-        self._show_screen()
+        self._hide_picture()
+
+    def _is_blind(self, event: InputEvent) -> bool:
+        """Return True for a key or click on the last picture if the screen now shows something else."""
+        is_blind = event.time < self._visible_since and not self._main.has_opened
+        if is_blind and not self._exit:
+            say(self, "the project is still being opened; keys from before were ignored", severity="warning")
+        return is_blind
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Keep the last picture until the project is open. Overrides a private method; Textual has no public hook."""
         if not self._shows_last_picture:
             super()._display(screen, renderable)
 
-    @property
-    def _has_opened(self) -> bool:
-        return self._has_waited or self._main.has_opened
-
     @on(ReadController.CaseRead)
     def _on_case_read(self) -> None:
-        if self._has_opened:
-            self._show_screen()
+        if self._main.has_opened:
+            self._hide_picture()
 
-    def _show_screen(self) -> None:
+    def _hide_picture(self) -> None:
         """Replace the last picture by the screen."""
-        self._has_waited = True
         if self._shows_last_picture:
-            self._shows_last_picture = False
+            self._shows_last_picture, self._visible_since = False, time.monotonic()
             for screen in self.screen_stack:
                 screen.refresh(layout=True)
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Exit the application, and take a picture of the main screen for the next start."""
-        if self._main.is_mounted and self._has_opened and not return_code:
+        if self._main.is_mounted and self._main.has_opened and not return_code:
             self.last_picture = self._take_picture()
         super().exit(result, return_code, message)
 

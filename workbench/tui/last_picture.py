@@ -99,7 +99,8 @@ class EarlyScreen:
         self._attributes = [*attributes[:-1], list(attributes[-1])]
         attributes[0] &= ~(termios.ICRNL | termios.IXON)  # Enter is not ctrl+j; ctrl+s does not stop the output
         attributes[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
-        attributes[6][termios.VSUSP] = attributes[6][termios.VQUIT] = b"\0"  # only ctrl+c ends the program here
+        no_key = bytes([os.fpathconf(0, "PC_VDISABLE")])
+        attributes[6][termios.VSUSP] = attributes[6][termios.VQUIT] = no_key  # only ctrl+c ends the program here
         self._set_attributes(attributes)
 
     def _set_attributes(self, attributes: list[Any]) -> None:
@@ -129,4 +130,6 @@ def _write(text: str) -> None:
 
 
 def _format_size(columns: int, rows: int) -> str:
-    return f"{columns}x{rows}"
+    """Return the size and what decides which colours are used."""
+    colours = [os.environ.get(name, "") for name in ("TERM", "COLORTERM", "NO_COLOR")]
+    return f"{columns}x{rows} {colours}"

@@ -66,6 +66,9 @@ def test_a_call_is_read_in_all_spellings(text: str, expected: dict[str, Any] | N
         ('{"name": "f", "extra": 1}', 'expected an object with "name" and "args" only'),
         ('{"args": {}}', 'expected an object with "name" and "args"'),
         ("f([1])", "column 3: found [, expected the name of an argument"),
+        ('f(a={"x": 1, "x": 2})', "duplicate key 'x' in an object"),
+        ("f(a={'x': 1, 'x': 2})", "duplicate key 'x' in an object"),
+        ('f({"x": 1, "x": 2})', "duplicate key 'x' in an object"),
     ],
 )
 def test_an_invalid_call_is_reported_with_its_column(text: str, message: str) -> None:
@@ -121,10 +124,22 @@ def test_replacing_a_call_keeps_its_spelling_and_its_other_members(old: dict[str
 
 def test_a_name_alone_keeps_the_arguments() -> None:
     assert replace_call({"name": "f", "args": {"a": 1}}, parse_call("g")) == {"name": "g", "args": {"a": 1}}
+    assert replace_call({"name": "f", "args": {"a": 1}}, parse_call('{"name": "g"}')) == {"name": "g", "args": {"a": 1}}
     assert replace_call({"name": "f", "args": None}, parse_call("g()")) == {"name": "g", "args": None}
 
 
-@pytest.mark.parametrize("value", ["f", None, {"name": 1}, {"name": "f", "args": [1]}, {"name": "f(x)", "args": {}}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "f",
+        None,
+        {"name": "f\x1bc"},
+        {"name": "f\u202e"},
+        {"name": 1},
+        {"name": "f", "args": [1]},
+        {"name": "f(x)", "args": {}},
+    ],
+)
 def test_a_call_that_one_line_cannot_show_is_not_read(value: Any) -> None:
     assert read_call(value) is None
 
@@ -171,6 +186,39 @@ def test_a_whole_call_can_be_completed_step_by_step(known_calls: KnownCalls) -> 
         text += rest
 
     assert parse_call(text) == Call("set_light", {"room": "hall", "on": False})
+
+
+def test_names_and_values_with_control_characters_are_written_as_escapes() -> None:
+    line = format_call("f", {"a\x1bb": "\x1b[31m", "c\u202ed": "e\u2028f"})
+
+    assert line.isascii() and line.isprintable()
+    assert parse_call(line) == Call("f", {"a\x1bb": "\x1b[31m", "c\u202ed": "e\u2028f"})
+
+
+def test_arguments_whose_names_are_no_words_are_completed_in_quotes() -> None:
+    calls = KnownCalls()
+    calls.add_call("f", {"two words": 1, "b": 2})
+
+    assert complete_call("f(", calls) == '"two words"='
+    assert complete_call('f("two words"=1', calls) == ", b="
+    assert complete_call("f(two", calls) == ""
+    assert complete_call("f(b: 1, ", calls) == '"two words"='
+
+
+@pytest.mark.parametrize("properties", [5, True, None, [{"a": 1}], "a"])
+def test_declared_tools_with_unusable_parameters_have_no_arguments(properties: Any) -> None:
+    calls = KnownCalls()
+    calls.add_data({"tools": [{"name": "f", "parameters": {"properties": properties}}, {"name": "g", "parameters": 1}]})
+
+    assert set(calls.tools) == {"f", "g"}
+    assert calls.arguments == {}
+
+
+def test_an_endless_value_is_not_completed() -> None:
+    calls = KnownCalls()
+    calls.add_call("f", {"a": 1})
+
+    assert complete_call("f(a=" + "[" * 100_000, calls) == ""
 
 
 @given(text=st.text(alphabet="ab(){}[]=:,'\"\\ 1", max_size=20))

@@ -236,6 +236,8 @@ def find_known_calls(workspace: Workspace, eval_sets: Sequence[str]) -> KnownCal
     known = KnownCalls()
     left = _MOST_SEARCHED
     for eval_set in eval_sets:
+        if not left:
+            break
         try:
             document = workspace.documents.document(eval_set)
         except (StoreError, IsDataset):

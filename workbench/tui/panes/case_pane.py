@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -323,6 +324,8 @@ def find_edited_subject(subject: Subject) -> Edited | None:
 
 _CALM = 0.15  # seconds without a key before a draft is checked in the whole case
 
+_PATIENCE = 2.0  # seconds for a case to open whose prompt is wanted
+
 _NO_ROW = Row(place=(), kind=Kind.FIELD, depth=0, label="", value=None)
 """The row for edits that need none, if there are no rows."""
 
@@ -344,20 +347,22 @@ class CasePane(OutlinePane):
         super().__init__(context, id=id)
         self._edits = asyncio.Lock()
         self._draft_keeper = DraftKeeper(self, context, self.editor)
-        self._prompt_wanted: tuple[CaseKey, bool] | None = None  # of a case that is not open yet; to be typed?
+        self._prompt_wanted: tuple[CaseKey, bool, float] | None = None  # case, whether to type, until when
 
     def go_to_prompt(self, case: CaseKey, *, types: bool) -> None:
         """Put the cursor on the first prompt once the case is open. With `types`, begin to edit it.
 
         A cursor that the user has moved already stays.
         """
-        self._prompt_wanted = case, types
+        self._prompt_wanted = case, types, time.monotonic() + _PATIENCE
         if self.editor.opened is not None:
             self._after_opening(self.editor.opened)
 
     def _after_opening(self, opened: Opened) -> None:
-        case, types = self._prompt_wanted or (None, False)
-        if case is None or opened.edited.case != case:
+        case, types, until = self._prompt_wanted or (None, False, 0.0)
+        if time.monotonic() > until:
+            self._prompt_wanted = None
+        if self._prompt_wanted is None or opened.edited.case != case:
             return
         self._prompt_wanted = None
         if not self.editor.view.selected_index and self.editor.view.select_prompt():

@@ -123,6 +123,11 @@ class MainScreen(Screen[None]):
         return self._reader.has_opened
 
     @property
+    def has_failed(self) -> bool:
+        """True if the project could not be opened."""
+        return self._reader.has_failed
+
+    @property
     def layout_now(self) -> Layout:
         """The layout to restore at the next start."""
         browser = self.state.browser

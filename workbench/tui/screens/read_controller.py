@@ -64,7 +64,7 @@ class ReadController(Controller):
 
     def __init__(self, widget: Widget, context: ScreenContext) -> None:
         super().__init__(widget, context)
-        self.has_opened = False
+        self.has_opened = self.has_failed = False
         self._settling: Timer | None = None
         self._requested_at = 0.0
         self._reading_addresses = asyncio.Lock()
@@ -78,6 +78,7 @@ class ReadController(Controller):
         try:
             project = await self.backend.project.open()
         except StoreError as error:
+            self.has_failed = True
             self.post_message(self.OpenFailed(str(error)))
             return
         await self._read_project(project)

@@ -50,7 +50,7 @@ def read_call(value: Any) -> Call | None:
         return None
     name = next((value[key] for key in NAME_KEYS if key in value), "")
     arguments = next((value[key] for key in ARGUMENT_KEYS if key in value), None)
-    is_usable = isinstance(name, str) and (not name or _NAME.fullmatch(name))
+    is_usable = isinstance(name, str) and (not name or _is_plain_name(name))
     return Call(name, arguments or {}) if is_usable and isinstance(arguments, dict | None) else None
 
 
@@ -66,13 +66,18 @@ def replace_call(value: Mapping[str, Any], call: Call) -> dict[str, Any]:
     return new
 
 
+def _is_plain_name(name: str) -> bool:
+    """True if a name can be written without quotes, and drawn as it is."""
+    return bool(_NAME.fullmatch(name)) and neutralise(name) == name
+
+
 def _format_name(name: str) -> str:
-    return name if _NAME.fullmatch(name) and ":" not in name else json.dumps(name, ensure_ascii=False)
+    return name if _is_plain_name(name) and ":" not in name else _format_value(name)
 
 
 def _format_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if neutralise(text) == text else json.dumps(value)
+    return text if neutralise(text) == text and len(text.splitlines()) == 1 else json.dumps(value)
 
 
 class _Parser:
@@ -107,7 +112,8 @@ class _Parser:
         call = read_call(data)
         if call is None or not call.name or unknown:
             raise InvalidCall(f'expected an object with "name" and "args"{" only" if unknown else ""}')
-        return call
+        has_arguments = any(data.get(key) is not None for key in ARGUMENT_KEYS)
+        return call if has_arguments else Call(call.name, None)
 
     def _parse_arguments(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
@@ -168,13 +174,15 @@ class _Parser:
     def _parse_value(self, text: str, start: int) -> Any:
         """Parse a value that begins at `start`, as JSON or else as a literal of Python."""
         try:
-            return json.loads(text, parse_constant=_reject, parse_float=_read_float)
+            return json.loads(text, parse_constant=_reject, parse_float=_read_float, object_pairs_hook=_make_object)
         except (ValueError, RecursionError):
             pass
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about backslashes in texts
-                return _check_value(ast.literal_eval(text))
+                tree = ast.parse(text, mode="eval")
+                _refuse_duplicate_keys(tree)
+                return _check_value(ast.literal_eval(tree))
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             self._at = start
             hint = f'; write texts in quotes: "{text}"' if text.isidentifier() else ""
@@ -252,6 +260,21 @@ def _read_float(text: str) -> float:
     return number
 
 
+def _make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in members:
+        if key in found:
+            raise InvalidCall(f"duplicate key {one_line(key, width=30)!r} in an object")
+        found[key] = value
+    return found
+
+
+def _refuse_duplicate_keys(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            _make_object([(str(key.value), None) for key in node.keys if isinstance(key, ast.Constant)])
+
+
 def _check_value(value: Any) -> Any:
     """Return a value of Python as JSON has it: tuples as lists. Raises ValueError for what JSON has not."""
     if value is None or isinstance(value, str | bool | int):
@@ -303,7 +326,8 @@ class KnownCalls:
                     if declared is None:
                         self.add_call(call.name, call.arguments or {})
                     else:
-                        self.add_tool(call.name, declared.get("properties") or {} if isinstance(declared, dict) else ())
+                        properties = declared.get("properties") if isinstance(declared, dict) else None
+                        self.add_tool(call.name, properties if isinstance(properties, dict) else ())
                 else:
                     waiting += reversed(value.values())
 
@@ -317,7 +341,8 @@ class KnownCalls:
 _OPEN_NAME = re.compile(r"\s*([^\s(){}\[\],=\"']*)$")
 _OPEN_CALL = re.compile(r"\s*([^\s(){}\[\],=\"']+)\s*\(")
 _OPEN_ARGUMENT = re.compile(r"\s*([^\s(){}\[\],=:\"']*)$")
-_OPEN_VALUE = re.compile(r"\s*([^\s(){}\[\],=:\"']+)\s*=(\s*)(.*)$", re.DOTALL)
+_END_OF_NAME = re.compile("[=:]")
+_OPEN_VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s(){}\[\],=:"']+)\s*[=:](\s*)(.*)$""", re.DOTALL)
 
 
 def complete_call(text: str, known: KnownCalls) -> str:
@@ -333,13 +358,13 @@ def complete_call(text: str, known: KnownCalls) -> str:
     tool, (done, last) = opened[1], _split_arguments(text[opened.end() :])
     value = _OPEN_VALUE.fullmatch(last)
     if value is not None:
-        return _complete_value(known, tool, value[1], value[3], done)
+        return _complete_value(known, tool, value[1].strip("\"'"), value[3], done)
     begun = _OPEN_ARGUMENT.fullmatch(last)
     if begun is None:
         return ""
     key = _choose_argument(known, tool, done, begun[1])
     if key:
-        return f"{key[len(begun[1]) :]}="
+        return f"{key[len(begun[1]) :] if begun[1] else _format_name(key)}="
     return "" if last.strip() or text.rstrip().endswith(",") else ")"
 
 
@@ -347,7 +372,7 @@ def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Co
     values = known.values.get((tool, key), Counter())
     if begun in values or _is_value(begun):
         following = _choose_argument(known, tool, (*done, key), "")
-        return f", {following}=" if following else ")"
+        return f", {_format_name(following)}=" if following else ")"
     return _choose(values, begun)[len(begun) :]
 
 
@@ -363,7 +388,7 @@ def _choose_argument(known: KnownCalls, tool: str, done: Collection[str], begun:
     counts = {
         key: count
         for key, count in known.arguments.get(tool, Counter()).items()
-        if key not in done and key.startswith(begun)
+        if key not in done and key.startswith(begun) and (not begun or _format_name(key) == key)
     }
     return next((key for key, count in counts.items() if 2 * count >= max(counts.values())), "")
 
@@ -371,7 +396,7 @@ def _choose_argument(known: KnownCalls, tool: str, done: Collection[str], begun:
 def _is_value(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -395,7 +420,7 @@ def _split_arguments(text: str) -> tuple[list[str], str]:
         elif character in ")]}":
             depth -= 1
         elif character == "," and not depth:
-            done.append(text[start:at].partition("=")[0].strip())
+            done.append(_END_OF_NAME.split(text[start:at], maxsplit=1)[0].strip(" \n\"'"))
             start = at + 1
         at += 1
     return done, text[start:]

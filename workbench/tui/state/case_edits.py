@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.model.evalset import PERSONAS
-from workbench.tui.state.call_line import Call, format_call, read_call, replace_call
+from workbench.tui.state.call_line import NAME_KEYS, Call, format_call, read_call, replace_call
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
@@ -179,7 +179,10 @@ class Slot:
         Raises Impossible if the item that the value belongs to was deleted.
         """
         if self.input is Input.CALL and self.hole is None:
-            whole = replace_call(get_value(data, self.place) or {}, value)
+            call = get_value(data, self.place)
+            if not isinstance(call, dict | None):
+                raise Impossible("this is no longer a call with a name and arguments")
+            whole = replace_call(call or {}, value)
         else:
             whole = value if self.hole is None else _fill(self.template, self.hole, value)
         if not _can_be_set(data, self.place):
@@ -225,10 +228,10 @@ def find_slot(row: Row, data: Any) -> Slot:
             return _find_slot_of_empty_content(row, parts)
     if row.value_place is None:
         return find_json_slot(row, data)
-    if row.kind is Kind.CALL and isinstance(row.value_place[-1], str):
+    if row.kind is Kind.CALL and row.value_place[-1] in NAME_KEYS:
         place = row.value_place[:-1]
         call = read_call(get_value(data, place))
-        if call is not None and len(format_call(call.name, call.arguments or {})) <= _LONGEST_CALL:
+        if call is not None and call.name and len(format_call(call.name, call.arguments or {})) <= _LONGEST_CALL:
             return Slot(place=place, title=row.label, input=Input.CALL)
     is_persona = normalize_place(row.value_place)[-1:] == ("user_persona",)
     choices = list_personas() if is_persona else ()

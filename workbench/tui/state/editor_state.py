@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise, one_line
-from workbench.tui.state.call_line import InvalidCall, format_call, parse_call, read_call
+from workbench.tui.state.call_line import NAME_KEYS, InvalidCall, format_call, parse_call, read_call
 from workbench.tui.state.case_edits import (
     Addition,
     Edit,
@@ -716,9 +716,17 @@ def load_draft(kept: Any) -> tuple[Edited, Draft] | None:
             text=kept["text"],
             original=kept.get("begun_from", ABSENT),
         )
-        return Edited(kept["eval_set"], case), draft
+        return Edited(kept["eval_set"], case), _convert_name_draft(draft)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _convert_name_draft(draft: Draft) -> Draft:
+    """Convert the draft of a new call of an earlier version, in which only the name was typed."""
+    slot = draft.slot
+    if slot.input is not Input.LINE or not slot.hole or slot.hole[-1] not in NAME_KEYS or slot.title != "call":
+        return draft
+    return replace(draft, slot=replace(slot, input=Input.CALL, hole=slot.hole[:-1]), form=Form.CALL)
 
 
 def _place(steps: Any) -> Place | None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.model.identity import CaseKey
-from workbench.tui.state.case_edits import Slot
+from workbench.tui.state.case_edits import InsertItem, Slot
 from workbench.tui.state.case_outline import ABSENT, Input
 from workbench.tui.state.editor_state import Draft, Edited, Form, dump_draft, load_draft
 
@@ -42,3 +42,15 @@ def test_a_stored_draft_is_loaded_unchanged(edited_value: Edited, draft: Draft) 
 )
 def test_invalid_json_is_not_a_draft(kept: object) -> None:
     assert load_draft(kept) is None
+
+
+def test_the_draft_of_a_new_call_of_an_earlier_version_is_a_call() -> None:
+    template = {"name": "", "args": {}}
+    slot = Slot(place=("calls",), index=0, title="call", input=Input.LINE, template=template, hole=("name",))
+    text = json.dumps(dump_draft(Edited("a.evalset.json", None), Draft(slot, Form.TEXT, "set_light", ABSENT)))
+
+    loaded = load_draft(json.loads(text))
+
+    assert loaded is not None
+    edit = loaded[1].slot.edit(loaded[1].value(), {"calls": []})
+    assert edit == InsertItem(("calls",), 0, {"name": "set_light", "args": {}})
