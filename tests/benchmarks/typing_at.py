@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -67,6 +68,13 @@ class TerminalProgram:
             if text.encode() in output:
                 return time.perf_counter() - self.started
         raise AssertionError(f"never written: {text}")
+
+    def quit(self, key: str) -> None:
+        """Press a key that ends the program, and wait for its end."""
+        os.write(self._master, key.encode())
+        with contextlib.suppress(OSError):  # the end of its output
+            self.settle(quiet=10.0)
+        self._process.wait()
 
     def measure_press(self, key: str) -> float:
         """Return the seconds from a key press until the program has finished painting."""
