@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from workbench.agents.worker.adapters.a2a.a2a_session import Turn
 from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.trace import SpanKind
@@ -16,6 +15,13 @@ pytestmark = [
     pytest.mark.needs_a2a,
     pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # from ADK, about its own code
 ]
+
+
+def make_turn(known: dict[str, Any]) -> Any:
+    """Return a turn of the adapter, which can be imported with the extra only."""
+    from workbench.agents.worker.adapters.a2a.a2a_session import Turn
+
+    return Turn(known)
 
 
 def get_calls(turn: Any) -> list[tuple[str, Any]]:
@@ -75,7 +81,7 @@ async def test_only_agents_served_by_adk_report_that_no_tool_was_called(
     ],
 )
 def test_adk_is_recognised_by_its_metadata_on_answers(task: dict[str, Any], tells: bool) -> None:
-    turn = Turn({})
+    turn = make_turn({})
 
     turn.take({"task": {"id": "one", "status": {"state": "TASK_STATE_COMPLETED"}, **task}})
 
@@ -155,7 +161,7 @@ def test_an_artefact_that_a_later_turn_changes_is_an_answer_again() -> None:
     known: dict[str, Any] = {}
     answers = []
     for state, text in (("INPUT_REQUIRED", "draft"), ("INPUT_REQUIRED", "better"), ("COMPLETED", "better")):
-        turn = Turn(known)
+        turn = make_turn(known)
         turn.take(task(f"TASK_STATE_{state}", text))
         try:
             answers.append(turn.answer()["response"])
@@ -176,7 +182,7 @@ def test_artefacts_of_two_tasks_may_have_the_same_id_and_text() -> None:
     known: dict[Any, Any] = {}
     answers = []
     for task in ("one", "two"):
-        turn = Turn(known)
+        turn = make_turn(known)
         turn.take(make_completed_task(task, {"text": "Done."}))
         answers.append(turn.answer()["response"])
 
@@ -184,7 +190,7 @@ def test_artefacts_of_two_tasks_may_have_the_same_id_and_text() -> None:
 
 
 def test_tokens_of_a_task_are_counted_once_however_often_it_is_polled() -> None:
-    turn = Turn({})
+    turn = make_turn({})
     for _ in range(3):
         turn.take(make_completed_task("one", {"text": "Done."}, adk_usage_metadata={"promptTokenCount": 10.0}))
 
@@ -193,7 +199,7 @@ def test_tokens_of_a_task_are_counted_once_however_often_it_is_polled() -> None:
 
 @pytest.mark.parametrize("data", ["look", [1], None])
 def test_a_call_whose_data_is_not_an_object_is_an_error(data: Any) -> None:
-    turn = Turn({})
+    turn = make_turn({})
     turn.take(make_completed_task("one", {"text": "Done."}, {"data": data, "metadata": {"adk_type": "function_call"}}))
 
     with pytest.raises(AgentFault, match=r"the agent sent a function_call with .* expected an object"):
