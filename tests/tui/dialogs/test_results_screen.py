@@ -91,7 +91,7 @@ async def test_columns_can_be_hidden_and_shown(make_history_project: Open, open_
         await screen.until("1/1")
         await open_table(screen, "trajectory")
         await screen.press("c", "j", "j", "enter")
-        await screen.until("✓ trajectory", "  response")
+        await screen.until("✓ trajectory", "· response")
         await screen.press("escape")
         await screen.until_gone("did on")
 

@@ -245,7 +245,9 @@ async def test_a_search_without_matches_is_reported(project: Path, open_app: Cal
     async with open_app(project) as screen:
         await show_session(screen, pin_session(LIGHTS))
         await screen.press("slash", *"[/b]", "enter")
-        await screen.until("no match: [/b]", "“[/b]”: nothing")
+        await screen.until("no match: [/b]")
+        screen.app.clear_notifications()  # the message covers the search
+        await screen.until("“[/b]”: nothing")
 
 
 async def test_keys_change_the_sizes_of_tree_and_detail(project: Path, open_app: Callable[..., Any]) -> None:

@@ -45,7 +45,7 @@ async def test_a_small_screen_and_its_dialogs_show_only_a_few_messages(open_fake
         await wait_for_toasts(screen, "message 4", "message 5")
 
         await screen.press("escape")
-        await wait_for_toasts(screen, "message 4", "message 5")
+        await wait_for_toasts(screen)
 
 
 async def test_removed_messages_leave_no_widgets(open_fake_app: Any, lights: Any) -> None:

@@ -155,7 +155,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
         chosen: int | None = 0
         while chosen is not None:
             columns = self._table.all_columns
-            choices = [f"{' ' if column.id in self._table.hidden else '✓'} {column.title}" for column in columns]
+            choices = [f"{'·' if column.id in self._table.hidden else '✓'} {column.title}" for column in columns]
             question = "Columns: enter shows or hides one, escape is done"
             chosen = await self.app.push_screen_wait(ChooseScreen(question, choices, chosen=chosen))
             if chosen is not None:
