@@ -130,9 +130,8 @@ async def test_the_screen_leaves_a_picture_of_the_open_project(open_fake_app: An
     assert "no run in this session" not in "".join(picture)
 
 
-async def test_keys_typed_before_the_project_is_open_act_on_it(
-    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def delay_opening(backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Add four cases to a project that opens when the event is set."""
     backend.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(4)))
     may_open, open_project = asyncio.Event(), backend.project.open
 
@@ -142,6 +141,13 @@ async def test_keys_typed_before_the_project_is_open_act_on_it(
         return opened
 
     monkeypatch.setattr(backend.project, "open", open_later)
+    return may_open
+
+
+async def test_keys_typed_before_the_project_is_open_act_on_it(
+    open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open = delay_opening(backend, make, monkeypatch)
     async with open_fake_app(backend) as screen:
         for key in ("G", "r"):
             screen.app.post_message(Key(key, key))
@@ -185,15 +191,7 @@ async def test_keys_typed_on_the_picture_of_a_project_that_does_not_open_are_dro
 async def test_a_resize_shows_the_screen_and_keys_still_wait(
     open_fake_app: Any, backend: Any, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend.add(*(make.case(f"case_{number}", make.turn("Hi", "Hello")) for number in range(4)))
-    may_open, open_project = asyncio.Event(), backend.project.open
-
-    async def open_later() -> OpenedProject:
-        await may_open.wait()
-        opened: OpenedProject = await open_project()
-        return opened
-
-    monkeypatch.setattr(backend.project, "open", open_later)
+    may_open = delay_opening(backend, make, monkeypatch)
     async with open_fake_app(backend) as screen:
         screen.app._shows_last_picture = True
         await screen.pilot.resize_terminal(90, 25)

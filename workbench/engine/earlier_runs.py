@@ -307,10 +307,10 @@ def get_selections(run: StoredRun) -> Sequence[Selection]:
 def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
     """Complete options with those of the resumed run, so that simulated tools stay simulated."""
     kept = run.options.get(_ASKED, {})
-    told = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
-    if "replay_tools" in told and "unrecorded" in kept:
-        told["unrecorded"] = kept["unrecorded"]
-    return RunOptions.model_validate({**options.model_dump(), **told}) if told else options
+    earlier_values = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
+    if "replay_tools" in earlier_values and "unrecorded" in kept:
+        earlier_values["unrecorded"] = kept["unrecorded"]
+    return RunOptions.model_validate({**options.model_dump(), **earlier_values}) if earlier_values else options
 
 
 def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:

@@ -500,13 +500,13 @@ def format_header(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width:
     A narrow line still warns that saving the criteria affects other sets.
     """
     where = safe_line(file.path)
-    stands = f"from {where}" if file.exists else f"the default ones; saving them creates {where}"
+    file_note = f"from {where}" if file.exists else f"the default ones; saving them creates {where}"
     others = plural(file.also_judges, "other set")
     shared = f", which also judges {others}" if file.also_judges else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
     title: Line = (StyledText(" criteria of ", Style.MUTED), StyledText(safe_line(of), Style.STRONG))
     changed = StyledText("  ● changed, not in the file", Style.WARNING) if choice.is_changed else StyledText("")
-    line = (*title, changed, StyledText(f"  {stands}{shared}{more}", Style.MUTED))  # what may be long at its end
+    line = (*title, changed, StyledText(f"  {file_note}{shared}{more}", Style.MUTED))  # what may be long at its end
     if not file.also_judges or _measure_line(line) <= width:
         return line
     also = StyledText(f"  also judges {others}", Style.WARNING)
@@ -514,7 +514,7 @@ def format_header(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width:
         changed = StyledText("  ● changed", Style.WARNING)
     title = cut_line(title, max(width - _measure_line((also, changed)), 0))
     rest = cut_line(
-        (StyledText(f"  {stands}{more}", Style.MUTED),), max(width - _measure_line((*title, changed, also)), 0)
+        (StyledText(f"  {file_note}{more}", Style.MUTED),), max(width - _measure_line((*title, changed, also)), 0)
     )
     return (*title, changed, also, *rest)
 

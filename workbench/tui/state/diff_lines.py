@@ -362,8 +362,8 @@ def _turn(number: int, turn: TurnResult, texts: StyledTexts) -> Iterator[Block]:
         yield Paragraph((_name(said.author), *texts.style(said.text, Style.MUTED)), hang=_NAME)
     response = turn.invocation.final_response
     words = "" if response is None else response.text(thoughts=False)
-    told = texts.style(words) if words else (StyledText("(nothing)", Style.MUTED),)
-    yield Paragraph((_name("agent"), *told), hang=_NAME)
+    reply_pieces = texts.style(words) if words else (StyledText("(nothing)", Style.MUTED),)
+    yield Paragraph((_name("agent"), *reply_pieces), hang=_NAME)
 
 
 def _user(number: int, content: Content, texts: StyledTexts) -> Paragraph:

@@ -255,9 +255,9 @@ class ReviewWalk:
         """Return the status line of the review."""
         key = self.key
         counts = Counter(self.decisions.values())
-        told = ", ".join(f"{counts[decision]} {decision.value}" for decision in Decision if counts[decision])
+        decisions_text = ", ".join(f"{counts[decision]} {decision.value}" for decision in Decision if counts[decision])
         if key is None:
-            return (StyledText("review is over", Style.STRONG), StyledText(f"  {told}"))
+            return (StyledText("review is over", Style.STRONG), StyledText(f"  {decisions_text}"))
         decision = self.decisions.get(self.place)
         pieces = [
             StyledText(f"review {self.place + 1} of {len(self.keys)}  ", Style.STRONG),
@@ -265,7 +265,7 @@ class ReviewWalk:
         ]
         if decision is not None:
             pieces.append(StyledText(f"  {decision.value}", decision.style))
-        return (*pieces, StyledText(f"  · {told}" if told else "", Style.MUTED))
+        return (*pieces, StyledText(f"  · {decisions_text}" if decisions_text else "", Style.MUTED))
 
     def reason(self) -> str | None:
         """Return why the current case was refused, None if it was not."""

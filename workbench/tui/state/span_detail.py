@@ -575,9 +575,9 @@ def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
 def _usage(turn: TurnNode) -> Iterator[Block]:
     usage = turn.result.usage if turn.result is not None else None
     if usage is not None:
-        told = [f"{name} {count:,}" for name, count in usage if count is not None and name != "total"]
-        if told:
-            yield _fact("", " · ".join(told).replace("_", " "), Style.MUTED)
+        usage_texts = [f"{name} {count:,}" for name, count in usage if count is not None and name != "total"]
+        if usage_texts:
+            yield _fact("", " · ".join(usage_texts).replace("_", " "), Style.MUTED)
 
 
 def _fact(name: str, text: str, style: Style = Style.TEXT) -> Paragraph:

@@ -64,15 +64,15 @@ def place_in_graph(node: SpanNode) -> tuple[str, str] | None:
     return None if owner is None else (owner, span.name if span.kind is SpanKind.TOOL else "")
 
 
-def _add_reported_agents(graph: Graph, told: Any) -> None:
-    if not isinstance(told, dict):
+def _add_reported_agents(graph: Graph, reported_agents: Any) -> None:
+    if not isinstance(reported_agents, dict):
         return
-    for name, facts in list(told.items())[:_MOST_AGENTS]:
+    for name, facts in list(reported_agents.items())[:_MOST_AGENTS]:
         if not isinstance(facts, dict):
             continue
         agent = graph.agents.setdefault(name, GraphAgent(name))
         agent.type, agent.model = _text(facts.get("type")), _text(facts.get("model"))
-        below = [other for other in _texts(facts.get("agents")) if other in told and other != name]
+        below = [other for other in _texts(facts.get("agents")) if other in reported_agents and other != name]
         _add(agent.below, below)
         for tool in _texts(facts.get("tools")):
             agent.tools.setdefault(tool, 0)

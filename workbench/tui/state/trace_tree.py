@@ -52,11 +52,11 @@ def count_tokens(span: Span) -> int | None:
         for name in _TOTALS:
             if (total := _count(place.get(name))) is not None:
                 return total
-        told = [count for name in _PARTS if (count := _count(place.get(name))) is not None]
-        if told:
-            return sum(told)
-    told = [count for name in _OPEN_TELEMETRY if (count := _count(span.attributes.get(name))) is not None]
-    return sum(told) if told else None
+        part_counts = [count for name in _PARTS if (count := _count(place.get(name))) is not None]
+        if part_counts:
+            return sum(part_counts)
+    part_counts = [count for name in _OPEN_TELEMETRY if (count := _count(span.attributes.get(name))) is not None]
+    return sum(part_counts) if part_counts else None
 
 
 def _usages(span: Span) -> list[Mapping[str, Any]]:
