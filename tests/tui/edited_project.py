@@ -39,10 +39,10 @@ async def insert(screen: Any, eval_id: str) -> None:
 async def wait_for_notification(screen: Any, wanted: str) -> None:
     """Wait until a notification contains this text."""
     for _ in range(600):
-        if any(wanted in message.message for message in screen.app._notifications):
+        if any(wanted in message.text for message in screen.state.problems.messages):
             return
         await screen.pilot.pause(0.02)
-    raise AssertionError(f"not said: {wanted}\n{[message.message for message in screen.app._notifications]}")
+    raise AssertionError(f"not said: {wanted}\n{[message.text for message in screen.state.problems.messages]}")
 
 
 def write(path: Path, *eval_ids: str) -> None:

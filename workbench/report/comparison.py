@@ -23,7 +23,7 @@ from workbench.report.run_report import (
     explain_incomplete,
     time_text,
 )
-from workbench.report.text_report import Style, cell_length
+from workbench.report.text_report import Style, cell_length, format_change, score_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history import LATEST, History
 from workbench.store.history.history_queries import RunRecord, StoredJob, StoredRun, StoredScores
@@ -431,8 +431,8 @@ def verdict_text(verdict: Verdict | None) -> str:
 
 
 def score_change_text(score: ScoreChange) -> str:
-    """Format a change: `0.5 → 1 (+0.5)`, without the difference if it is 0 or unknown."""
-    difference = f" ({score.difference:+.4g})" if score.difference else ""
+    """Format a change: `0.50 → 1.00 (+0.50)`, without the difference if it is 0 or unknown."""
+    difference = f" ({format_change(score.difference)})" if score.difference else ""
     return f"{_number(score.before)} → {_number(score.after)}{difference}"
 
 
@@ -495,7 +495,7 @@ def _name(case: ComparedCase) -> str:
 
 
 def _number(score: float | None) -> str:
-    return "no score" if score is None else f"{score:.4g}"
+    return "no score" if score is None else score_text(score)
 
 
 def _safe(text: str) -> str:

@@ -188,13 +188,12 @@ def describe_metric(metric: MetricResult) -> str:
     name = make_safe(metric.name)
     if metric.status is MetricStatus.ERROR or metric.score is None:
         return f"{name}: {_explain_no_score(metric)}"
-    against = ""
-    if metric.threshold is not None:
-        against = f" {compare_numbers(metric.score, metric.threshold)} {score_text(metric.threshold, metric.score)}"
     notes = [make_safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
-    score = score_text(metric.score, metric.threshold)
-    return f"{name}: {score}{against}{counted}" + "".join(f"; {note}" for note in notes)
+    score = score_text(metric.score)
+    if metric.threshold is not None:
+        score = compare_with_threshold(metric.score, metric.threshold)
+    return f"{name}: {score}{counted}" + "".join(f"; {note}" for note in notes)
 
 
 def _metric_lines(metrics: list[MetricResult]) -> Iterator[str]:
@@ -215,18 +214,33 @@ def _explain_no_score(metric: MetricResult) -> str:
     return f"{word}: {make_safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
 
 
-def compare_numbers(score: float, threshold: float) -> str:
-    """Compare two numbers as a sign. Lower scores can be better, so only the status says whether this is good."""
-    return "<" if score < threshold else ">" if score > threshold else "="
+def compare_with_threshold(score: float, threshold: float) -> str:
+    """Format a score beside its threshold: "0.50 < 0.80", "1.00 ≥ 0.80".
+
+    Lower scores can be better, so only the status says whether this is good.
+    """
+    sign = "<" if score < threshold else "≥"
+    return f"{score_text(score, threshold)} {sign} {score_text(threshold, score)}"
+
+
+_LARGE = 100.0
 
 
 def score_text(score: float, other: float | None = None) -> str:
-    """Format a score with two digits, or with up to six if it would look equal to a different `other`."""
-    for digits in range(2, 7):
+    """Format a score with two digits, or with up to six if it would look equal to a different `other`.
+
+    Large values, such as times and counts, have no digits after the point.
+    """
+    for digits in range(0 if max(abs(score), abs(other or 0.0)) >= _LARGE else 2, 7):
         text = f"{score:.{digits}f}"
         if other is None or score == other or text != f"{other:.{digits}f}":
             return text
     return repr(score)
+
+
+def format_change(difference: float) -> str:
+    """Format the difference of two scores with its sign."""
+    return f"{'-' if difference < 0 else '+'}{score_text(abs(difference))}"
 
 
 def describe_difference(difference: Difference) -> str:

@@ -28,10 +28,12 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.events import Event, InputEvent, Key, Resize
-from textual.notifications import Notification, Notify
+from textual.geometry import Region
+from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import ThemeProvider
+from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed, get_current_worker
 
 from workbench.model.text import neutralise
@@ -50,7 +52,7 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
-from workbench.tui.widgets.inputs import is_offered, make_room, say
+from workbench.tui.widgets.inputs import KeyLine, is_offered, say
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
 
@@ -90,6 +92,8 @@ _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 1.0  # seconds between two checks of the theme files
+_TOAST_SECONDS = 4.0
+_TOAST_LINES = 8  # lines that a toast of a long message covers at the top
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
@@ -169,7 +173,6 @@ class WorkbenchApp(App[None]):
         self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
-        self._notified: list[Notification] = []  # messages shown; the user may have dismissed some
         self._backend = backend
         self._layout = layout or Layout()
         self._main = MainScreen(ScreenContext(ProjectState(), backend), self._layout)
@@ -214,7 +217,7 @@ class WorkbenchApp(App[None]):
         self._quit_when_told()
         self._list_problems(self._problems)
         for problem in self._problems:
-            self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
+            say(self, problem, severity="warning")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Yield the commands of the palette: the actions available at the focus, and the choice of a theme."""
@@ -239,7 +242,7 @@ class WorkbenchApp(App[None]):
         They are dropped after exit. Escape also removes messages.
         """
         if isinstance(event, Key) and event.key == "escape":
-            self.clear_notifications()  # in addition to what the key does
+            self._remove_messages()  # in addition to what the key does
         if isinstance(event, InputEvent):
             await self._wait_until_opened()
             if self._is_blind(event):
@@ -337,8 +340,31 @@ class WorkbenchApp(App[None]):
         self.run_worker(lambda: copy_beside_terminal(text), thread=True, group="copy")
 
     def on_notify(self, event: Notify) -> None:
-        """Make room for a message before Textual shows it."""
-        self._notified = make_room(self, self._notified, event.notification)
+        """Log a message, and show it: in the line of keys, or by Textual as the only toast."""
+        notification = event.notification
+        self._main.log_message(notification.message, notification.severity)
+        self.clear_notifications()
+        for holder in self.screen.query("ToastHolder"):  # Textual leaves the empty ones
+            holder.remove()
+        line = next(iter(self.screen.query(KeyLine)), None)
+        if line is None or ((notification.title or notification.severity == "error") and self._has_room_for_toast()):
+            notification.timeout = _TOAST_SECONDS
+            return
+        line.show_message(notification.message, notification.severity)
+        event.prevent_default()
+
+    def _has_room_for_toast(self) -> bool:
+        """Return True if a toast at the top right covers neither the help nor a field with the focus."""
+        focused = self.screen.focused
+        is_field = isinstance(focused, Input | TextArea)
+        region = focused.region if focused is not None and is_field else Region()
+        corner = Region(self.size.width // 2, 0, self.size.width, _TOAST_LINES)
+        return not isinstance(self.screen, HelpScreen) and not region.overlaps(corner)
+
+    def _remove_messages(self) -> None:
+        self.clear_notifications()
+        for line in self.screen.query(KeyLine):
+            line.show_message("", "information")
 
     async def action_quit(self) -> None:
         """Quit the application. Ask first if a run is active or edits are unsaved."""
@@ -402,7 +428,7 @@ class WorkbenchApp(App[None]):
         self._list_problems([*loaded.failed, *self._settings_problems])
         self._main.post_message(ReadController.ProjectRead())  # refreshes the header and the problems
         for problem in loaded.failed:
-            self.notify(neutralise(problem), severity="warning", markup=False, timeout=10)
+            say(self, problem, severity="warning")
 
     def _list_problems(self, messages: Sequence[str]) -> None:
         files = find_named_files(messages, root=Path())

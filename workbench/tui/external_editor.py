@@ -13,15 +13,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual.app import App, SuspendNotSupported
 
 from workbench.tui.dialogs.dialogs import ConfirmScreen
+from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.text_layout import safe
-
-if TYPE_CHECKING:
-    from workbench.tui.widgets.inputs import Severity
 
 Check = Callable[[str], str | None]
 """Returns an error message with its location, or None if the text is valid. Runs in a separate thread."""
@@ -156,4 +153,4 @@ def _kept(file: Path, text: str) -> str:
 
 
 def _say(app: App[object], message: str, *, severity: Severity) -> None:
-    app.notify(safe(message), severity=severity, markup=False, timeout=15)
+    app.notify(safe(message), severity=severity, markup=False)

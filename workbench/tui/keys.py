@@ -161,7 +161,7 @@ _PLACES = (
         _key("narrow", "ctrl+left", "widen(-4)", "fewer columns for the eval sets"),
         _footer("run_pane", "o", "toggle_drawer('run')", "run pane", "show or hide the progress of the run"),
         _footer("problems_pane", "!", "toggle_drawer('problems')", "problems",
-                "show or hide the problems, with file and place"),
+                "show or hide the problems, with file and place, and the last messages"),
         _key("watch_pane", "O", "toggle_drawer('watch')", "watch pane",
              "show or hide the saved files, the cases that they ran, and why"),
         _footer("results_table", "t", "open_table", "table",

@@ -28,7 +28,7 @@ def test_a_regression_is_reported_with_exit_status_1(workbench: CommandLine) -> 
 
     assert result.status == 1
     assert "▼ regression  home/light.evalset.json:on  ✓ PASSED → ✗ FAILED" in result.out
-    assert "tool_trajectory_avg_score  1 → 0 (-1)" in result.out
+    assert "tool_trajectory_avg_score  1.00 → 0.00 (-1.00)" in result.out
     assert result.out.endswith("\n1 regression, 1 same\n")
 
 

@@ -263,7 +263,7 @@ async def test_no_key_accepts_anything_after_the_end_of_the_review(open_app: Any
         await screen.pilot.pause(0.1)
 
         assert "review is over" in screen.text
-        assert [notice.message for notice in screen.app._notifications] == []
+        assert [notice.text for notice in screen.state.problems.messages] == []
 
 
 async def test_the_review_shows_the_scores_after_each_acceptance(open_app: Any, project: Path) -> None:

@@ -132,7 +132,7 @@ def test_an_answered_turn_shows_everything_in_order() -> None:
     make_new_sets = [text.index(item) for item in wanted]
     assert make_new_sets == sorted(make_new_sets)
     assert "thinking" not in text
-    assert "0.50 s · 1,234 tokens · 2 model calls" in text
+    assert "500 ms · 1,234 tokens · 2 model calls" in text
 
 
 def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,28 @@ def test_external_text_is_shown_without_control_characters(problems: Problems) -
 
 def test_the_pane_says_that_there_are_no_problems(problems: Problems) -> None:
     assert "No problems" in problems.detail()[0].pieces[0].text
+
+
+def test_messages_follow_the_problems_and_the_cursor_stays_on_its_row(problems: Problems) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for text in ("saved", "copied", "copied"):
+        problems.add_message(text, "information", at=now)
+
+    assert [(message.text, message.times) for message in problems.messages] == [("copied", 2), ("saved", 1)]
+    assert problems.selected_message == problems.messages[0]
+    problems.add_message("newer", "warning", at=now)
+    assert problems.selected_message == problems.messages[0]
+
+    problems.move(1)
+    problems.add_message("newest", "error", at=now)
+    problems.set_messages(Source.PROJECT, ["a problem"], files={})
+    assert problems.selected_message is not None
+    assert problems.selected_message.text == "copied"
+    problems.move(-3)
+    assert problems.selected_problem is not None
+    problems.add_message("x", "error", at=now)
+    assert problems.selected_problem is not None
+    lines = render_rows(problems, 60)
+    assert lines[1].strip() == "messages, newest first"
+    assert lines[2] == " ✗ 03:04:05  x"
+    assert lines[5] == " · 03:04:05  copied  (2 times)"

@@ -79,7 +79,7 @@ async def test_a_verdict_with_missing_samples_is_marked_as_long_as_it_is_shown(
             await screen.press("j", "j")
             await screen.until("✓ PASSED †", f"† {METRIC}: judged by 1 of 2 samples")
         async with open_app(folder.root) as screen:
-            await screen.until("good †", "stored")
+            await screen.until("good †")
             await screen.press("j", "j", "t")
             await screen.until("✓ passed †")
             await screen.press("escape", "R")

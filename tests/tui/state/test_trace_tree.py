@@ -8,7 +8,7 @@ import pytest
 
 from tests.tui.state.spans import span, turn_result
 from workbench.model.trace import SpanKind
-from workbench.tui.state.text_layout import format_span_time
+from workbench.tui.state.text_layout import format_duration
 from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, count_tokens
 
 
@@ -133,13 +133,15 @@ def test_tokens_are_read_in_all_known_spellings(facts: dict[str, Any], expected:
         (0.0004, "0.4 ms"),
         (0.0124, "12 ms"),
         (1.254, "1.25 s"),
-        (12.34, "12.3 s"),
-        (125.0, "2 min 5 s"),
-        (7260, "2 h 1 min"),
+        (0.2071, "207 ms"),
+        (9.9, "9.90 s"),
+        (12.34, "12 s"),
+        (125.0, "2 min 05 s"),
+        (7260, "2 h 01 min"),
     ],
 )
 def test_times_are_short_and_readable(seconds: float, expected: str) -> None:
-    assert format_span_time(seconds) == expected
+    assert format_duration(seconds) == expected
 
 
 def test_the_axis_of_a_turn_of_microseconds_has_distinct_times() -> None:

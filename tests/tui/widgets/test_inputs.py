@@ -1,17 +1,16 @@
-"""Notifications over the screen: which of them are visible at a time."""
+"""Messages of the screen: in the line of keys, as the only toast, and in the list of messages."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from textual.notifications import Notification
+from rich.cells import cell_len
 
-from workbench.tui.widgets.inputs import find_outdated, say
+from workbench.tui.widgets.inputs import DECISION, say
 
 
 async def wait_for_toasts(screen: Any, *wanted: str) -> None:
-    """Wait until the screen shows exactly these messages, the oldest first."""
+    """Wait until the screen shows exactly these toasts."""
     for _ in range(300):
         shown = [str(toast.render()) for toast in screen.app.screen.query("Toast")]
         if shown == list(wanted):
@@ -20,52 +19,92 @@ async def wait_for_toasts(screen: Any, *wanted: str) -> None:
     raise AssertionError(shown)
 
 
-async def test_a_repeated_message_replaces_the_earlier_one(open_fake_app: Any, lights: Any) -> None:
-    async with open_fake_app(lights) as screen:
-        await screen.until("两盏灯")
-        for message in ("first [b]", "second"):
-            say(screen.app, message)
-        await wait_for_toasts(screen, "first [b]", "second")
-
-        say(screen.app, "first [b]")
-        say(screen.app, "first [b]")
-        await wait_for_toasts(screen, "second", "first [b]")
+def last_line(screen: Any) -> str:
+    """Return the text of the last line of the screen."""
+    return str(screen.text.rstrip("\n").splitlines()[-1])
 
 
-async def test_a_small_screen_and_its_dialogs_show_only_a_few_messages(open_fake_app: Any, lights: Any) -> None:
+async def test_a_message_is_shown_before_the_keys_and_covers_nothing(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
         await screen.until("两盏灯")
-        for number in range(5):
-            say(screen.app, f"message {number}")
-        await wait_for_toasts(screen, "message 3", "message 4")
+        before = screen.text.splitlines()
 
-        await screen.press("f1")
-        await wait_for_toasts(screen, "message 3", "message 4")
-        say(screen.app, "message 5")
-        await wait_for_toasts(screen, "message 4", "message 5")
+        say(screen.app, "copied [b]12[/b] characters")
+        await screen.until("copied [b]12[/b] characters")
+
+        assert last_line(screen).lstrip().startswith("copied [b]12[/b] characters")
+        assert last_line(screen).rstrip().endswith("? help")
+        assert screen.text.splitlines()[:-1] == before[:-1]
+        await wait_for_toasts(screen)
+
+        await screen.press("escape")
+        await screen.until_gone("copied")
+        assert last_line(screen) == before[-1]
+
+
+async def test_a_click_on_a_key_behind_a_message_finds_the_key(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, size=(80, 24)) as screen:
+        await screen.until("两盏灯")
+        say(screen.app, "文 saved")
+        await screen.until("文 saved")
+
+        cell = cell_len(last_line(screen).partition("? help")[0])
+        await screen.pilot.click(offset=(cell, 23))
+
+        await screen.until("In the eval sets")
+
+
+async def test_what_went_wrong_is_the_only_toast(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        say(screen.app, "first [b]", severity="error")
+        await wait_for_toasts(screen, "first [b]")
+        say(screen.app, "second", severity="warning", needs_decision=True)
+        await wait_for_toasts(screen, f"{DECISION}\nsecond")
 
         await screen.press("escape")
         await wait_for_toasts(screen)
 
 
-async def test_removed_messages_leave_no_widgets(open_fake_app: Any, lights: Any) -> None:
+async def test_a_toast_covers_neither_the_help_nor_a_field_with_the_focus(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
         await screen.until("两盏灯")
-        for number in range(1, 11):
-            say(screen.app, f"message {number}")
-            await wait_for_toasts(screen, *(f"message {index}" for index in (number - 1, number) if index))
+        await screen.press("f1")
+        await screen.until("In the eval sets")
+        say(screen.app, "broken", severity="error")
+        await screen.until("broken")
+        await wait_for_toasts(screen)
+        await screen.press("escape")
 
-        assert len(screen.app.screen.query("ToastHolder")) <= 4
+        await screen.press("z", "slash")  # the list alone, with the filter in its first line
+        await screen.until("filter:")
+        say(screen.app, "worse", severity="error")
+        await screen.until("worse")
+        await wait_for_toasts(screen)
+        assert "worse" in last_line(screen)
 
 
-@pytest.mark.parametrize(
-    ("limit", "removed_messages"),
-    [(4, ["same"]), (3, ["same", "news"]), (2, ["same", "news", "copied"]), (1, ["same", "news", "copied", "wrong"])],
-)
-def test_the_least_severe_and_then_the_oldest_messages_are_removed(limit: int, removed_messages: list[str]) -> None:
-    wrong = Notification("wrong", severity="error")
-    notifications = [wrong, Notification("news"), Notification("same", severity="error"), Notification("copied")]
+async def test_removed_toasts_leave_no_widgets(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, size=(80, 24)) as screen:
+        await screen.until("两盏灯")
+        for number in range(10):
+            say(screen.app, f"message {number}", severity="error")
+            await wait_for_toasts(screen, f"message {number}")
 
-    outdated = find_outdated(Notification("same"), notifications, most=limit)
+        assert len(screen.app.screen.query("ToastHolder")) <= 2
 
-    assert [notification.message for notification in outdated] == removed_messages
+
+async def test_the_last_messages_are_listed_below_the_problems(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        for text in ("saved", "nothing to copy", "nothing to copy"):
+            say(screen.app, text)
+        await screen.press("exclamation_mark")
+        await screen.until("messages, newest first")
+        assert "nothing to copy  (2 times)" in screen.text
+        assert "  saved" in screen.text
+
+        say(screen.app, "shown at once")
+        await screen.until("shown at once  ")
+        assert [message.text for message in screen.state.problems.messages][:2] == ["shown at once", "nothing to copy"]
+        assert "information · shown at" in screen.text

@@ -224,17 +224,17 @@ class WatchPane(RowsPane):
         rows.show(self.rows)
 
 
-# The problems pane: problems with file and position.
+# The problems pane: problems with file and position, and the messages of the screen.
 
 
 class ProblemsPane(Pane):
-    """The list of problems, and details of the selected one."""
+    """The list of problems and messages, and details of the selected one."""
 
     TAB = "Problems"
     HELP = (
         "All problems: in settings, themes, keys, eval sets, cases, the history; each with file and place. "
         "Enter goes to the case, shows both versions of an eval set that changed under unsaved edits, or opens the "
-        "file in your editor at the line."
+        "file in your editor at the line. Below the problems are the last messages of the screen, newest first."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("problems",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("problems")]
@@ -268,8 +268,10 @@ class ProblemsPane(Pane):
         (rows if rows.display else self.query_one(LinesView)).focus()
 
     def copyable(self) -> str | None:
-        """Return the selected problem."""
-        problem = self.context.state.problems.selected_problem
+        """Return the selected problem or message."""
+        problem, message = self.context.state.problems.selected_problem, self.context.state.problems.selected_message
+        if message is not None:
+            return message.text
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
 
     @on(RowList.Steered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from datetime import datetime
 from typing import ClassVar
 
 from textual import on, work
@@ -40,6 +41,7 @@ from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.diff_state import ReviewWalk
+from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.project_state import (
     CHANGING_ACTIONS,
     explain_empty_selection,
@@ -258,6 +260,11 @@ class MainScreen(Screen[None]):
         return any(path.endswith(_AGENTS) for path in paths) and not all(
             listed.target for listed in self.state.browser.file_sets
         )
+
+    def log_message(self, text: str, severity: Severity) -> None:
+        """Add a message that the screen shows to the list of messages."""
+        self.state.problems.add_message(text, severity, at=datetime.now().astimezone())
+        self.query_one(Drawer).show(self.state.subject())
 
     # Actions: each changes the state, or passes the request to a controller.
 

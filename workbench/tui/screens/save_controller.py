@@ -252,7 +252,7 @@ class SaveController(Controller):
             return  # its problem is listed
         if status.changed_on_disk:
             message = f"{eval_set} changed on disk while it has unsaved edits; ! and enter: choose which to keep"
-            say(self.widget, message, severity="warning")
+            say(self.widget, message, severity="warning", needs_decision=True)
         elif status.problem is not None:
             say(self.widget, f"{status.problem}; the last valid version is shown", severity="error")
 

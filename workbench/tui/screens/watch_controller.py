@@ -23,7 +23,6 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.watch_calls import Watch
 from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.screens.run_controller import FollowedRun
-from workbench.tui.state.text_layout import safe
 from workbench.tui.state.watch_state import ReusedVerdict, WatchMode
 from workbench.tui.widgets.inputs import say
 
@@ -126,7 +125,7 @@ def alert(app: App[object], message: str, reason: str, *, how: How) -> None:
     if how == "off":
         return
     text = f"{message}: {reason}" if reason else message
-    app.notify(safe(text), severity="error", markup=False, timeout=15)
+    say(app, text, severity="error")
     if how == "toast":
         return
     app.bell()
@@ -310,6 +309,7 @@ class WatchController(Controller):
                         self.widget,
                         f"{event.held}: not run automatically, alt+r runs them",
                         severity="warning",
+                        needs_decision=True,
                     )
             case AllKnown():
                 self.state.watch.complete_alarms()

@@ -83,7 +83,6 @@ def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing
         right = StyledText("broken", badge.style)
     elif record is not None and _has_verdict(record):
         right = _format_time(record)
-        more = StyledText("stored", Style.MUTED) if record.stored_at is not None else _NOTHING
         partly = StyledText(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.style) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
             mark, more, right = (

@@ -25,7 +25,14 @@ from workbench.model.results import (
 from workbench.model.text import REDACTED, is_secret_key, pluralise, redact
 from workbench.report.dialect_report import POLICIES, rule_texts
 from workbench.report.run_report import agreement_text, samples_text
-from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
+from workbench.report.text_report import (
+    compare_with_threshold,
+    estimate_pass_all_k,
+    estimate_pass_at_k,
+    folded_details,
+    score_text,
+    wilson_interval,
+)
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
@@ -39,6 +46,7 @@ from workbench.tui.state.text_layout import (
     bar,
     compute_share,
     cut_line,
+    format_duration,
     safe,
     safe_line,
     sparkline,
@@ -144,7 +152,7 @@ def _format_sample(number: int, sample: JudgeSample, *, best: float | None) -> B
     is_grade = not sample.label and sample.score is not None and (best != 1.0 or 0.0 < sample.score < 1.0)
     grade = f"{sample.score:.3g}  " if is_grade else ""
     cached = "  by a script" if sample.scripted else "  cached" if sample.cached else ""
-    took = "" if cached or not sample.reply else f"  {sample.seconds:.2g} s"
+    took = "" if cached or not sample.reply else f"  {format_duration(sample.seconds)}"
     head = StyledText(f"sample {number:<3} ", Style.KEY)
     body = StyledText(f"{grade}{safe(redact(said))}")
     return Paragraph(
@@ -292,17 +300,17 @@ def format_metric_row(metric: MetricResult, repeats: Sequence[float | None], *, 
     return (StyledText(lead, badge.style), *name, StyledText(" " * gap), *middle, StyledText(score, badge.style))
 
 
-def format_score(metric: MetricResult, repeats: Sequence[float | None]) -> str:
+def format_score(metric: MetricResult, repeats: Sequence[float | None] = ()) -> str:
     """Format the score and its threshold; for several repeats mean and deviation."""
     known = [score for score in repeats if score is not None]
     if len(repeats) > 1 and known:
-        spread = f" ±{stdev(known):.2g}" if len(known) > 1 else ""
-        return f"{fmean(known):.3g}{spread}"
+        spread = f" ±{score_text(stdev(known))}" if len(known) > 1 else ""
+        return f"{score_text(fmean(known))}{spread}"
     if metric.score is None:
         return "no score"
     if metric.threshold is None:
-        return f"{metric.score:.4g}"
-    return f"{metric.score:.4g} / {metric.threshold:.4g}"
+        return score_text(metric.score)
+    return compare_with_threshold(metric.score, metric.threshold)
 
 
 def draw_metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:
@@ -379,7 +387,7 @@ def _describe_turns(metric: MetricResult) -> Iterator[Block]:
     yield BLANK
     yield Paragraph.from_text("turn by turn", Style.HEADING)
     for number, turn in enumerate(metric.per_invocation, start=1):
-        value = "no score" if turn.score is None else f"{turn.score:.4g}"
+        value = "no score" if turn.score is None else score_text(turn.score)
         picture = draw_metric_bar(metric, turn.score, width=_BAR)
         notes = "  ".join(safe(redact(note)) for note in (turn.reason, turn.hint) if note)
         pieces = [StyledText(f"turn {number:<3} ", Style.KEY), StyledText(f"{picture:<{_BAR}}  {value:<8}")]
@@ -396,7 +404,7 @@ def _describe_repeats(name: str, repeats: Sequence[CaseResult]) -> Iterator[Bloc
             yield Paragraph((head, StyledText("not judged", Style.MUTED)), indent=2)
             continue
         badge = get_metric_badge(metric.status)
-        value = "no score" if metric.score is None else f"{metric.score:.4g}"
+        value = "no score" if metric.score is None else score_text(metric.score)
         picture = draw_metric_bar(metric, metric.score, width=_BAR)
         yield Paragraph(
             (head, StyledText(f"{badge.symbol} ", badge.style), StyledText(f"{picture:<{_BAR}}  {value}")),

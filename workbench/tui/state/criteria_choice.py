@@ -14,6 +14,7 @@ from workbench.metrics.metric_types import MetricInfo
 from workbench.metrics.registry import CaseFacts, Preset, check_criteria, compute_fit, find_info, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
+from workbench.report.text_report import score_text
 from workbench.tui.state.case_outline import find_spelling
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -434,7 +435,7 @@ class CriteriaRows:
         is_on = self._choice.is_on(row.metric)
         style = Style.STRONG if is_on else Style.TEXT
         sign = "≤" if info is not None and info.lower_is_better else "≥"
-        value = "informs" if criterion.threshold is None else f"{sign} {criterion.threshold:g}"
+        value = "informs" if criterion.threshold is None else f"{sign} {score_text(criterion.threshold)}"
         name = _pad_text(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
         pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<{_VALUE}}", style)]
         if row.metric in self._problems:
@@ -594,7 +595,8 @@ def _format_threshold(choice: CriteriaChoice, info: MetricInfo) -> str:
     threshold = choice.get_criterion(info.name).threshold
     if threshold is None:
         return "none: only reported"
-    return f"passes {'at most' if info.lower_is_better else 'from'} {threshold:g}{' on' * (not info.lower_is_better)}"
+    limit = score_text(threshold)
+    return f"passes at most {limit}" if info.lower_is_better else f"passes from {limit} on"
 
 
 def _format_fit(info: MetricInfo, facts: CaseFacts | None) -> str:

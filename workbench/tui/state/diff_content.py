@@ -12,7 +12,7 @@ from workbench.model.results import CaseResult, Execution, Failure, FailureKind,
 from workbench.model.text import mask_named_secrets, redact
 from workbench.model.trace import ToolCall, find_simulators, get_trajectory
 from workbench.report.run_report import samples_text
-from workbench.report.text_report import describe_metric, failure_texts
+from workbench.report.text_report import describe_metric, failure_texts, score_text
 from workbench.report.turn_diff import (
     AgentMessage,
     Difference,
@@ -25,6 +25,7 @@ from workbench.report.turn_diff import (
     find_state_differences,
     make_side,
 )
+from workbench.tui.state.case_scores import format_score
 from workbench.tui.state.case_status import get_metric_badge
 from workbench.tui.state.diff_lines import (
     ABSENT,
@@ -526,14 +527,11 @@ class _Diff:
         yield Paragraph.from_text("scores", Style.HEADING)
         for metric in decided:
             badge = get_metric_badge(metric.status)
-            score = "no score" if metric.score is None else f"{metric.score:.4g}"
-            threshold = "" if metric.threshold is None else f"  threshold {metric.threshold:.4g}"
             yield Paragraph(
                 (
                     StyledText(f"{badge.symbol} {badge.word}  ", badge.style),
                     StyledText(safe_line(metric.name), Style.STRONG),
-                    StyledText(f"  {score}"),
-                    StyledText(threshold, Style.MUTED),
+                    StyledText(f"  {format_score(metric)}"),
                 ),
                 indent=2,
                 hang=2,
@@ -548,7 +546,7 @@ class _Diff:
         if len(metric.per_invocation) < 2:
             return
         for number, score in enumerate(metric.per_invocation, start=1):
-            value = "no score" if score.score is None else f"{score.score:.4g}"
+            value = "no score" if score.score is None else score_text(score.score)
             notes = "  ".join(redact(note) for note in (score.reason, score.hint) if note)
             pieces = (
                 StyledText(f"turn {number}  ", Style.KEY),

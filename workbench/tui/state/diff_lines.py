@@ -23,7 +23,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import ToolCall, get_trajectory
-from workbench.report.text_report import compare_numbers, find_subjects, score_text
+from workbench.report.text_report import compare_with_threshold, find_subjects
 from workbench.report.turn_diff import (
     Change,
     Difference,
@@ -144,8 +144,7 @@ class TurnCosts:
         score, threshold = self._score(metric), metric.threshold
         assert score is not None
         assert threshold is not None
-        sign = "≥" if score >= threshold else compare_numbers(score, threshold)
-        text = f"{safe_line(metric.name)} {score_text(score, threshold)} {sign} {score_text(threshold, score)}"
+        text = f"{safe_line(metric.name)} {compare_with_threshold(score, threshold)}"
         if score >= threshold:
             return Note(text, Style.MUTED)
         return Note(text, Style.FAILED if metric.status is _FAILED else Style.WARNING)

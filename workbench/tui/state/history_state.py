@@ -28,6 +28,7 @@ from workbench.report.comparison import (
     threshold_text,
 )
 from workbench.report.run_report import counts_text, explain_incomplete, samples_text, time_text
+from workbench.report.text_report import format_change, score_text
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
@@ -175,9 +176,8 @@ class ComparedCases(CursorRows):
             (StyledText("means", Style.HEADING), StyledText("  over the cases that both runs scored", Style.MUTED))
         )
         for metric in self.comparison.metrics:
-            numbers = (
-                f"{metric.before:.4g} → {metric.after:.4g} ({metric.difference:+.4g}), {plural(metric.cases, 'case')}"
-            )
+            change = f"{score_text(metric.before)} → {score_text(metric.after)} ({format_change(metric.difference)})"
+            numbers = f"{change}, {plural(metric.cases, 'case')}"
             yield Paragraph(
                 (StyledText(f"{safe_line(metric.name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2
             )
@@ -346,7 +346,7 @@ class Executions(CursorRows):
         for metric in metrics:
             if metric.threshold is not None:
                 shown = get_metric_badge(metric.status)
-                score = "no score" if metric.score is None else f"{metric.score:.3g}"
+                score = "no score" if metric.score is None else score_text(metric.score)
                 pieces.append(StyledText(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.style))
         return cut_line(tuple(pieces), width)
 
@@ -591,14 +591,14 @@ class GroupRuns(CursorRows):
         yield Paragraph((StyledText(sparkline(times), Style.KEY), StyledText("  duration", Style.MUTED)), indent=2)
 
     def _describe_means(self, run: StoredRun) -> Iterator[Block]:
-        means = {name: metric for name, metric in run.summary.metrics.items() if metric.mean is not None}
+        means = [(name, metric, metric.mean) for name, metric in run.summary.metrics.items() if metric.mean is not None]
         if not means:
             return
         yield BLANK
         yield Paragraph((StyledText("means", Style.HEADING), StyledText("  over the whole run", Style.MUTED)))
-        for name, metric in means.items():
-            std = "" if metric.std is None else f" ±{metric.std:.3g}"
-            text = f"{metric.mean:.4g}{std}  ({metric.scored:,} of {metric.total:,} scored)"
+        for name, metric, mean in means:
+            std = "" if metric.std is None else f" ±{score_text(metric.std)}"
+            text = f"{score_text(mean)}{std}  ({metric.scored:,} of {metric.total:,} scored)"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:

@@ -1,13 +1,15 @@
-"""Problems of the project, and recovered unsaved edits, as rows."""
+"""Problems of the project, messages of the screen, and recovered unsaved edits, as rows."""
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from workbench.engine.open_documents import FoundEdits
 from workbench.model.identity import CaseKey
@@ -29,6 +31,7 @@ from workbench.tui.state.text_layout import (
 
 _PLACED = re.compile(r"(?P<file>[^\n:]+?)(?::(?P<line>\d+))?(?::(?P<column>\d+))?: (?P<message>.+)", re.DOTALL)
 _MOST_OF_RUN = 100
+_MOST_MESSAGES = 200
 
 
 def find_file_name(message: str) -> str | None:
@@ -93,21 +96,52 @@ class ListedProblem:
         return f"{self.shown}{position}"
 
 
+Severity = Literal["information", "warning", "error"]
+
+_MARKS = {
+    "information": StyledText(" · ", Style.MUTED),
+    "warning": StyledText(" ▲ ", Style.WARNING),
+    "error": StyledText(" ✗ ", Style.ERROR),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """A message that the screen showed. `times` counts equal messages in a row, `at` is the time of the last one."""
+
+    at: datetime
+    text: str
+    severity: Severity
+    times: int = 1
+
+
 @dataclass
 class Problems(CursorRows):
-    """The problems of all sources as a list with a cursor."""
+    """The problems of all sources, then the messages of the screen, as a list with a cursor."""
 
+    _messages: deque[LoggedMessage] = field(default_factory=lambda: deque(maxlen=_MOST_MESSAGES))
     _by_source: dict[Source, Sequence[ListedProblem]] = field(default_factory=dict)
     _by_set: dict[str, Sequence[ListedProblem]] = field(default_factory=dict)
     _rows: list[ListedProblem] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + (1 + len(self._messages) if self._messages else 0)
 
     @property
     def selected_problem(self) -> ListedProblem | None:
         """Problem under the cursor."""
-        return self._rows[self.cursor] if self._rows else None
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    @property
+    def selected_message(self) -> LoggedMessage | None:
+        """Message under the cursor."""
+        index = self.cursor - len(self._rows) - 1
+        return self._messages[index] if 0 <= index < len(self._messages) else None
+
+    @property
+    def messages(self) -> Sequence[LoggedMessage]:
+        """The last messages of the screen, newest first."""
+        return self._messages
 
     @property
     def rows(self) -> Sequence[ListedProblem]:
@@ -166,10 +200,24 @@ class Problems(CursorRows):
         if problem not in known and len(known) < _MOST_OF_RUN:
             self._set_source(Source.RUN, [*known, problem])
 
+    def add_message(self, text: str, severity: Severity, *, at: datetime) -> None:
+        """Add a message of the screen. The cursor stays on its row; on the newest message, it follows."""
+        last = self._messages[0] if self._messages else None
+        if last is not None and (last.text, last.severity) == (text, severity):
+            self._messages[0] = replace(last, at=at, times=last.times + 1)
+            return
+        is_older = self.cursor > len(self._rows) + 1
+        self._messages.appendleft(LoggedMessage(at, text, severity))
+        self.move_to(self.cursor + 1 if is_older else self.cursor)
+
     def line(self, index: int, width: int) -> Line:
         """Format one row."""
+        if index == len(self._rows):
+            return (StyledText(" messages, newest first", Style.HEADING),)
+        if index > len(self._rows):
+            return cut_line(_format_message(self._messages[index - len(self._rows) - 1]), width)
         problem = self._rows[index]
-        mark = StyledText(" ▲ ", Style.WARNING) if problem.warning else StyledText(" ✗ ", Style.ERROR)
+        mark = _MARKS["warning" if problem.warning else "error"]
         where = safe_line(problem.where or problem.source.value)
         pieces = [mark, StyledText(where, Style.KEY), StyledText("  ")]
         if problem.place:
@@ -178,7 +226,12 @@ class Problems(CursorRows):
 
     def detail(self) -> tuple[Block, ...]:
         """Describe the selected problem, and what enter does."""
-        problem = self.selected_problem
+        problem, message = self.selected_problem, self.selected_message
+        if message is not None:
+            return (
+                Paragraph.from_text(f"{message.severity} · shown at {message.at:%H:%M:%S}", Style.MUTED),
+                Paragraph.from_text(safe(message.text)),
+            )
         if problem is None:
             return (
                 Paragraph.from_text("No problems.", Style.PASSED),
@@ -198,6 +251,9 @@ class Problems(CursorRows):
             Paragraph.from_text(_describe_enter_key(problem), Style.MUTED),
         )
 
+    def _can_select(self, index: int) -> bool:
+        return index != len(self._rows)
+
     def _set_source(self, source: Source, problems: Sequence[ListedProblem]) -> None:
         if list(problems) != list(self._by_source.get(source, ())):
             self._by_source[source] = problems
@@ -205,10 +261,13 @@ class Problems(CursorRows):
 
     def _rebuild_rows(self) -> None:
         """Sort all problems. The cursor stays on its problem."""
-        selected = self.selected_problem
+        selected, message = self.selected_problem, self.selected_message
+        below = len(self) - self.cursor
         self._rows = list(self._sort_problems())
         if selected in self._rows:
             self.cursor = self._rows.index(selected)
+        elif message is not None:
+            self.cursor = len(self) - below
         self.move_to(self.cursor)
 
     def _sort_problems(self) -> Iterator[ListedProblem]:
@@ -227,6 +286,16 @@ def _describe_enter_key(problem: ListedProblem) -> str:
     if problem.case is not None:
         return "enter goes to the case, F opens the file there in your editor"
     return "enter opens the file there in your editor" if problem.path is not None else ""
+
+
+def _format_message(message: LoggedMessage) -> Line:
+    times = f"  ({message.times:,} times)" if message.times > 1 else ""
+    return (
+        _MARKS[message.severity],
+        StyledText(f"{message.at:%H:%M:%S}", Style.MUTED),
+        StyledText(f"  {safe_line(message.text)}"),
+        StyledText(times, Style.MUTED),
+    )
 
 
 def _parse_message(source: Source, message: str, files: Mapping[str, Path]) -> ListedProblem:

@@ -431,7 +431,7 @@ class ProjectState:
             sets=len(self.browser.sets),
             cases=sum(self.board.count_states().values()),
             reading=sum(not each.can_be_fetched for each in unread),
-            problems=len(self.problems),
+            problems=len(self.problems.rows),
             width=room,
         )
 

@@ -17,6 +17,7 @@ from workbench.model.results import CaseResult, CaseStatus, MetricResult, Metric
 from workbench.model.text import redact
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import samples_text
+from workbench.report.text_report import score_text
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import (
@@ -262,7 +263,7 @@ def _metric_columns(name: str) -> tuple[Column, Column]:
         if shown is None:
             return StyledText("-", Style.MUTED)
         badge = get_metric_badge(shown.status)
-        return StyledText(f"{badge.symbol} {'-' if shown.score is None else f'{shown.score:.4g}'}", badge.style)
+        return StyledText(f"{badge.symbol} {'-' if shown.score is None else score_text(shown.score)}", badge.style)
 
     def score(row: TableRow) -> float | None:
         shown = row.scores.get(name)
@@ -472,9 +473,9 @@ class ResultTable(CursorRows):
         figures = [
             (column.width, *self._calculate_statistics(column)) for _, column in self._find_visible_columns(width)
         ]
-        means = [(StyledText("" if mean is None else f"{mean:.4g}"), cells) for cells, mean, _ in figures]
+        means = [(StyledText("" if mean is None else score_text(mean)), cells) for cells, mean, _ in figures]
         deviations = [
-            (StyledText("" if std is None else f"±{std:.4g}", Style.MUTED), cells) for cells, _, std in figures
+            (StyledText("" if std is None else f"±{score_text(std)}", Style.MUTED), cells) for cells, _, std in figures
         ]
         return [
             self._format_line(StyledText("mean", Style.KEY), means, width=width),

@@ -17,7 +17,7 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
-    format_span_time,
+    format_duration,
     plural,
     render_blocks,
     safe,
@@ -541,23 +541,21 @@ def _times(node: SpanNode, view: TraceView) -> Iterator[Block]:
         return
     turn = next((item for item in view.tree.turns if item.index == node.key.turn), None)
     within = span.start - turn.start if turn is not None and turn.start is not None else 0.0
-    started = f"{format_span_time(within)} into the turn, {format_span_time(span.start)} into the session"
+    started = f"{format_duration(within)} into the turn, {format_duration(span.start)} into the session"
     if span.duration is None:
         yield _fact("time", "still running", Style.RUNNING)
         yield _fact("started", started)
         return
-    own = (
-        f" · {format_span_time(node.own_seconds)} of its own" if node.children and node.own_seconds is not None else ""
-    )
-    yield _fact("time", f"{format_span_time(span.duration)}{own}")
+    own = f" · {format_duration(node.own_seconds)} of its own" if node.children and node.own_seconds is not None else ""
+    yield _fact("time", f"{format_duration(span.duration)}{own}")
     yield _fact("started", started)
-    yield _fact("ended", f"{format_span_time(span.start + span.duration)} into the session")
+    yield _fact("ended", f"{format_duration(span.start + span.duration)} into the session")
 
 
 def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
     yield _fact("turn", str(turn.index + 1), Style.STRONG)
     yield _fact("steps", f"{turn.steps:,}" + (f", {plural(turn.errors, 'error')}" if turn.errors else ""))
-    yield _fact("time", "not known yet" if turn.seconds is None else format_span_time(turn.seconds))
+    yield _fact("time", "not known yet" if turn.seconds is None else format_duration(turn.seconds))
     if turn.result is not None and turn.result.inference_calls is not None:
         yield _fact("model calls", f"{turn.result.inference_calls:,}")
     if turn.tokens is not None:

@@ -489,13 +489,15 @@ def find_hint(hints: Sequence[KeyHint], cell: int) -> int | None:
 
 
 def format_duration(seconds: float) -> str:
-    """Format the duration of a case or run: in milliseconds below 0.01 s, in minutes from 100 s."""
-    if 0 < seconds < 0.01:
-        return f"{max(seconds * 1000, 1):.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
+    """Format a time: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "12 s", "2 min 05 s", "1 h 02 min"."""
+    if 0 < seconds < 0.00005:  # an agent that is a plain function: 0.0 in milliseconds
+        return f"{seconds * 1e6:.1f} µs"
+    if seconds < 0.00995:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 99.5:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
@@ -503,20 +505,6 @@ def format_duration(seconds: float) -> str:
 def format_time_taken(seconds: float) -> str:
     """Format the duration of a case; `-` for a row that was scored without an agent run."""
     return format_duration(seconds) if seconds else "-"
-
-
-def format_span_time(seconds: float) -> str:
-    """Format a time in a trace: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "2 min 5 s"."""
-    if 0 < seconds < 0.00005:  # an agent that is a plain function: 0.0 in milliseconds
-        return f"{seconds * 1e6:.1f} µs"
-    if seconds < 0.01:
-        return f"{seconds * 1e3:.1f} ms"
-    if seconds < 0.9995:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 99.95:
-        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def format_count(count: float) -> str:

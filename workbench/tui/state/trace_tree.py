@@ -13,7 +13,7 @@ from workbench.model.evalset import Content, FunctionCall, IntermediateData, Inv
 from workbench.model.results import TurnResult
 from workbench.model.text import redact
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.text_layout import Line, Style, StyledText, format_span_time, safe_line
+from workbench.tui.state.text_layout import Line, Style, StyledText, format_duration, safe_line
 
 # Facts of one span: its symbol, the name of its kind, its tokens.
 
@@ -319,8 +319,8 @@ def _label(seconds: float) -> str:
     """Format a round time: "0", "5 s", "0.5 ms"."""
     if not seconds:
         return "0"
-    number, _, unit = format_span_time(seconds).partition(" ")
-    return f"{float(number):g} {unit}" if unit in ("µs", "ms", "s") else format_span_time(seconds)
+    number, _, unit = format_duration(seconds).partition(" ")
+    return f"{float(number):g} {unit}" if unit in ("µs", "ms", "s") else format_duration(seconds)
 
 
 def _round_step(least: float) -> float:

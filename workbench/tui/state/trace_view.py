@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
 from workbench.model.results import TurnResult
-from workbench.model.text import redact
+from workbench.model.text import redact, redact_data
 from workbench.model.trace import Span, SpanKind
+from workbench.report.text_report import format_value
 from workbench.tui.state.browser_state import Subject
+from workbench.tui.state.call_line import format_call
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -20,7 +23,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
-    format_span_time,
+    format_duration,
     plural,
     safe,
     safe_line,
@@ -53,6 +56,19 @@ _TOKENS_FROM = 64  # minimum cells of a row with a column for tokens
 _LEAST_BAR = 10
 _LEAST_NAME = 16
 _DEEPEST = 10  # indented levels; a deeper row shows its level as a number
+
+
+_LEAST_VALUES = 8  # cells for arguments and result of a tool
+_MOST_ITEMS = 20
+_MOST_CHARACTERS = 2_000  # of a text; more than a row shows, so that a secret is not cut before it is masked
+_KIND_STYLES = {
+    SpanKind.INVOCATION: Style.MUTED,
+    SpanKind.AGENT: Style.RUNNING,
+    SpanKind.MODEL: Style.KEY,
+    SpanKind.TOOL: Style.PASSED,
+    SpanKind.USER: Style.MUTED,
+    SpanKind.OTHER: Style.MUTED,
+}
 
 
 class Columns(NamedTuple):
@@ -94,17 +110,51 @@ def span_row(
     """Draw the row of a span. In a `flat` list it names the parent instead of an indentation."""
     span = node.span
     fold = ("▸ " if folded else "▾ ") if node.children and not flat else "  "
-    head = (
+    head: Line = (
         StyledText(_indent(0 if flat else node.depth + 1, columns.name), Style.MUTED),
         StyledText(fold, Style.MUTED),
         _status(node, slowest=slowest),
-        StyledText(f"{SYMBOLS[span.kind]} ", Style.KEY),
+        StyledText(f"{SYMBOLS[span.kind]} ", _KIND_STYLES[span.kind]),
         StyledText(redact(safe_line(span.name or span.id)), Style.ERROR if span.error is not None else Style.TEXT),
+    )
+    notes = (
         StyledText(f" {EVENT_MARK}" if linked else "", Style.KEY),
         StyledText(f" simulated: {safe_line(span.simulator)}" if span.simulator else "", Style.WARNING),
         *_name_notes(node, folded=folded, flat=flat, slowest=slowest),
     )
+    room = columns.name - sum(cell_len(piece.text) for piece in (*head, *notes))
+    head = (*head, *_format_values(span, room), *notes)
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
+
+
+def _format_values(span: Span, room: int) -> Line:
+    """Format arguments and result of a tool call: `(sides=19) → 17`, cut to a number of cells."""
+    if span.kind is not SpanKind.TOOL or room < _LEAST_VALUES:
+        return ()
+    call = "" if span.request is None else "(…)"
+    if isinstance(span.request, Mapping):
+        call = format_call("", redact_data(_clip(span.request)))
+    result = span.response
+    if isinstance(result, Mapping) and list(result) == ["result"]:  # how ADK wraps a plain value
+        result = result["result"]
+    shown = "" if result is None else f" → {safe_line(format_value(_clip(result)))}"
+    call = safe_line(call)
+    # Both may be cut, but some of the result stays visible.
+    left = room - min(cell_len(shown), max(room // 3, room - cell_len(call)))
+    line = cut_line((StyledText(call, Style.MUTED),), left)
+    used = sum(cell_len(piece.text) for piece in line)
+    return (*line, *cut_line((StyledText(shown),), room - used))
+
+
+def _clip(value: Any, depth: int = 3) -> Any:
+    """Shorten JSON data that may be huge to what a row can show."""
+    if isinstance(value, str):
+        return value[:_MOST_CHARACTERS]
+    if isinstance(value, Mapping):
+        return {str(key): _clip(item, depth - 1) for key, item in islice(value.items(), _MOST_ITEMS)} if depth else "…"
+    if isinstance(value, list | tuple):
+        return [_clip(item, depth - 1) for item in value[:_MOST_ITEMS]] if depth else "…"
+    return value
 
 
 def _status(node: SpanNode, *, slowest: bool) -> StyledText:
@@ -137,7 +187,7 @@ def _name(pieces: Line, width: int) -> Line:
 
 
 def _figures(seconds: float | None, tokens: int | None, columns: Columns) -> Line:
-    time = "–" if seconds is None else format_span_time(seconds)
+    time = "–" if seconds is None else format_duration(seconds)
     spent = "" if tokens is None else f"{tokens:,} t" if tokens < 100_000 else f"{tokens / 1e3:,.0f}k t"
     return (
         StyledText(f"{time} ".rjust(columns.time) if columns.time else ""),
@@ -154,7 +204,7 @@ def _bar(node: SpanNode, axis: Axis | None, columns: Columns) -> Line:
     if span.end is None:
         return (StyledText(axis.bar(span.start, axis.end, fill="░"), Style.RUNNING),)
     fill = "━" if node.children else "█"
-    style = Style.ERROR if span.error is not None else Style.WARNING if node.slow else Style.PASSED
+    style = Style.ERROR if span.error is not None else Style.WARNING if node.slow else _KIND_STYLES[span.kind]
     return (StyledText(axis.bar(span.start, span.end, fill=fill), style),)
 
 
@@ -370,7 +420,7 @@ class TraceView:
         tree = self.tree
         parts = [StyledText(f"{plural(len(tree.turns), 'turn')} · {plural(len(tree.ordered), 'step')}", Style.STRONG)]
         if tree.seconds is not None:
-            parts.append(StyledText(f" · {format_span_time(tree.seconds)}"))
+            parts.append(StyledText(f" · {format_duration(tree.seconds)}"))
         if tree.tokens is not None:
             parts.append(StyledText(f" · {plural(tree.tokens, 'token')}"))
         if tree.errors:
@@ -379,7 +429,7 @@ class TraceView:
         if tree.slowest is not None:
             name = safe_line(redact(tree.slowest.span.name), width=40)
             parts.append(
-                StyledText(f" · {SLOW_MARK} {name} {format_span_time(tree.slowest.own_seconds or 0)}", Style.WARNING)
+                StyledText(f" · {SLOW_MARK} {name} {format_duration(tree.slowest.own_seconds or 0)}", Style.WARNING)
             )
         return tuple(parts)
 

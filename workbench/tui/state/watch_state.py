@@ -32,7 +32,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
-    format_span_time,
+    format_duration,
     plural,
     safe_line,
 )
@@ -508,7 +508,7 @@ def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
         StyledText(f"{shown}{more}", Style.STRONG),
         StyledText(f"  {_describe_effect(change)}"),
     )
-    took = "" if change.seconds is None else f"after {format_span_time(change.seconds)}"
+    took = "" if change.seconds is None else f"after {format_duration(change.seconds)}"
     right, short = ((StyledText(f"{lead}{took}", Style.MUTED),) if took else () for lead in ("first verdict ", ""))
     yield Entry(line, right, short, identity=("change", change.number))
     if event.held:

@@ -1,11 +1,12 @@
-"""Text inputs, tabs, the line of keys, toasts, and the field of the editor."""
+"""Text inputs, tabs, the line of keys and messages, and the field of the editor."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events, on
 from textual.actions import parse
 from textual.app import App, ComposeResult
@@ -15,9 +16,9 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.message import Message
-from textual.notifications import Notification
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, TextArea
 
@@ -26,11 +27,13 @@ from workbench.tui.keys import KEY_ACTIONS, bindings
 from workbench.tui.state.call_line import KnownCalls, complete_call
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
+from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.text_layout import (
     KeyHint,
     Line,
     Style,
     StyledText,
+    cut_line,
     find_hint,
     fit_hints,
     make_hint_line,
@@ -120,17 +123,28 @@ class FilterLine(Vertical):
         self.display = bool(message.value)
 
 
-# The line of keys at the bottom of a screen or dialog: only keys that have an effect at the current focus.
+# The line of keys at the bottom of a screen or dialog: only keys that have an effect at the current focus. Messages
+# appear in it too, before the keys, so that they cover nothing else.
+
+DECISION = "needs a decision"
+"""The title of messages that are shown as a toast although nothing went wrong."""
+
+_MESSAGE_SECONDS = 6.0
 
 _LAST = ("help",)
 """Ids of the keys that are always shown, at the end."""
 
+_MESSAGE_STYLES: dict[Severity, Style] = {
+    "information": Style.STRONG,
+    "warning": Style.WARNING,
+    "error": Style.ERROR,
+}
 _KEYS = {item.id: item.keys.split(",") for item in KEY_ACTIONS}
 _IDS = [item.id for item in KEY_ACTIONS]
 
 
 class KeyLine(Widget):
-    """Keys from the focus outwards. A click on one has the effect of the key."""
+    """Keys from the focus outwards, after a message if there is one. A click on a key has the effect of the key."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
@@ -140,6 +154,8 @@ class KeyLine(Widget):
         self._enter = enter
         self._order = {identity: place for place, identity in enumerate(dict.fromkeys((*first, *_IDS)))}
         self._hints: dict[KeyHint, ActiveBinding | None] = {}  # None: the enter key
+        self._message: Line = ()
+        self._message_timer: Timer | None = None
 
     def on_mount(self) -> None:
         """Update the line when the active keys change."""
@@ -148,16 +164,28 @@ class KeyLine(Widget):
 
     def get_content_width(self, container: Size, viewport: Size) -> int:  # noqa: ARG002
         """Return the width of all keys."""
-        return sum(hint.width + 2 for hint in self._hints) + 1
+        return self._message_width + sum(hint.width + 2 for hint in self._hints) + 1
+
+    def show_message(self, text: str, severity: Severity) -> None:
+        """Show a message for some seconds; without a text, remove the message."""
+        if self._message_timer is not None:
+            self._message_timer.stop()
+            self._message_timer = None
+        if text:
+            self._message = (StyledText(f" {safe_line(text)} ", _MESSAGE_STYLES[severity]), StyledText(" "))
+            self._message_timer = self.set_timer(_MESSAGE_SECONDS, lambda: self.show_message("", severity))
+        else:
+            self._message = ()
+        self.refresh(layout=self.styles.is_auto_width)
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        line = make_hint_line(self._visible_hints) if y == 0 else ()
+        line = (*cut_line(self._message, self.size.width), *make_hint_line(self._visible_hints)) if y == 0 else ()
         return make_strip(self, line, width=self.size.width)
 
     async def on_click(self, event: events.Click) -> None:
         """Perform the action of the key."""
-        index = find_hint(self._visible_hints, event.x)
+        index = find_hint(self._visible_hints, event.x - self._message_width)
         if index is None:
             return
         active = self._hints[self._visible_hints[index]]
@@ -170,7 +198,11 @@ class KeyLine(Widget):
     def _visible_hints(self) -> Sequence[KeyHint]:
         last = [hint for hint, active in self._hints.items() if active and active.binding.id in _LAST]
         hints = [hint for hint in self._hints if hint not in last]
-        return fit_hints(hints, last, width=self.size.width)
+        return fit_hints(hints, last, width=self.size.width - self._message_width)
+
+    @property
+    def _message_width(self) -> int:
+        return sum(cell_len(piece.text) for piece in self._message)
 
     def _update_hints(self, screen: Screen[object]) -> None:
         if screen is not self.screen:
@@ -276,44 +308,21 @@ def shorten_labels(names: Sequence[str], *, open_index: int, marked: Collection[
     return [f"{label}{mark or ' '}" for label, mark in zip(numbers, marks, strict=True)]
 
 
-# Toasts on the screen: no duplicates, and only as many as leave room for the screen below them.
-
-_LINES_FOR_ONE = 10
-"""Lines of the terminal for each message: with 24 lines, two messages."""
-
-_WEIGHT = {"information": 0, "warning": 1, "error": 2}
+# Messages to the user.
 
 
-def make_room(app: App[None], shown: Sequence[Notification], coming: Notification) -> list[Notification]:
-    """Let toasts expire that must not be shown with a coming one. Return the remaining ones, with the coming one
-    last.
+def say(
+    widget: Widget | App[None] | App[object],
+    message: str,
+    *,
+    severity: Severity = "information",
+    needs_decision: bool = False,
+) -> None:
+    """Show a message: an error, and what needs a decision, as a toast, anything else in the line of keys.
+
+    The text may come from outside; it is never parsed as markup.
     """
-    for screen in app.screen_stack:
-        for holder in screen.query("ToastHolder"):
-            if holder.is_mounted and not holder.children:
-                holder.remove()
-    shown = [notification for notification in shown if not notification.has_expired]
-    outdated = find_outdated(coming, shown, most=max(app.size.height // _LINES_FOR_ONE, 1))
-    for notification in outdated:
-        notification.timeout = 0
-    return [*(notification for notification in shown if notification not in outdated), coming]
-
-
-def find_outdated(coming: Notification, standing: Sequence[Notification], *, most: int) -> Sequence[Notification]:
-    """Find duplicates of a message, and if there are more than `most`, the least severe and oldest ones."""
-    same = [each for each in standing if (each.title, each.message) == (coming.title, coming.message)]
-    others = sorted((each for each in standing if each not in same), key=lambda each: _WEIGHT[each.severity])
-    return [*same, *others[: max(len(others) + 1 - most, 0)]]
-
-
-# Toasts of widgets.
-
-Severity = Literal["information", "warning", "error"]
-
-
-def say(widget: Widget | App[None], message: str, *, severity: Severity = "information") -> None:
-    """Show a message for 10 seconds. The text may come from outside; it is never parsed as markup."""
-    widget.notify(safe(message), severity=severity, markup=False, timeout=10)
+    widget.notify(safe(message), title=DECISION if needs_decision else "", severity=severity, markup=False)
 
 
 def copy(widget: Widget, text: str | None) -> None:

@@ -247,5 +247,5 @@ async def test_a_choice_before_both_versions_are_shown_is_ignored(
         assert b"theirs" in lights.read_bytes()
 
         await screen.press("m", "t")
-        await screen.until("saved")
+        await actions.wait_for_notification(screen, "saved")
     assert b'"mine"' in lights.read_bytes() and b'"theirs"' not in lights.read_bytes()

@@ -170,7 +170,7 @@ async def test_a_case_is_not_moved_to_a_set_that_uses_its_id(project: Path, open
         await screen.press("m", "enter")
 
         message = "it already has a case 'on'"  # follows a path, which may be long: the line can wrap anywhere
-        await wait_until_true(screen, lambda: any(message in notice.message for notice in screen.app._notifications))
+        await wait_until_true(screen, lambda: any(message in notice.text for notice in screen.state.problems.messages))
         assert (read_ids(project), read_ids(project, "other")) == (["on", "off", "dim"], ["on"])
 
 

@@ -283,7 +283,7 @@ async def test_a_file_that_also_judges_other_sets_says_so_at_every_width(
         await screen.press("ctrl+s")
 
         await screen.until("saved in")
-        assert any("which also judges 2 other sets" in notice.message for notice in screen.app._notifications)
+        assert any("which also judges 2 other sets" in notice.text for notice in screen.state.problems.messages)
 
 
 async def test_no_other_sets_are_mentioned_if_all_sets_of_a_file_are_selected(

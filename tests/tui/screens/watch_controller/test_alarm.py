@@ -33,7 +33,7 @@ def output(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def list_alarms(watched: WatchedShop) -> list[str]:
-    return [notice.message for notice in watched.screen.app._notifications if "passed before" in notice.message]
+    return [notice.text for notice in watched.screen.state.problems.messages if "passed before" in notice.text]
 
 
 def count_saves(watched: WatchedShop) -> int:

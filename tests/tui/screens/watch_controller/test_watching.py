@@ -137,7 +137,7 @@ async def test_source_that_does_not_compile_is_a_problem_until_it_is_fixed(open_
         shop.save("tools.py", BROKEN)
         text = await watched.until("tools.py:7 cannot be compiled", "4 cases wait", "1 problem")
         assert watched.is_stale("ship_1")
-        said = [message for message in watched.screen.app._notifications if "cannot be compiled" in message.message]
+        said = [message for message in watched.screen.state.problems.messages if "cannot be compiled" in message.text]
         assert len(said) == 1, text
         (problem,) = watched.state.problems.rows
         assert (problem.path, problem.line) == (shop.path / "tools.py", 7)

@@ -298,7 +298,7 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
 
     changes = [row.change for row in cases.rows]
     assert changes == [Change.REGRESSION, Change.FIX, Change.SAME, Change.SAME]
-    assert "m  1 → 0 (-1)" in render_text(cases.blocks())
+    assert "m  1.00 → 0.00 (-1.00)" in render_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
     assert "1 regression, 1 fix, 2 same" in join_lines(cases.header_lines())
 
@@ -332,7 +332,7 @@ def test_all_cases_are_listed_if_no_case_is_in_both_runs() -> None:
 
 def test_means_show_their_number_of_cases() -> None:
     assert render_text(ComparedCases(make_comparison("P", "P")).blocks()).rstrip().endswith(", 1 case")
-    assert "(-1), 2 cases" in render_text(ComparedCases(make_comparison("PP", "FF")).blocks())
+    assert "(-1.00), 2 cases" in render_text(ComparedCases(make_comparison("PP", "FF")).blocks())
 
 
 def test_runs_without_cases_give_an_empty_comparison() -> None:

@@ -19,7 +19,7 @@ from workbench.model.run_events import (
     RunSummary,
 )
 from workbench.tui.state.run_progress import RunProgress
-from workbench.tui.state.text_layout import format_count, format_duration
+from workbench.tui.state.text_layout import format_count
 
 
 @pytest.fixture
@@ -129,18 +129,3 @@ def test_further_tries_are_counted_as_retries(progress: RunProgress, make: Any) 
 )
 def test_large_counts_are_rounded(count: int, shown: str) -> None:
     assert format_count(count) == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.0042, "4 ms"),
-        (0.2071, "0.21 s"),
-        (9.9, "9.90 s"),
-        (42.4, "42 s"),
-        (125, "2 min 05 s"),
-        (3600 * 3 + 60, "3 h 01 min"),
-    ],
-)
-def test_times_have_readable_units(seconds: float, shown: str) -> None:
-    assert format_duration(seconds) == shown

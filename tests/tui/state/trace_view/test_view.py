@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.cells import cell_len
 
 from tests.tui.state.spans import join_text, list_names, make_view, render_rows, span, turn_result
@@ -54,6 +56,22 @@ def test_a_step_without_times_has_no_bar_and_no_zero() -> None:
 
     assert "no times reported" in line and "–" in line
     assert "0" not in line and "█" not in line
+
+
+def test_a_tool_call_shows_its_arguments_and_its_result() -> None:
+    def draw(width: int = 100, **facts: Any) -> str:
+        row = render_rows(make_view([span("roll", kind=SpanKind.TOOL, at=(0.0, 1.0), **facts)]), width=width)[1]
+        return row.partition("1.00 s")[0].strip()
+
+    assert draw(request={"sides": 19}, response={"result": 17}) == "ƒ roll(sides=19) → 17"
+    assert draw(request={}, response={"status": "ok", "n": 1}) == 'ƒ roll() → {"status": "ok", "n": 1}'
+    assert draw(140, request={"api_key": "hidden"}, response={"password": "hidden"}).count("redacted") == 2
+    assert draw(request={"a": "x\x1b[31m[b]"}, response="y\n[/b]") == 'ƒ roll(a="x\\u001b[31m[b]") → "y\\n[/b]"'
+    assert draw(response=None) == "ƒ roll"
+    assert draw(request=[1, 2]) == "ƒ roll(…)"
+    long = draw(request={"text": "文" * 5_000_000}, response={"result": ["很长的" * 1_000_000] * 3})
+    assert long.startswith('ƒ roll(text="文') and "… → [" in long
+    assert draw(30, request={"n": 1}, response=2).startswith("ƒ roll(n")
 
 
 def test_kinds_errors_and_slow_steps_show_without_colour() -> None:
