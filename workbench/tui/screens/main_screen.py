@@ -44,17 +44,24 @@ from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.project_state import (
     CHANGING_ACTIONS,
+    LEADING_ACTIONS,
     explain_empty_selection,
     find_obstacle,
     is_available,
     is_shown_in_footer,
+    leads_footer,
 )
 from workbench.tui.state.results_table import Scope
+from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
 
 _TICK = 0.1  # seconds between two looks for events of the watch and of runs
 _ROUNDS = 10  # maximum rounds of events in one tick, so that a tick stays short
+
+_LONG_RUN = 10.0  # seconds after which the run pane opens by itself
+_MANY_CASES = 5  # that such a run has at least
+_HEIGHT_FOR_RUN = 24  # lines of the screen
 
 _NARROW = 72  # columns below which only the side with the focus is shown
 _LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
@@ -77,6 +84,8 @@ class MainScreen(Screen[None]):
         self._layout = layout
         self._tab = layout.tab if layout.tab in TABS else "diff"
         self._drawer: str | None = None  # the pane that is open in it
+        self._long_run: str | None = None  # the long run for which the drawer opened by itself
+        self._closes_run_pane = False  # the user closed the run pane: it does not open by itself any more
         self._left_width: int | None = None  # None: as the stylesheet has it
         self._offered_actions: tuple[bool | None, ...] = ()
         self._unfinished_review: ReviewWalk | None = None
@@ -135,7 +144,7 @@ class MainScreen(Screen[None]):
         browser = self.state.browser
         return Layout(
             tab=self._tab,
-            drawer=self._drawer,
+            drawer=None if self._long_run and self._drawer == "run" else self._drawer,
             left_width=self._left_width,
             theme=self._layout.theme,
             watching=self._watching.is_active,
@@ -177,6 +186,8 @@ class MainScreen(Screen[None]):
         offered = (
             *(self.check_action(action, ()) for action in CHANGING_ACTIONS),
             *(is_offered(self, action) for action in ("edit", "run_selected", "run_failed", "toggle_watch")),
+            *(self.leads(action) for action in LEADING_ACTIONS),
+            self.state.watch.mode is WatchMode.PAUSED,
         )
         if offered != self._offered_actions:
             self._offered_actions = offered
@@ -240,6 +251,17 @@ class MainScreen(Screen[None]):
             self._refresh_run_line()
         if is_news or self.state.is_running:
             self.query_one(Drawer).show(self.state.subject())
+            self._open_run_pane_if_long(now=now)
+
+    def _open_run_pane_if_long(self, *, now: float) -> None:
+        """Open the run pane once a run takes long, if the drawer is free and the user has not closed it before."""
+        progress = self.state.progress
+        if progress is None or progress.ended is not None or progress.run_id == self._long_run:
+            return
+        is_long = progress.total >= _MANY_CASES and now - progress.began >= _LONG_RUN
+        if is_long and not self._closes_run_pane and self._drawer is None and self.size.height >= _HEIGHT_FOR_RUN:
+            self._long_run = progress.run_id
+            self.run_worker(self._toggle_drawer("run"), group="drawer", exclusive=True)
 
     def _read_saved_files(self, paths: Collection[str], *, removed: Collection[str]) -> None:
         """Read again what these saved files define: the project, eval sets or criteria."""
@@ -279,6 +301,16 @@ class MainScreen(Screen[None]):
     def offers(self, action: str) -> bool:
         """Return True if an action is useful for the selected row."""
         return is_shown_in_footer(action, self.state)
+
+    def leads(self, action: str) -> bool:
+        """Return True if the key of an action comes first: saving and undo of edits, and pausing the watch."""
+        return leads_footer(action, self.state)
+
+    def name_action(self, action: str) -> str:
+        """Return what the key of the watch does now; empty for other actions."""
+        if action != "toggle_watch" or not self.state.watch.is_active:
+            return ""
+        return "resume" if self.state.watch.mode is WatchMode.PAUSED else "pause"
 
     def _is_refused(self, action: str) -> bool:
         """Return True and notify the user if an action is impossible for the selected row."""
@@ -455,6 +487,8 @@ class MainScreen(Screen[None]):
         drawer = self.query_one(Drawer)
         if drawer.has_focus_within:  # a hidden widget would keep the focus
             self.query_one(CaseList).focus()
+        self._closes_run_pane = self._closes_run_pane or self._drawer == "run"
+        self._long_run = None
         pane = await self._toggle_drawer(name)
         if pane is not None:
             pane.show(self.state.subject())

@@ -340,7 +340,9 @@ def describe_no_matches(query: Query) -> tuple[Block, ...]:
     if query.problems:
         blocks = [Paragraph.from_text(f"! {problem}", Style.WARNING) for problem in query.problems]
     else:
-        blocks = [Paragraph.from_text(wanted if query.words else f"No case is {safe_line(query.text)}.", Style.STRONG)]
+        blocks = [
+            Paragraph.from_text(wanted if query.words else f"No case matches {safe_line(query.text)}.", Style.STRONG)
+        ]
     return (
         *blocks,
         BLANK,

@@ -143,7 +143,11 @@ class Browser:
 
     def is_edited(self, row: Row) -> bool:
         """True if a case, or anything in a set, has unsaved edits."""
-        return self._query_context.is_edited(row) if row.case is not None else row.eval_set in self._edited
+        return self._query_context.is_edited(row) if row.case is not None else self.is_set_edited(row.eval_set)
+
+    def is_set_edited(self, eval_set: str) -> bool:
+        """True if anything in a set has unsaved edits."""
+        return eval_set in self._edited
 
     # Changes of the project.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -51,6 +52,7 @@ from workbench.tui.state.text_layout import (
     bar,
     cut_line,
     format_duration,
+    format_set_name,
     format_time_taken,
     plural,
     safe,
@@ -98,6 +100,10 @@ class ComparedCases(CursorRows):
         self.comparison = comparison
         self.only_flips = only_flips
         changes = [change for change in _IN_BOTH if change in FLIPS or not only_flips]
+        ids = Counter(
+            (each.case.eval_id, each.case.occurrence) for change in Change for each in comparison.select(change)
+        )
+        self._repeated_ids = frozenset(identity for identity, count in ids.items() if count > 1)
         self._in_both = [case for change in changes for case in comparison.select(change)]
         self._open: set[Change] = set() if self._in_both else set(_IN_ONE)
         self.rows: Sequence[ComparedCase | FoldRow] = self._build_rows()
@@ -116,7 +122,13 @@ class ComparedCases(CursorRows):
         verdicts = (*_format_verdict(case.before), StyledText("→ ", Style.MUTED), *_format_verdict(case.after))
         scores = [StyledText(f" {_format_largest_change(case)}", Style.KEY)] if width >= _SCORES_FROM else []
         room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
-        name = cut_line((StyledText(safe_line(_format_case_name(case)), Style.STRONG),), max(room - 1, 8))
+        is_repeated = (case.case.eval_id, case.case.occurrence) in self._repeated_ids
+        eval_set = format_set_name(case.case.eval_set) if is_repeated else ""
+        pieces = (
+            StyledText(safe_line(_format_case_name(case)), Style.STRONG),
+            StyledText(f"  {eval_set}", Style.MUTED),
+        )
+        name = cut_line(pieces if eval_set else pieces[:1], max(room - 1, 8))
         gap = " " * max(room - sum(cell_len(piece.text) for piece in name), 1)
         return (lead, *name, StyledText(gap), *verdicts, *scores)
 

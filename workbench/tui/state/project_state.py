@@ -538,6 +538,18 @@ def is_shown_in_footer(action: str, state: ProjectState) -> bool:
     return not find_obstacle(action, state)
 
 
+LEADING_ACTIONS = ("save", "undo", "toggle_watch")
+"""Actions whose keys come first in the footer while their state lasts."""
+
+
+def leads_footer(action: str, state: ProjectState) -> bool:
+    """True if the key of an action comes first in the footer: save and undo with unsaved edits, pause of the watch."""
+    row = state.browser.selected_row
+    if action in ("save", "undo"):
+        return row is not None and state.browser.is_set_edited(row.eval_set)
+    return action == "toggle_watch" and state.watch.is_active
+
+
 def find_edit_obstacle(browser: Browser, places: Iterable[tuple[str, str]]) -> str:
     """Return why cases of these sets cannot be edited: they are in the history only, or rows of a dataset. Empty if
     they can.

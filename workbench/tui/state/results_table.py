@@ -34,6 +34,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
+    format_set_name,
     format_time_taken,
     plural,
     safe_line,
@@ -212,8 +213,9 @@ class Column:
 
 
 def make_columns(metrics: Iterable[str]) -> list[Column]:
-    """Make the fixed columns, then two for each metric: its score and its explanation."""
-    return [*_FIXED, *(column for name in metrics for column in _metric_columns(name))]
+    """Make the columns: set and status, the scores, what the agent did, and the explanations of the scores."""
+    pairs = [_metric_columns(name) for name in metrics]
+    return [*_FIRST, *(score for score, _ in pairs), *_ACTUAL, *(why for _, why in pairs)]
 
 
 def _format_status(row: TableRow) -> StyledText:
@@ -236,15 +238,18 @@ def _get_latency(row: TableRow) -> float:
     return row.latency
 
 
-def _format_set(row: TableRow) -> str:
-    return safe_line(row.case.eval_set.rpartition("/")[2].partition(".")[0])
-
-
-_FIXED = (
+_FIRST = (
     Column(
-        EVAL_SET, "eval set", 20, lambda row: StyledText(_format_set(row), Style.MUTED), lambda row: row.case.eval_set
+        EVAL_SET,
+        "eval set",
+        20,
+        lambda row: StyledText(format_set_name(row.case.eval_set), Style.MUTED),
+        lambda row: row.case.eval_set,
     ),
     Column("status", "status", 14, _format_status, lambda row: row.status.value),
+)
+
+_ACTUAL = (
     Column("response", "response", 40, lambda row: StyledText(row.response), lambda row: row.response),
     Column(
         "trajectory", "trajectory", 32, lambda row: StyledText(row.trajectory, Style.KEY), lambda row: row.trajectory

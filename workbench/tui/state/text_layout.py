@@ -197,6 +197,11 @@ def shorten(text: str, width: int) -> str:
     return f"{head}…{end}" if width > 0 else ""
 
 
+def format_set_name(eval_set: str) -> str:
+    """Format the path of an eval set as its name: without folder and ending."""
+    return safe_line(eval_set.rpartition("/")[2].partition(".")[0])
+
+
 def keep_end(text: str, width: int) -> str:
     """Cut a text at its beginning to at most `width` cells. A cut text begins with an ellipsis."""
     if cell_len(text) <= width:

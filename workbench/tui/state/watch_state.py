@@ -57,7 +57,7 @@ class Alarm:
     is_complete: bool = False
     _cases: dict[CaseKey, CaseStatus] = field(default_factory=dict)
     _since: float | None = None
-    _is_announced: bool = False
+    _announced: int = 0  # cases in the last announcement
 
     def add(self, case: CaseKey, status: CaseStatus, *, now: float) -> None:
         """Add a case that no longer passes."""
@@ -66,12 +66,15 @@ class Alarm:
             self._since = now
 
     def announce(self, *, now: float) -> str | None:
-        """Return the message once, as soon as it is complete or has waited long enough; otherwise None."""
-        if self._is_announced or self._since is None:
+        """Return the message when it is due, otherwise None.
+
+        It is due soon after the first case, and again with the final count if further cases were added since.
+        """
+        if self._since is None or self._announced == len(self._cases):
             return None
-        if not self.is_complete and now - self._since < _PATIENCE:
+        if not self.is_complete and (self._announced or now - self._since < _PATIENCE):
             return None
-        self._is_announced = True
+        self._announced = len(self._cases)
         names = [safe_line(case.eval_id, width=60) for case in self._cases]
         if len(names) == 1:
             (status,) = self._cases.values()
@@ -239,7 +242,7 @@ class WatchState:
         return ()
 
     def announce_alarm(self, *, now: float) -> tuple[str, str] | None:
-        """Return the message and the reason of an alarm that is due, once for each change; otherwise None."""
+        """Return the message and the reason of an alarm that is due; otherwise None."""
         for change in self.changes:
             words = change.alarm.announce(now=now)
             if words is not None:

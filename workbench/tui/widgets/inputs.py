@@ -210,14 +210,20 @@ class KeyLine(Widget):
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if active.binding.show and active.enabled and is_offered(active.node, active.binding.action):
+            is_shown = active.binding.show and is_offered(active.node, active.binding.action)
+            if active.enabled and (is_shown or _is_leading(active)):
                 groups.setdefault((active.node, active.binding.action), []).append(active)
         nodes = list(dict.fromkeys(node for node, _ in groups))  # from the focus outwards
         for group in sorted(
-            groups.values(), key=lambda group: (nodes.index(group[0].node), self._rank_binding(group[0]))
+            groups.values(),
+            key=lambda group: (
+                not _is_leading(group[0]),
+                nodes.index(group[0].node),
+                self._rank_binding(group[0]),
+            ),
         ):
             active = min(group, key=_rank_key)
-            found[KeyHint(self.app.get_key_display(active.binding), active.binding.description)] = active
+            found[KeyHint(self.app.get_key_display(active.binding), _describe_action(active))] = active
         if list(found) != list(self._hints):
             self.refresh(layout=self.styles.is_auto_width)
         self._hints = found
@@ -231,6 +237,19 @@ def is_offered(node: DOMNode, action: str) -> bool:
     """True if keys and palette may name an action of `node`; a node can hide actions that are available."""
     offers = getattr(node, "offers", None)
     return offers is None or offers(parse(action)[1])
+
+
+def _is_leading(active: ActiveBinding) -> bool:
+    """True if a node wants this key before all others, as long as its state lasts."""
+    leads = getattr(active.node, "leads", None)
+    return leads is not None and leads(parse(active.binding.action)[1])
+
+
+def _describe_action(active: ActiveBinding) -> str:
+    """Return the name of an action: that of its key, unless the node has one for its present state."""
+    name_action = getattr(active.node, "name_action", None)
+    name = name_action(parse(active.binding.action)[1]) if name_action is not None else ""
+    return name or active.binding.description
 
 
 def _rank_key(active: ActiveBinding) -> int:

@@ -36,7 +36,7 @@ def _make_failing_function(number: int) -> Callable[..., Any]:
         ("fsync", errno.ENOSPC, "cannot write it: the disk is full"),
         ("replace", errno.ENOSPC, "the disk is full"),
         ("open", errno.EROFS, "the file system is read-only"),
-        ("open", errno.EACCES, "no permission to write it"),
+        ("open", errno.EACCES, "permission denied"),
         ("fsync", errno.EIO, "Input/output error"),
         ("replace", errno.EDQUOT, "the disk quota is used up"),
     ],

@@ -51,6 +51,27 @@ async def test_before_a_run_the_pane_says_what_to_do(waiting_project: Path, open
         await screen.until("Nothing has run in this session", "C shows the plan first")
 
 
+async def test_the_pane_opens_by_itself_in_a_long_run(
+    waiting_project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.screens.main_screen._LONG_RUN", 0.3)
+    async with open_app(waiting_project) as screen:
+        await screen.until("lights")
+        await screen.press("R")
+        await screen.until("╭─ Run ─")
+        main = main_screen(screen.app)
+        assert main.layout_now.drawer is None  # the next start does not open it
+        assert main.focused is not None and main.focused.id == "case-list"
+
+        await screen.press("o")  # closed by the user, it stays closed
+        await screen.until_gone("╭─ Run ─")
+        for _ in range(5):
+            await screen.pilot.pause(0.1)
+        (waiting_project / "go").touch()
+        await screen.until("3/5", "5/5")
+        assert "╭─ Run ─" not in screen.text
+
+
 async def test_a_problem_in_a_file_is_reported_with_its_relative_path(
     waiting_project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,3 +61,19 @@ async def test_a_set_that_was_broken_at_the_start_is_read_after_a_repair(
         await screen.until("1 problem")
         actions.write(lights, "mended")
         await screen.until("mended", "1 case")
+
+
+async def test_save_and_undo_lead_the_keys_while_edits_are_unsaved(
+    open_app: Any, project: Path, lights: Path, actions: Any
+) -> None:
+    async with open_app(project, size=(80, 24)) as screen:
+        await screen.until("on", "off")
+        assert "save" not in screen.text.splitlines()[-1]
+        await actions.insert(screen, "mine")
+        await screen.press("down")
+        await screen.until("^s save  u undo")
+        await screen.press("ctrl+s")
+        await actions.wait_for_notification(screen, "saved")
+        await screen.press("escape")
+        await screen.until_gone("^s save")
+        assert b"mine" in lights.read_bytes()

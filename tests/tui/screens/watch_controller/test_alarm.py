@@ -87,6 +87,9 @@ def test_failures_in_quick_succession_share_one_alarm() -> None:
     assert alarm.announce(now=11.0) == "2 cases passed before and do not now: one, two"
     alarm.add(key("three"), CaseStatus.FAILED, now=12.0)
     assert alarm.announce(now=20.0) is None
+    alarm.is_complete = True
+    assert alarm.announce(now=20.1) == "3 cases passed before and do not now: one, two, three"
+    assert alarm.announce(now=20.2) is None
 
 
 def test_an_alarm_of_one_case_has_its_status() -> None:

@@ -49,15 +49,15 @@ async def test_an_undo_restores_verdicts_at_once_and_runs_nothing(open_shop: Ope
         assert watched.get_state("refund_1") is watched.get_state("refund_2") is CaseState.PASSED
         assert watched.state.progress is run
         assert not any(map(watched.is_stale, ("refund_1", "refund_2", "ship_1")))
-        await watched.until("stored")
 
 
 async def test_keys_turn_the_watch_on_pause_resume_and_turn_it_off(open_shop: Open) -> None:
     async with open_shop(watches=False) as watched:
         assert "watching" not in watched.text
         await watched.press("w")
-        await watched.until("◉ watching ", " files")
+        await watched.until("◉ watching ", " files", "w pause")
         await watched.press("w")
+        await watched.until("w resume")
         await watched.until("◌ watch paused")
         await watched.press("w")
         await watched.until("◉ watching")

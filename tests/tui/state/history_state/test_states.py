@@ -22,7 +22,7 @@ from workbench.model.results import (
     MetricStatus,
     TurnResult,
 )
-from workbench.report.comparison import Change, RunComparison, compare_runs
+from workbench.report.comparison import Change, RunComparison, collect_verdicts, compare_runs
 from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
 from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, format_value
@@ -242,7 +242,7 @@ def test_means_are_computed_once_and_only_for_visible_columns() -> None:
     )
     table.all_columns = [count_calls(column) for column in table.all_columns]
     table.arrange()
-    table.format_statistics(110)
+    table.format_statistics(50)
     assert computed_columns == []
     table.format_statistics(250)
     table.sort()
@@ -281,8 +281,6 @@ def test_an_invalid_export_path_is_refused(tmp_path: Path) -> None:
 
 
 def make_comparison(before: str, after: str) -> RunComparison:
-    from workbench.report.comparison import collect_verdicts
-
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
     sides = [
         collect_verdicts(
@@ -301,6 +299,21 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
     assert "m  1.00 → 0.00 (-1.00)" in render_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
     assert "1 regression, 1 fix, 2 same" in join_lines(cases.header_lines())
+
+
+def test_cases_of_the_same_id_have_their_set() -> None:
+    run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
+    scores = [
+        make_stored_scores(
+            each.model_copy(update={"case": each.case.model_copy(update={"eval_set": f"sets/{eval_set}.test.json"})})
+        )
+        for eval_set, each in (("one", result("same")), ("two", result("same")), ("two", result("other")))
+    ]
+    verdicts = collect_verdicts(scores)
+    cases = ComparedCases(compare_runs(run, run, verdicts, verdicts, earlier=lambda _: ()))
+
+    rows = [join_lines([cases.line(index, 100)]) for index in range(len(cases))]
+    assert [("one" in row, "two" in row) for row in rows] == [(True, False), (False, False), (False, True)]
 
 
 def test_cases_that_only_one_run_has_are_folded_below_the_others() -> None:
