@@ -62,7 +62,7 @@ def press_when_listed(
     """Press keys once everything is listed, and wait until the screen shows a text."""
 
     async def run(pilot: Pilot[None]) -> None:
-        await wait_for_text(pilot, screen_reader, "stored" if keys else expected_text)
+        await wait_for_text(pilot, screen_reader, "250 ms" if keys else expected_text)
         await pilot.press(*keys)
         await wait_for_text(pilot, screen_reader, expected_text)
         await pilot.pause(0.2)

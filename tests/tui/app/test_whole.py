@@ -96,7 +96,7 @@ async def test_a_run_of_real_agents_is_shown_and_restored_at_the_next_start(
 
     second_app, wait_for_text = open_screen(project)
     async with second_app.run_test(size=(120, 40), notifications=True) as pilot:
-        await wait_for_text(pilot, "stored")
+        await wait_for_text(pilot, "✗ bad", "! raises")
         await pilot.press("n")
         await wait_for_text(pilot, "✗ FAILED · bad", "+ pong [/b]", "stored 20")
 

@@ -13,7 +13,7 @@ from tests.tui.state.spans import span, turn_result
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.panes.trace_pane import DetailView, SearchInput, SpanList, TracePane
+from workbench.tui.panes.trace_pane import DetailTabs, DetailView, SearchInput, SpanList, TracePane
 from workbench.tui.screen_context import SessionWanted
 from workbench.tui.state.browser_state import PinnedResult
 from workbench.tui.state.trace_tree import SpanNode
@@ -73,6 +73,21 @@ def get_selected_node(screen: Any) -> str:
     return row.span.name if isinstance(row, SpanNode) else f"turn {row.index + 1}"
 
 
+def get_open_tab(screen: Any) -> str:
+    """Return the name of the open tab of the detail."""
+    return str(screen.app.screen.query_one(DetailTabs)._open)
+
+
+async def wait_for_tab(screen: Any, tab: str, *wanted: str) -> None:
+    """Wait until a tab of the detail is open and shows these texts."""
+    for _ in range(3000):
+        if get_open_tab(screen) == tab:
+            break
+        await screen.pilot.pause(0.02)
+    assert get_open_tab(screen) == tab
+    await screen.until(*wanted)
+
+
 async def test_a_run_shows_the_steps_of_its_case_by_user_message(project: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(project) as screen:
         await screen.until("fine")
@@ -80,7 +95,7 @@ async def test_a_run_shows_the_steps_of_its_case_by_user_message(project: Path, 
         await screen.until("The case has not run", "r runs it")
         await screen.press("r")
         await screen.until(
-            "2 turns · 4 steps", "turn 1 user hello", "turn 2 user again", "ƒ ping »", "no times reported"
+            "2 turns · 4 steps", "turn 1 user hello", "turn 2 user again", "ƒ ping(n=1) »", "no times reported"
         )
         await screen.until("bars: turn 1", "├0")
         assert "▸ user: hello    agent: pong [/b]" in screen.text
@@ -120,7 +135,7 @@ async def test_steps_arrive_while_the_case_runs_and_the_cursor_stays(
         (path / "go").touch()
 
         await screen.until("3 turns · 6 steps", "turn 3 user third")
-        assert get_selected_node(screen) == "ping" and "[Request]" in screen.text
+        assert get_selected_node(screen) == "ping" and get_open_tab(screen) == "Request"
 
 
 async def test_a_stored_run_shows_its_steps_in_a_later_session(project: Path, open_app: Callable[..., Any]) -> None:
@@ -129,9 +144,9 @@ async def test_a_stored_run_shows_its_steps_in_a_later_session(project: Path, op
         await screen.press("j", "j", "r")
         await screen.until("1/1")
     async with open_app(project) as screen:
-        await screen.until("stored")
+        await screen.until("✗ fine")
         await screen.press("j", "j", "3")
-        await screen.until("2 turns · 4 steps", "ƒ ping »")
+        await screen.until("2 turns · 4 steps", "ƒ ping(n=1) »")
 
 
 async def test_keys_of_the_tree_fold_and_unfold(project: Path, open_app: Callable[..., Any]) -> None:
@@ -186,15 +201,15 @@ async def test_the_open_tab_of_the_detail_stays_from_step_to_step(project: Path,
     async with open_app(project) as screen:
         await show_session(screen, pin_session(LIGHTS, turn_result("light on", "done")))
         await screen.press("j", "j", "d")
-        await screen.until("[Request]", 'room: "Kitchen"')
+        await wait_for_tab(screen, "Request", 'room: "Kitchen"')
         await screen.press("d", "j", "j")
-        await screen.until("[Response]", "│ a kitchen", "│ with light")
+        await wait_for_tab(screen, "Response", "│ a kitchen", "│ with light")
         await screen.press("d")
-        await screen.until("[Graph]", "┃ ◆ root", "call path", "◀ selected")
+        await wait_for_tab(screen, "Graph", "┃ ◆ root", "call path", "◀ selected")
         await screen.press("D", "D", "D")
-        await screen.until("[Event]", "kind        model call")
+        await wait_for_tab(screen, "Event", "kind        model call")
         await screen.pilot.click("DetailTabs", offset=(10, 0))
-        await screen.until("[Request]")
+        await wait_for_tab(screen, "Request")
 
 
 async def test_the_detail_can_be_scrolled_and_folded_by_keys_and_mouse(
@@ -223,10 +238,10 @@ async def test_a_search_finds_names_requests_and_responses_and_shows_where(
         await screen.press("H", "slash", *"kitchen")
         await screen.until("“kitchen”: 2 steps")
         await screen.press("enter")
-        await screen.until("“kitchen”: 1 of 2 steps", "[Request]", 'room: "Kitchen"')
+        await wait_for_tab(screen, "Request", "“kitchen”: 1 of 2 steps", 'room: "Kitchen"')
         assert get_selected_node(screen) == "ask"
         await screen.press(">")
-        await screen.until("2 of 2 steps", "[Response]", "a kitchen")
+        await wait_for_tab(screen, "Response", "2 of 2 steps", "a kitchen")
         await screen.press("<")
         await screen.until("1 of 2 steps")
         await screen.press("slash", "escape")
@@ -323,8 +338,8 @@ async def test_markup_in_texts_of_the_agent_has_no_effect(project: Path, open_ap
     async with open_app(project) as screen:
         await show_session(screen, pin_session(spans, turn_result(NASTY, NASTY)))
         await screen.press("j")
-        for title in ("[Event]", "[Request]", "[Response]", "[Graph]"):
-            await screen.until(title, "[/foo] [bold]")
+        for tab in ("Event", "Request", "Response", "Graph"):
+            await wait_for_tab(screen, tab, "[/foo] [bold]")
             assert "\x1b[31m" not in screen.text and "\u202e" not in screen.text
             await screen.press("d")
         await screen.press("slash", *"[/foo]", "enter")
@@ -344,10 +359,10 @@ async def test_an_adk_agent_shows_runs_models_tools_and_its_graph(tmp_path: Path
     async with open_app(tmp_path) as screen:
         await screen.until("roll_die")
         await screen.press("R", "G", "3")
-        await screen.until("◎ invocation", "◆ hello_world_adk", "✦ script »", "ƒ roll_die »")
+        await screen.until("◎ invocation", "◆ hello_world_adk", "✦ script »", "ƒ roll_die(sides=")
         screen.app.screen.query_one(TracePane).focus_first()
         await screen.press("D")
-        await screen.until("[Graph]", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "call path")
+        await wait_for_tab(screen, "Graph", "┃ ◆ hello_world_adk", "◆ prime_checker", "ƒ check_prime", "call path")
 
 
 async def test_accepting_is_offered_for_the_trace_of_a_case_but_not_of_a_chat(

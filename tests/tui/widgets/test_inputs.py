@@ -42,6 +42,15 @@ async def test_a_message_is_shown_before_the_keys_and_covers_nothing(open_fake_a
         assert last_line(screen) == before[-1]
 
 
+async def test_messages_that_were_replaced_at_once_are_counted(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        for text in ("first", "second", "third"):
+            say(screen.app, text)
+
+        await screen.until("third (2 more: !)")
+
+
 async def test_a_click_on_a_key_behind_a_message_finds_the_key(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
         await screen.until("两盏灯")

@@ -65,11 +65,8 @@ class DetailTabs(Widget):
 
     @property
     def _line(self) -> Line:
-        # Brackets show the open tab on screens without colours.
-        names = [f"[{tab}]" if tab is self._open else f" {tab} " for tab in DetailTab]
-        styles = [Style.STRONG if tab is self._open else Style.MUTED for tab in DetailTab]
         return (
-            *(StyledText(name, style) for name, style in zip(names, styles, strict=True)),
+            *(StyledText(f" {tab} ", Style.TAB if tab is self._open else Style.MUTED) for tab in DetailTab),
             StyledText("  d next", Style.MUTED),
         )
 

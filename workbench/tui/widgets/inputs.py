@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -130,6 +131,7 @@ DECISION = "needs a decision"
 """The title of messages that are shown as a toast although nothing went wrong."""
 
 _MESSAGE_SECONDS = 6.0
+_UNREAD_SECONDS = 1.0  # within which a message that is replaced counts as unread
 
 _LAST = ("help",)
 """Ids of the keys that are always shown, at the end."""
@@ -156,6 +158,8 @@ class KeyLine(Widget):
         self._hints: dict[KeyHint, ActiveBinding | None] = {}  # None: the enter key
         self._message: Line = ()
         self._message_timer: Timer | None = None
+        self._message_since = 0.0
+        self._unread = 0  # messages that were replaced before they could be read
 
     def on_mount(self) -> None:
         """Update the line when the active keys change."""
@@ -167,12 +171,22 @@ class KeyLine(Widget):
         return self._message_width + sum(hint.width + 2 for hint in self._hints) + 1
 
     def show_message(self, text: str, severity: Severity) -> None:
-        """Show a message for some seconds; without a text, remove the message."""
+        """Show a message for some seconds; without a text, remove the message.
+
+        A message that replaces another one at once has the number of those that could not be read.
+        """
         if self._message_timer is not None:
             self._message_timer.stop()
             self._message_timer = None
         if text:
-            self._message = (StyledText(f" {safe_line(text)} ", _MESSAGE_STYLES[severity]), StyledText(" "))
+            now = time.monotonic()
+            self._unread = self._unread + 1 if self._message and now - self._message_since < _UNREAD_SECONDS else 0
+            self._message_since = now
+            unread = f"({self._unread} more: !) " if self._unread else ""
+            self._message = (
+                StyledText(f" {safe_line(text)} ", _MESSAGE_STYLES[severity]),
+                StyledText(f"{unread} ", Style.MUTED),
+            )
             self._message_timer = self.set_timer(_MESSAGE_SECONDS, lambda: self.show_message("", severity))
         else:
             self._message = ()
@@ -260,9 +274,6 @@ def _rank_key(active: ActiveBinding) -> int:
 
 # The names of the panes in one line, with the open one highlighted.
 
-_LEAST_NAME = 4
-"""Minimum characters of a shortened name."""
-
 
 class TabBar(Widget):
     """Tabs, numbered from 1."""
@@ -312,19 +323,21 @@ class TabBar(Widget):
 
 
 def shorten_labels(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:
-    """Return the labels of the tabs: full names if they fit, else shortened names, else only numbers.
+    """Return the labels of the tabs: all names if they fit, else the last ones have only their numbers.
 
-    The number is the key that opens the tab. The name of the open tab is never shortened.
+    The number is the key that opens the tab. The name of the open tab is always shown.
     """
     marks = ["*" if index in marked else "" for index in range(len(names))]
-    for least in range(max(map(len, names)), _LEAST_NAME - 1, -1):
-        shown = [name if i == open_index else name[:least] for i, name in enumerate(names)]
+    labels: list[str] = []
+    for named in range(len(names), -1, -1):
         for gap in (" ", ""):
-            labels = [f" {i} {name}{mark or gap}" for i, (name, mark) in enumerate(zip(shown, marks, strict=True), 1)]
+            labels = [
+                f" {i} {name}{mark or gap}" if i <= named or i - 1 == open_index else f" {i}{mark or ' '}"
+                for i, (name, mark) in enumerate(zip(names, marks, strict=True), 1)
+            ]
             if sum(map(len, labels)) <= width:
                 return labels
-    numbers = [f" {i} {name}" if i - 1 == open_index else f" {i}" for i, name in enumerate(names, 1)]
-    return [f"{label}{mark or ' '}" for label, mark in zip(numbers, marks, strict=True)]
+    return labels
 
 
 # Messages to the user.

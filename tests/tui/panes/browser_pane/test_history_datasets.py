@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.edited_project import wait_for_notification
 from workbench.cli.main import main
 from workbench.engine.plan import PlannedCase
 from workbench.testing import EvalTask, TrajectorySingleToolUse
@@ -64,7 +65,7 @@ async def test_a_run_of_eval_task_is_listed_in_a_project_without_eval_sets(
 ) -> None:
     evaluate_rows()
     async with open_app(folder) as screen:
-        await screen.until("row_1", "row_2", "stored", "EvalTask: experiment lights", "the project has no target")
+        await screen.until("row_1", "row_2", "EvalTask: experiment lights", "the project has no target")
         await select_row(screen, "row_2")
         await screen.press("4")
         await screen.until("trajectory_exact_match", "score 0")
@@ -198,7 +199,7 @@ async def test_scored_rows_are_listed_with_their_stored_verdicts(folder: Path, o
     score_file("data/rows.jsonl")
     async with open_app(folder) as screen:
         await screen.until("✓ id 1", "✗ id 2", "✗ 1/2")
-        assert "0.00 s" not in screen.text  # no agent ran, so there is no duration
+        assert "0.0 ms" not in screen.text  # no agent ran, so there is no duration
 
         assert list_labels(screen) == ["data/rows.jsonl", "data/rows.jsonl", "id 1", "id 2"]
 
@@ -270,7 +271,7 @@ async def test_keys_that_do_nothing_for_rows_are_not_offered_and_say_why(
         await screen.press("f")
         await screen.until("stored results cannot be edited")
         await screen.press("w")
-        await screen.until("w watch", "watching")  # which can be paused again
+        await screen.until("w pause", "watching")
 
 
 async def test_the_review_of_rows_offers_neither_accepting_nor_editing(
@@ -312,7 +313,7 @@ async def test_a_row_is_shown_read_only(folder: Path, open_app: Callable[..., An
         await screen.press("1", "e")
         await screen.until("stored results cannot be edited", "Light in room 2!", "It is on.", "set_light")
         await screen.press("enter")
-        await screen.until("▌ stored results cannot be edited")
+        await wait_for_notification(screen, "stored results cannot be edited")
 
 
 async def test_a_file_with_the_name_of_stored_results_stays_unchanged(
@@ -325,9 +326,9 @@ async def test_a_file_with_the_name_of_stored_results_stays_unchanged(
         screen.state.browser.set_cursor(1)
         for key in ("D", "f2", "Y", "ctrl+s", "u"):
             await screen.press(key)
-        await screen.until("stored results cannot be edited")
+        await wait_for_notification(screen, "stored results cannot be edited")
 
-        assert not screen.state.problems
+        assert not screen.state.problems.rows
     assert (folder / "rows.json").read_bytes() == before
 
 

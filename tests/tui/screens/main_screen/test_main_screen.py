@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.edited_project import wait_for_notification
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseStarted, InvocationFinished, Notice
@@ -58,7 +59,7 @@ async def test_progress_and_turns_are_shown_during_the_run(open_fake_app: Any, l
         await screen.until("The stove is on.", '"stove"')
 
         run.finish(make.result(on, CaseStatus.FAILED, result))
-        await screen.until("✗ FAILED", "1/3", "✗1", "20 tokens", "threshold 1")
+        await screen.until("✗ FAILED", "1/3", "✗1", "20 tokens", "< 1.00")
 
 
 async def test_x_cancels_the_run_and_keeps_finished_results(open_fake_app: Any, lights: Any, make: Any) -> None:
@@ -102,9 +103,9 @@ async def test_results_of_earlier_sessions_are_marked_as_stored(open_fake_app: A
         make.key("on"): [make.result(make.key("on"), CaseStatus.PASSED, make.turn("Turn on", "It is on"))]
     }
     async with open_fake_app(lights) as screen:
-        await screen.until("stored")
+        await screen.until("250 ms")
         await screen.press("j", "j")
-        await screen.until("✓ PASSED · on · lights", "0.25 s, stored 2026-01-01", "It is on")
+        await screen.until("✓ PASSED · on · lights", "250 ms, stored 2026-01-01", "It is on")
 
 
 async def test_repeats_show_how_many_passed_and_the_failed_one(open_fake_app: Any, lights: Any, make: Any) -> None:
@@ -231,7 +232,7 @@ async def test_expected_and_actual_are_below_each_other_on_a_narrow_screen(
     result = make.turn("Turn on the lamp", "No.", ("set_device", {"id": "stove", "status": "ON"}))
     lights.stored_results = {make.key("on"): [make.result(make.key("on"), CaseStatus.FAILED, result)]}
     async with open_fake_app(lights, size=(80, 24)) as screen:
-        await screen.until("stored")
+        await screen.until("250 ms")
         await screen.press("n")
         text = await screen.until('-   id  "lamp"', '+   id  "stove"', "- EXPECTED  + ACTUAL")
         lines = text.splitlines()
@@ -370,9 +371,12 @@ async def test_an_informational_notice_is_shown_once_per_session(open_fake_app: 
             run.begin()
             run.send(Notice(message="the default criteria are used"), Notice(message="again", severity="warning"))
             run.end()
-            await screen.until("finished", *expected)
+            await screen.until("finished")
+            for text in expected:
+                await wait_for_notification(screen, text)
 
-        assert "the default criteria" not in screen.text
+        shown = [(message.text, message.times) for message in screen.state.problems.messages]
+        assert shown == [("again", 2), ("the default criteria are used", 1)]
 
 
 async def test_reloading_shows_added_cases(open_fake_app: Any, lights: Any, make: Any) -> None:
