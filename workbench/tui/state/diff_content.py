@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+import json
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
@@ -210,7 +212,8 @@ class CallWriter:
     ) -> None:
         """Write one argument. If only values inside it differ, write each of its members."""
         if path in by_path:
-            self._write_difference(by_path[path], [value_sides(path, expected, actual, self._writer.texts)])
+            rows = value_rows(path, expected, actual, self._writer.texts, hides_equal=self._hides_equal)
+            self._write_difference(by_path[path], rows)
         elif path in inner:
             key = Side((StyledText(_key(path), Style.KEY),), indent=2 * len(path))
             self._writer.add_sides(key, key)
@@ -244,17 +247,66 @@ class CallWriter:
             self._equal = 0
 
 
-def value_sides(path: Path, expected: Any, actual: Any, texts: StyledTexts) -> tuple[Side | None, Side | None]:
-    """Return both sides of a value that differs, labelled with the last step of its path. A missing value is ABSENT."""
+_MOST_ITEMS = 500  # of a list that is aligned item by item
+_MOST_EQUAL = 3  # equal items in a row that are shown one by one
+
+
+def value_rows(
+    path: Path, expected: Any, actual: Any, texts: StyledTexts, *, hides_equal: bool
+) -> list[tuple[Side | None, Side | None]]:
+    """Return the rows of a value that differs. The items of two lists are aligned, each in a row.
+
+    With `hides_equal`, longer runs of equal items are counted instead.
+    """
+    are_lists = isinstance(expected, list) and isinstance(actual, list) and expected and actual
+    if not are_lists or max(len(expected), len(actual)) > _MOST_ITEMS:
+        return [_value_sides(path, expected, actual, texts)]
+    name = Side((StyledText(_key(path), Style.KEY),), indent=2 * len(path))
+    rows: list[tuple[Side | None, Side | None]] = [(name, name)]
+    wanted, given = ([json.dumps(item, sort_keys=True, default=repr) for item in side] for side in (expected, actual))
+    for tag, low, high, start, stop in SequenceMatcher(None, wanted, given, autojunk=False).get_opcodes():
+        if tag == "equal" and hides_equal and high - low > _MOST_EQUAL:
+            count = Side((StyledText(f"… {high - low:,} items as expected", Style.MUTED),), indent=2 * len(path) + 2)
+            rows.append((count, count))
+            continue
+        for left, right in zip_longest(range(low, high), range(start, stop)):
+            if tag == "equal":
+                side = _value_side((*path, left), texts.style(json_text(expected[left], find_name(path))))
+                rows.append((side, side))
+                continue
+            sides = _value_sides(
+                path,
+                ABSENT if left is None else expected[left],
+                ABSENT if right is None else actual[right],
+                texts,
+                steps=(left, right),
+            )
+            rows.append(sides)
+    return rows
+
+
+def _value_sides(
+    path: Path,
+    expected: Any,
+    actual: Any,
+    texts: StyledTexts,
+    *,
+    steps: tuple[int | None, int | None] | None = None,
+) -> tuple[Side | None, Side | None]:
+    """Return both sides of a value that differs, labelled with the last step of its path. A missing value is ABSENT.
+
+    `steps`: the indexes of two items of the lists at `path`.
+    """
     name = find_name(path)
     if expected is ABSENT or actual is ABSENT:
         left = None if expected is ABSENT else texts.style(json_text(expected, name))
         right = None if actual is ABSENT else texts.style(json_text(actual, name))
     else:
         left, right = texts.style_values(expected, actual, name)
+    places = [path, path] if steps is None else [(*path, step or 0) for step in steps]
     return (
-        None if left is None else _value_side(path, left),
-        None if right is None else _value_side(path, right),
+        None if left is None else _value_side(places[0], left),
+        None if right is None else _value_side(places[1], right),
     )
 
 
@@ -502,11 +554,11 @@ class _Diff:
             wanted, given = (
                 mask_named_secrets(value, find_name(difference.path)) for value in (difference.expected, given)
             )
-            sides = value_sides((path,), wanted, given, writer.texts)
+            rows = value_rows((path,), wanted, given, writer.texts, hides_equal=self._level is Level.DIFFERENCES)
             if execution.final_state is None:  # nothing can be accepted
-                writer.add(SideBySide(*sides, differs=True))
+                writer.extend(SideBySide(*sides, differs=True) for sides in rows)
             else:
-                writer.add_difference(None, difference, costs, [sides])
+                writer.add_difference(None, difference, costs, rows)
         writer.add(BLANK)
 
     def _failure_blocks(self, failure: Failure) -> Iterator[Block]:

@@ -269,9 +269,16 @@ class StyledTexts:
     def style_values(
         self, expected: Any, actual: Any, name: str = ""
     ) -> tuple[tuple[StyledText, ...], tuple[StyledText, ...]]:
-        """Return both sides of a value as JSON. The words of long texts are compared. `name` is its key."""
+        """Return both sides of a value as JSON. The words of long texts, lists and objects are compared.
+
+        `name` is the key of the value.
+        """
         wanted, given = json_text(expected, name), json_text(actual, name)
-        if isinstance(expected, str) and isinstance(actual, str) and min(len(wanted), len(given)) >= _WORTH_COMPARING:
+        if (
+            type(expected) is type(actual)
+            and isinstance(expected, str | list | dict)
+            and min(len(wanted), len(given)) >= _WORTH_COMPARING
+        ):
             return self.style_both(wanted, given)
         return self.style(wanted), self.style(given)
 
@@ -280,7 +287,11 @@ class StyledTexts:
         word = Style.REMOVED_WORD if own is Change.REMOVED else Style.ADDED_WORD
         if all(passage.change is own for passage in shown):
             word = Style.TEXT  # without equal words, no word is highlighted
-        return self._pieces([(text, word if change is own else Style.TEXT) for change, text in shown])
+        runs: list[tuple[str, Style]] = []
+        for change, text in shown:
+            blanks = len(text) - len(text.lstrip(" ")) if change is own and text.strip() else 0
+            runs += [(text[:blanks], Style.TEXT), (text[blanks:], word if change is own else Style.TEXT)]
+        return self._pieces(run for run in runs if run[0])
 
     def _pieces(self, runs: Iterable[tuple[str, Style]]) -> tuple[StyledText, ...]:
         pieces: list[StyledText] = []
@@ -440,7 +451,10 @@ class DiffWriter:
         else:
             notes = ()
         cost = self._costs[place]
-        self.extend((SideBySide(left, right, differs=True, quiet=cost.is_free) for left, right in rows), place)
+        rows = list(rows)
+        is_only = len(rows) == 1  # values that differ may look the same
+        sides = (SideBySide(left, right, differs=is_only or left != right, quiet=cost.is_free) for left, right in rows)
+        self.extend(sides, place)
         self.extend((Paragraph.from_text(f"↳ {note.text}", note.style, indent=2, hang=2) for note in notes), place)
 
     def content(self) -> DiffContent:

@@ -198,8 +198,8 @@ def json_text(value: Any) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text field keeps a text unchanged: it has no control characters except line feeds."""
-    return "\t" not in text and "\r" not in text and neutralise(text) == text
+    """Whether a text field keeps a text unchanged: it has no control characters except tabs and line feeds."""
+    return "\r" not in text and neutralise(text) == text
 
 
 def is_valid_utf8(text: str) -> bool:

@@ -352,7 +352,8 @@ def _column_lines(side: Side | None, *, width: int, mark: str, style: Style) -> 
 
 def _side_lines(side: Side, *, width: int, mark: str, style: Style) -> list[Line]:
     pieces = side.pieces
-    if mark != " ":  # a difference has the colour of its side
+    is_by_word = any(piece.style in (Style.REMOVED_WORD, Style.ADDED_WORD) for piece in pieces)
+    if mark != " " and not is_by_word:  # a difference has the colour of its side, or only its changed words have
         pieces = tuple(StyledText(piece.text, style if piece.style is Style.TEXT else piece.style) for piece in pieces)
     return _wrap_pieces(pieces, width=width, first=f"{mark} ", indent=side.indent, style=style)
 

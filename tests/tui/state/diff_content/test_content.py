@@ -355,7 +355,50 @@ def test_changed_words_are_highlighted_if_most_words_are_equal(make: Any) -> Non
         for piece in line
         if piece.style in (Style.REMOVED_WORD, Style.ADDED_WORD)
     }
-    assert words == {Style.REMOVED_WORD: " lamp", Style.ADDED_WORD: " stove"}
+    assert words == {Style.REMOVED_WORD: "lamp", Style.ADDED_WORD: "stove"}
+    others = {
+        piece.style
+        for line in render_blocks(diff.blocks, width=90, side_by_side=True)
+        for piece in line
+        if "turned" in piece.text
+    }
+    assert others == {Style.TEXT}
+
+
+def test_items_of_lists_are_aligned(make: Any) -> None:
+    before = ["milk", "butter", "bread", {"name": "eggs", "count": 6}]
+    after = ["milk", "bread", {"name": "eggs", "count": 3}, "salt", "oil"]
+
+    diff = make_difference(
+        make, make.turn("Go", "x", ("order", {"items": before})), make.turn("Go", "x", ("order", {"items": after}))
+    )
+
+    lines = render(diff.blocks, width=100)
+    at = next(index for index, line in enumerate(lines) if "items" in line)
+    rows = [[side.strip() for side in line.split("│")] for line in lines[at : at + 7]]
+    assert rows == [
+        ["items", "items"],
+        ['[0]  "milk"', '[0]  "milk"'],
+        ['-     [1]  "butter"', ""],
+        ['[2]  "bread"', '[2]  "bread"'],
+        ['-     [3]  {"name": "eggs", "count": 6}', '+     [2]  {"name": "eggs", "count": 3}'],
+        ["", '+     [3]  "salt"'],
+        ["", '+     [4]  "oil"'],
+    ]
+    assert len(diff.hunks) == 1 and {diff.owners[index] for index in range(len(diff.owners))} == {None, 0}
+
+
+def test_long_runs_of_equal_items_are_counted_if_only_differences_are_shown(make: Any) -> None:
+    numbers = list(range(2_000))
+
+    def draw(count: int, level: Level) -> str:
+        before, after = ({"n": numbers[:count]}, {"n": [*numbers[:count], "x"]})
+        expected, actual = (make.turn("Go", "x", ("f", args)) for args in (before, after))
+        return "\n".join(render(make_difference(make, expected, actual, level=level).blocks, width=100))
+
+    assert "… 100 items as expected" in draw(100, Level.DIFFERENCES)
+    assert "[99]  99" in draw(100, Level.EVERYTHING)
+    assert "items as expected" not in draw(2_000, Level.DIFFERENCES)  # too long to be aligned
 
 
 def test_texts_of_sub_agents_and_tool_responses_are_compared_if_expected(make: Any) -> None:

@@ -87,6 +87,12 @@ def test_a_new_value_starts_empty_and_differs_from_null() -> None:
     assert Draft.begin(make_slot(Input.VALUE), ABSENT).is_new and not Draft.begin(make_slot(Input.VALUE), None).is_new
 
 
+def test_a_text_with_a_tab_opens_as_a_text() -> None:
+    draft = Draft.begin(make_slot(Input.TEXT), "a\tb\n\tc")
+    assert (draft.form, draft.text, draft.value()) == (Form.TEXT, "a\tb\n\tc", "a\tb\n\tc")
+    assert Draft.begin(make_slot(Input.TEXT), "a\rb").form is Form.JSON
+
+
 def test_an_id_has_one_line() -> None:
     assert Draft(make_slot(Input.LINE), Form.TEXT, "a\nb", "x").problem == "expected one line"
 
