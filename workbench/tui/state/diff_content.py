@@ -168,7 +168,7 @@ class CallWriter:
         assert place is not None
         answered = "" if is_expected else self._notes[place]
         rows = _call_rows(side.calls[place], self._writer.texts, f"{note}{answered}")
-        self._write_difference(whole, [(row, None) if is_expected else (None, row) for row in rows])
+        self._write_difference(whole, [_differing(row, None) if is_expected else _differing(None, row) for row in rows])
         if is_expected and expected is not None and actual is not None:
             self._write_response(expected, actual, found)
 
@@ -187,7 +187,7 @@ class CallWriter:
         if () in by_path:
             texts = self._writer.texts
             self._write_difference(
-                by_path[()], [(_arguments_side(wanted.args, texts), _arguments_side(given.args, texts))]
+                by_path[()], [_differing(_arguments_side(wanted.args, texts), _arguments_side(given.args, texts))]
             )
         elif wanted.args is not None and given.args is not None:
             self._write_arguments(wanted.args, given.args, by_path)
@@ -233,12 +233,12 @@ class CallWriter:
         differing = next((item for item in found if item.kind is DifferenceKind.TOOL_RESPONSE_CHANGED), None)
         if differing is not None:
             left, right = texts.style_both(json_text(wanted), json_text(given))
-            self._write_difference(differing, [(_response_side(left), _response_side(right))])
+            self._write_difference(differing, [_differing(_response_side(left), _response_side(right))])
         elif not self._hides_equal:
             side = _response_side(texts.style(json_text(wanted), Style.MUTED))
             self._writer.add(SideBySide(side, None if given is None else side))
 
-    def _write_difference(self, found: Difference, rows: Sequence[tuple[Side | None, Side | None]]) -> None:
+    def _write_difference(self, found: Difference, rows: Sequence[SideBySide]) -> None:
         self._writer.add_difference(self._turn, found, self._costs, rows)
 
     def _write_equal_count(self) -> None:
@@ -251,29 +251,23 @@ _MOST_ITEMS = 500  # of a list that is aligned item by item
 _MOST_EQUAL = 3  # equal items in a row that are shown one by one
 
 
-def value_rows(
-    path: Path, expected: Any, actual: Any, texts: StyledTexts, *, hides_equal: bool
-) -> list[tuple[Side | None, Side | None]]:
+def value_rows(path: Path, expected: Any, actual: Any, texts: StyledTexts, *, hides_equal: bool) -> list[SideBySide]:
     """Return the rows of a value that differs. The items of two lists are aligned, each in a row.
 
     With `hides_equal`, longer runs of equal items are counted instead.
     """
     are_lists = isinstance(expected, list) and isinstance(actual, list) and expected and actual
     if not are_lists or max(len(expected), len(actual)) > _MOST_ITEMS:
-        return [_value_sides(path, expected, actual, texts)]
+        return [_differing(*_value_sides(path, expected, actual, texts))]
     name = Side((StyledText(_key(path), Style.KEY),), indent=2 * len(path))
-    rows: list[tuple[Side | None, Side | None]] = [(name, name)]
+    rows = [SideBySide(name, name)]
     wanted, given = ([json.dumps(item, sort_keys=True, default=repr) for item in side] for side in (expected, actual))
     for tag, low, high, start, stop in SequenceMatcher(None, wanted, given, autojunk=False).get_opcodes():
         if tag == "equal" and hides_equal and high - low > _MOST_EQUAL:
             count = Side((StyledText(f"… {high - low:,} items as expected", Style.MUTED),), indent=2 * len(path) + 2)
-            rows.append((count, count))
+            rows.append(SideBySide(count, count))
             continue
         for left, right in zip_longest(range(low, high), range(start, stop)):
-            if tag == "equal":
-                side = _value_side((*path, left), texts.style(json_text(expected[left], find_name(path))))
-                rows.append((side, side))
-                continue
             sides = _value_sides(
                 path,
                 ABSENT if left is None else expected[left],
@@ -281,8 +275,12 @@ def value_rows(
                 texts,
                 steps=(left, right),
             )
-            rows.append(sides)
+            rows.append(SideBySide(*sides, differs=tag != "equal"))
     return rows
+
+
+def _differing(expected: Side | None, actual: Side | None) -> SideBySide:
+    return SideBySide(expected, actual, differs=True)
 
 
 def _value_sides(
@@ -504,7 +502,7 @@ class _Diff:
             right = None if row.actual is None else comparison.actual.messages[row.actual]
             difference = found.get((row.expected, row.actual))
             if difference is not None:
-                self._writer.add_difference(turn, difference, costs, [_message_sides(left, right, texts)])
+                self._writer.add_difference(turn, difference, costs, [_differing(*_message_sides(left, right, texts))])
             elif self._level is not Level.DIFFERENCES:
                 style = Style.TEXT if left is not None else Style.MUTED
                 sides = (None if said is None else _message_side(said, texts, style) for said in (left, right))
@@ -524,7 +522,7 @@ class _Diff:
                 sides = texts.style_both(
                     _message_text(wanted, empty="(empty response)"), _message_text(given, empty="(empty response)")
                 )
-            self._writer.add_difference(turn, found, costs, [(Side(sides[0]), Side(sides[1]))])
+            self._writer.add_difference(turn, found, costs, [_differing(Side(sides[0]), Side(sides[1]))])
         elif self._level is not Level.DIFFERENCES and (wanted is not None or given is not None):
             left = None if wanted is None else Side(self._style_response(wanted))
             right = (
@@ -556,7 +554,7 @@ class _Diff:
             )
             rows = value_rows((path,), wanted, given, writer.texts, hides_equal=self._level is Level.DIFFERENCES)
             if execution.final_state is None:  # nothing can be accepted
-                writer.extend(SideBySide(*sides, differs=True) for sides in rows)
+                writer.extend(rows)
             else:
                 writer.add_difference(None, difference, costs, rows)
         writer.add(BLANK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -435,11 +435,10 @@ class DiffWriter:
         """Add two sides that are equal or not compared."""
         self.add(SideBySide(expected, actual))
 
-    def add_difference(
-        self, turn: int | None, found: Difference, costs: TurnCosts, rows: Iterable[tuple[Side | None, Side | None]]
-    ) -> None:
+    def add_difference(self, turn: int | None, found: Difference, costs: TurnCosts, rows: Iterable[SideBySide]) -> None:
         """Add a difference as rows of both sides, and the criteria that lost points because of it.
 
+        Rows that do not differ belong to it too, such as the equal items of a list.
         The criteria are added once if the difference has two places, as a moved call has.
         """
         place = self._places.get(id(found))
@@ -451,10 +450,7 @@ class DiffWriter:
         else:
             notes = ()
         cost = self._costs[place]
-        rows = list(rows)
-        is_only = len(rows) == 1  # values that differ may look the same
-        sides = (SideBySide(left, right, differs=is_only or left != right, quiet=cost.is_free) for left, right in rows)
-        self.extend(sides, place)
+        self.extend((replace(row, quiet=cost.is_free) for row in rows), place)
         self.extend((Paragraph.from_text(f"↳ {note.text}", note.style, indent=2, hang=2) for note in notes), place)
 
     def content(self) -> DiffContent:

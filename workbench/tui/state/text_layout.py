@@ -115,6 +115,12 @@ class SideBySide:
         """Whether both sides are equal, so that one line can show them."""
         return not self.differs and self.expected == self.actual
 
+    @property
+    def has_changed_words(self) -> bool:
+        """Whether single words of a side are highlighted."""
+        sides = (side for side in (self.expected, self.actual) if side is not None)
+        return any(piece.style in (Style.REMOVED_WORD, Style.ADDED_WORD) for side in sides for piece in side.pieces)
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -316,24 +322,23 @@ def _headline_lines(block: Columns, *, width: int, side_by_side: bool) -> Iterat
 
 def _one_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
     if block.is_same and block.expected is not None:
-        yield from _side_lines(block.expected, width=width, mark=" ", style=Style.TEXT)
+        yield from _side_lines(block, block.expected, width=width, mark=" ", style=Style.TEXT)
         return
     if block.expected is not None:
-        mark = "-" if block.differs else " "
-        yield from _side_lines(block.expected, width=width, mark=mark, style=_choose_style(block, Style.REMOVED))
+        yield from _side_lines(block, block.expected, width=width, mark="-", style=Style.REMOVED)
     if block.actual is not None:
-        mark = "+" if block.differs else " "
-        yield from _side_lines(block.actual, width=width, mark=mark, style=_choose_style(block, Style.ADDED))
+        yield from _side_lines(block, block.actual, width=width, mark="+", style=Style.ADDED)
 
 
 def _two_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
     left_width = (width - len(_SEPARATOR)) // 2
     right_width = width - len(_SEPARATOR) - left_width
-    left = _column_lines(
-        block.expected, width=left_width, mark="-" if block.differs else " ", style=_choose_style(block, Style.REMOVED)
-    )
-    right = _column_lines(
-        block.actual, width=right_width, mark="+" if block.differs else " ", style=_choose_style(block, Style.ADDED)
+    left, right = (
+        [] if side is None else _side_lines(block, side, width=side_width - 1, mark=mark, style=style)
+        for side, side_width, mark, style in (
+            (block.expected, left_width, "-", Style.REMOVED),
+            (block.actual, right_width, "+", Style.ADDED),
+        )
     )
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else ()
@@ -342,20 +347,15 @@ def _two_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
         yield (*one, StyledText(" " * gap), StyledText(_SEPARATOR, Style.MUTED), *other)
 
 
-def _choose_style(block: SideBySide, loud: Style) -> Style:
-    return Style.MUTED if block.quiet else loud
-
-
-def _column_lines(side: Side | None, *, width: int, mark: str, style: Style) -> list[Line]:
-    return [] if side is None else _side_lines(side, width=width - 1, mark=mark, style=style)
-
-
-def _side_lines(side: Side, *, width: int, mark: str, style: Style) -> list[Line]:
+def _side_lines(block: SideBySide, side: Side, *, width: int, mark: str, style: Style) -> list[Line]:
+    """Return the lines of one side. If it differs, its text has the colour of the side, or only its changed words."""
     pieces = side.pieces
-    is_by_word = any(piece.style in (Style.REMOVED_WORD, Style.ADDED_WORD) for piece in pieces)
-    if mark != " " and not is_by_word:  # a difference has the colour of its side, or only its changed words have
+    style = Style.MUTED if block.quiet else style
+    if block.differs and not block.has_changed_words:
         pieces = tuple(StyledText(piece.text, style if piece.style is Style.TEXT else piece.style) for piece in pieces)
-    return _wrap_pieces(pieces, width=width, first=f"{mark} ", indent=side.indent, style=style)
+    return _wrap_pieces(
+        pieces, width=width, first=f"{mark if block.differs else ' '} ", indent=side.indent, style=style
+    )
 
 
 # Charts of characters.

@@ -380,7 +380,7 @@ def test_items_of_lists_are_aligned(make: Any) -> None:
         ["items", "items"],
         ['[0]  "milk"', '[0]  "milk"'],
         ['-     [1]  "butter"', ""],
-        ['[2]  "bread"', '[2]  "bread"'],
+        ['[2]  "bread"', '[1]  "bread"'],
         ['-     [3]  {"name": "eggs", "count": 6}', '+     [2]  {"name": "eggs", "count": 3}'],
         ["", '+     [3]  "salt"'],
         ["", '+     [4]  "oil"'],
