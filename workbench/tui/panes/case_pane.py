@@ -229,7 +229,9 @@ class OutlinePane(Pane):
         if self.editor.opened is None or is_typing or self.editor.opened.data is None:
             return False
         row = self.editor.row
-        return action == "add" if row is None else action != "rename" or row.is_key
+        if row is None or row.kind is Kind.GHOST:
+            return action in ("add", "step_turn")
+        return action != "rename" or row.is_key
 
     def offers(self, action: str) -> bool:
         """Whether an action is useful for the open case."""
@@ -379,6 +381,10 @@ class CasePane(OutlinePane):
     def _on_entered(self) -> None:
         row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None:
+            return
+        addition = self.editor.find_ghost_addition()
+        if addition is not None:
+            self._begin_or_choose(addition.slot)
             return
         slot = find_slot(row, opened.data)
         waiting = self.editor.list_drafts(slot)

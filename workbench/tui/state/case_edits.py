@@ -403,6 +403,42 @@ def list_additions(rows: Sequence[Row], index: int, data: Any) -> Sequence[Addit
     return list(found.values())
 
 
+def add_ghost_rows(rows: Sequence[Row], data: Any) -> Sequence[Row]:
+    """Return the rows with a ghost row wherever a first call, a response or another turn can be added."""
+    turns = [index for index, row in enumerate(rows) if row.kind is Kind.TURN and row.is_item]
+    if not turns:
+        return rows
+    shown: list[Row] = list(rows[: turns[0]])
+    for start, following in zip(turns, [*turns[1:], len(rows)], strict=True):
+        turn = rows[start]
+        end = next((index for index in range(start + 1, following) if rows[index].depth <= turn.depth), following)
+        shown += rows[start:end]
+        has_steps = any(row.kind in (Kind.CALL, Kind.EVENT) for row in rows[start:end])
+        labels = [addition.label for addition in _list_turn_additions(turn.place, data)]
+        shown += [
+            _make_ghost(turn, label, depth=turn.depth + 1)
+            for label in labels
+            if label == "response" or (label == "call" and not has_steps)
+        ]
+        if start == turns[-1]:
+            shown.append(_make_ghost(turn, "turn", depth=turn.depth))
+        shown += rows[end:following]
+    return shown
+
+
+def find_ghost_addition(ghost: Row, data: Any) -> Addition | None:
+    """Return what a ghost row adds."""
+    place, label = ghost.place[:-1], ghost.label.removeprefix("+ ")
+    if label == "turn":
+        return _choose_turn(data).as_addition(place[:-1], int(place[-1]) + 1)
+    return next((each for each in _list_turn_additions(place, data) if each.label == label), None)
+
+
+def _make_ghost(turn: Row, label: str, *, depth: int) -> Row:
+    label = f"+ {label}"
+    return Row(place=(*turn.place, label), kind=Kind.GHOST, depth=depth, label=label, value=None)
+
+
 def list_set_additions(header: dict[str, Any]) -> Sequence[Addition]:
     """Return the fields that can be added to an eval set."""
     return list(

@@ -95,6 +95,7 @@ class Kind(StrEnum):
     BEHAVIOUR = "behaviour"
     FIELD = "field"  # a value that the format defines
     FREE = "free"  # a value that the user defines: an argument, a state key, an unknown field
+    GHOST = "ghost"  # no value: a place where one can be added
 
 
 class Input(StrEnum):

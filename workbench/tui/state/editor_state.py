@@ -22,12 +22,15 @@ from workbench.tui.state.case_edits import (
     RenameKey,
     SetValue,
     Slot,
+    add_ghost_rows,
+    find_ghost_addition,
     list_additions,
     list_set_additions,
 )
 from workbench.tui.state.case_outline import (
     ABSENT,
     Input,
+    Kind,
     Place,
     Row,
     find_value,
@@ -112,7 +115,7 @@ class Draft:
 
     @property
     def is_one_line(self) -> bool:
-        """Whether enter applies the draft. Otherwise enter inserts a line break."""
+        """Whether the value has one line."""
         if self.form is Form.JSON:
             return self.slot.input is Input.LINE
         if self.form is Form.TEXT:
@@ -491,6 +494,7 @@ class CaseEditor:
         self._drafts = Drafts()
         self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
         self._goes_to: Place | None = None
+        self._rows: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # those of the case, and with its ghost rows
 
     @property
     def row(self) -> Row | None:
@@ -516,7 +520,10 @@ class CaseEditor:
         if not opened.is_changed:
             self._saved[opened.edited] = opened.data
         self.opened = opened
-        self.view.show(opened.rows)
+        if opened.rows is not self._rows[0]:
+            can_add = opened.index is not None and not opened.read_only
+            self._rows = opened.rows, add_ghost_rows(opened.rows, opened.data) if can_add else opened.rows
+        self.view.show(self._rows[1])
         self._mark(opened)
         if self._goes_to is not None:
             self.view.select(_nearest(opened.data, spell_place(opened.data, self._goes_to)))
@@ -643,7 +650,14 @@ class CaseEditor:
             return ()
         if self.opened.index is None:
             return list_set_additions(self.opened.data) if self.opened.rows else ()
-        return list_additions(self.opened.rows, self.view.selected_index, self.opened.data)
+        before = sum(row.kind is not Kind.GHOST for row in self.view.rows[: self.view.selected_index + 1])
+        return list_additions(self.opened.rows, max(before - 1, 0), self.opened.data)
+
+    def find_ghost_addition(self) -> Addition | None:
+        """Return what the ghost row at the cursor adds; None on another row."""
+        if self.row is None or self.opened is None or self.row.kind is not Kind.GHOST:
+            return None
+        return find_ghost_addition(self.row, self.opened.data)
 
     def draft_for_editor(self, slot: Slot) -> Draft:
         """Return the draft for the user's own editor: plain text if UTF-8 can encode it, else JSON."""

@@ -122,7 +122,8 @@ class OutlineView:
                 for below in range(index + 1, len(self.rows)):
                     if self.rows[below].depth <= row.depth:
                         break
-                    found.add(below)
+                    if self.rows[below].kind is not Kind.GHOST:
+                        found.add(below)
         return frozenset(found)
 
     def step(self, kind: Kind, by: int) -> None:
@@ -186,7 +187,7 @@ class OutlineView:
         mark = _DRAFTED if number in self._drafted else _CHANGED if number in self._changed else " "
         label = safe_line(row.label, width=_LONGEST_LABEL)
         room = max(self._labels[number] - cell_len(label), 0)
-        style = Style.HEADING if row.kind in _HEADINGS else Style.KEY
+        style = Style.MUTED if row.kind is Kind.GHOST else Style.HEADING if row.kind in _HEADINGS else Style.KEY
         return (
             StyledText(mark, Style.WARNING),
             StyledText(" " * (1 + 2 * row.depth)),
@@ -212,6 +213,8 @@ class OutlineView:
 def _format_value(row: Row) -> tuple[Style, str]:
     """Return the style and text of a row's value. A heading shows the number of its parts."""
     value = row.value
+    if row.kind is Kind.GHOST:
+        return Style.MUTED, ""
     if isinstance(value, str):
         if row.input in (Input.LINE, Input.TEXT):
             named = row.kind in (Kind.CALL, Kind.TOOL_RESPONSE)

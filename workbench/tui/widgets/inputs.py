@@ -398,7 +398,6 @@ class TypedText(TextArea):
     class Left(Message):
         """The user returns to the rows."""
 
-    is_one_line = False  # enter applies the value then
     known_calls: KnownCalls | None = None  # while a call is typed
 
     def update_suggestion(self) -> None:
@@ -418,16 +417,16 @@ class TypedText(TextArea):
             event.stop()
             event.prevent_default()
             self.insert(self.suggestion)
-        elif event.key == "enter" and self.is_one_line:
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.ApplyWanted())
-        elif event.key != "escape":  # a text area would move the focus
+        elif event.key not in ("escape", "enter"):  # a text area would move the focus, or insert a line break
             await super()._on_key(event)
 
     def action_apply(self) -> None:
         """Apply the value to the case."""
         self.post_message(self.ApplyWanted())
+
+    def action_new_line(self) -> None:
+        """Insert a line break."""
+        self.insert("\n")
 
     def action_apply_and_save(self) -> None:
         """Apply the value to the case and save the set."""
@@ -461,6 +460,7 @@ class EditorBox(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self.known_calls = KnownCalls()
+        self._least_lines = 1
 
     @dataclass
     class Typed(Message):
@@ -476,14 +476,13 @@ class EditorBox(Vertical):
 
     def show(self, draft: Draft) -> None:
         """Show a draft for editing."""
-        one_line = draft.is_one_line
+        self._least_lines = 1 if draft.is_one_line else _LEAST_LINES
         is_call = draft.slot.input is ValueInput.CALL
-        keys = "   tab completes, enter applies" if is_call else "   enter applies" if one_line else ""
+        keys = "   tab completes, enter applies" if is_call else "   enter applies"
         form = "" if is_call or draft.slot.input is ValueInput.JSON else f" · {draft.form}"  # the title says it there
         title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
         self.query_one("#editor-title", Static).update(Content(title))
         text = self.query_one(TypedText)
-        text.is_one_line = one_line
         text.known_calls = self.known_calls if is_call else None
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
@@ -521,9 +520,8 @@ class EditorBox(Vertical):
     def _fit(self) -> None:
         """Make the field as high as its text, up to two fifths of the screen."""
         text = self.query_one(TypedText)
-        least = 1 if text.is_one_line else _LEAST_LINES
         most = max(self.screen.size.height * 2 // 5, 1)
-        text.styles.height = min(max(text.wrapped_document.height, least), most)
+        text.styles.height = min(max(text.wrapped_document.height, self._least_lines), most)
 
     @on(TextArea.Changed)
     def _on_changed(self, message: TextArea.Changed) -> None:

@@ -40,7 +40,7 @@ async def test_enter_edits_a_text_and_ctrl_s_saves_only_that_change(open_app: An
         await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "Find the lamps.")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await screen.until("unsaved edits", "* ")
         assert any(isinstance(message, DocumentsChanged) for message in screen.messages)
         assert (project / "home.evalset.json").read_text() == before
@@ -58,7 +58,7 @@ async def test_title_and_tab_mark_unsaved_edits_until_they_are_saved(open_app: A
         await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "Find the lamps.")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
 
         await screen.until("* unsaved · ", "1 Case*")
         await screen.press("4")
@@ -86,7 +86,7 @@ async def test_an_argument_keeps_its_type_until_the_user_changes_it(open_app: An
         await screen.press("enter", "ctrl+t", "ctrl+t", "ctrl+t", "ctrl+t")
         await screen.until("JSON")
         await type_text(screen, '["a", {"b": null}]')
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await wait_until_idle(screen)
 
         args = get_data(screen)["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]
@@ -99,7 +99,7 @@ async def test_wrong_json_says_where_and_stays_in_the_box(open_app: Any, project
         await select_row(screen, "call")
         await screen.press("b")
         await type_text(screen, '{\n  "a": 1,\n  b\n}')
-        await screen.press("ctrl+j")
+        await screen.press("enter")
 
         await screen.until("line 3, column 3")
 
@@ -116,7 +116,7 @@ async def test_values_that_the_format_forbids_are_reported_while_typing(open_app
 
         await screen.until("conversation[0].user_content: found 3, expected an object")
 
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await wait_until_idle(screen)
         assert get_data(screen) == LAMP
         assert get_pane(screen).editor.typing is not None
@@ -161,7 +161,7 @@ async def test_the_set_is_shown_and_edited_on_its_row(open_app: Any, project: Pa
         await screen.press("j", "enter")
         await wait_until_idle(screen)
         await type_text(screen, "All about lamps.")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await screen.until("All about lamps.")
 
         await screen.press("g", "enter")
@@ -271,7 +271,7 @@ async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_pro
         await select_row(screen, "response")
         await screen.press("enter")
         await type_text(screen, "Boiled.")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await screen.until("unsaved edits")
         await screen.press("ctrl+s")
         await screen.until("saved")

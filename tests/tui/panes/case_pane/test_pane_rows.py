@@ -128,7 +128,7 @@ async def test_a_turn_is_added_in_one_step(open_app: Any, project: Path) -> None
         await screen.press(*["j"] * labels.index("turn"), "enter")
         await wait_until_idle(screen)
         await type_text(screen, "And\nnow?")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await wait_until_idle(screen)
         assert get_data(screen)["conversation"][2]["user_content"]["parts"] == [{"text": "And\nnow?"}]
 
@@ -197,7 +197,7 @@ async def test_a_new_case_is_opened_with_its_prompt_to_type(open_app: Any, proje
         await screen.press("enter")
         await wait_until_idle(screen)
         await screen.until("user · text")
-        await screen.press(*"Hello", "ctrl+j")
+        await screen.press(*"Hello", "enter")
         await wait_until_idle(screen)
 
         assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Hello"

@@ -56,7 +56,7 @@ async def main():
         while not any("precious" in file.read_text() for file in typed()):
             await pilot.pause(0.02)
         threading.Thread(target=kill, daemon=True).start()
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await asyncio.sleep(30)
 
 asyncio.run(main())
@@ -100,11 +100,11 @@ async def test_typed_text_survives_a_change_of_the_file(open_app: Any, project: 
         await screen.until("this value changed meanwhile")
 
         assert screen.app.screen.query_one(EditorBox).text == "typed"
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await screen.until('this value changed to "Find the light.": press the same key again')
         await wait_until_idle(screen)
         assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "Find the light."
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await wait_until_idle(screen)
         assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == "typed"
 
@@ -139,7 +139,7 @@ async def test_typed_text_moves_with_its_turn(open_app: Any, project: Path) -> N
         await screen.press("K")
         await wait_until_idle(screen)
         await select_row(screen, "user")
-        await screen.press("enter", "ctrl+j")
+        await screen.press("enter", "enter")
         await wait_until_idle(screen)
 
         texts = [turn["user_content"]["parts"][0]["text"] for turn in get_data(screen)["conversation"]]
@@ -156,7 +156,7 @@ async def test_text_typed_for_a_deleted_turn_stays_with_a_message(open_app: Any,
         del data["eval_cases"][0]["conversation"][1]
         path.write_text(json.dumps(data))
         await screen.until("changed meanwhile")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
 
         await screen.until("no longer in the case", "Thanks.x")
 
@@ -201,7 +201,7 @@ async def test_typed_text_can_be_stored_for_the_next_start(open_app: Any, projec
         await open_case(screen)
         await screen.until("1 typed, not applied")
         await select_row(screen, "user")
-        await screen.press("enter", "ctrl+j")
+        await screen.press("enter", "enter")
         await screen.until_gone("1 typed, not applied")
         await screen.press("ctrl+s")
         await screen.until("saved")
@@ -235,7 +235,7 @@ async def test_a_text_with_control_characters_is_typed_as_json(
         await select_row(screen, "user")
         await screen.press("enter")
         await screen.until("JSON", "\\u001b[31mred")
-        await screen.press("ctrl+j")
+        await screen.press("enter")
         await wait_until_idle(screen)
         assert get_data(screen)["conversation"][0]["user_content"]["parts"][0]["text"] == nasty
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,62 @@ async def test_other_fields_are_not_completed(open_app: Any, project: Path) -> N
         await screen.press("enter")
         await type_text(screen, "f")
         assert screen.app.screen.query_one(TypedText).suggestion == ""
+
+
+async def test_a_ghost_row_adds_what_its_turn_lacks(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        view = get_pane(screen).editor.view
+        ghosts = [row.label for row in view.rows if row.kind is Kind.GHOST]
+        assert "+ call" in ghosts and ghosts[-1] == "+ turn"
+
+        await select_row(screen, "+ call")
+        await screen.press("enter")
+        await screen.until("enter applies")
+        await type_text(screen, "ping(n=1)")
+        await screen.press("enter")
+        await wait_until_idle(screen)
+        assert get_calls(screen, 1) == [{"name": "ping", "args": {"n": 1}}]
+        assert (view.row.kind, view.row.value) == (Kind.CALL, "ping")
+        assert [row.label for row in view.rows if row.kind is Kind.GHOST].count("+ call") == ghosts.count("+ call") - 1
+
+        turns = len(get_data(screen)["conversation"])
+        await select_row(screen, "+ turn")
+        await screen.press("D", "J", "m", "b")  # nothing to delete, move, rename or edit
+        await screen.press("enter")
+        await screen.until("enter applies")
+        await type_text(screen, "one more")
+        await screen.press("enter")
+        await wait_until_idle(screen)
+        assert len(get_data(screen)["conversation"]) == turns + 1
+        assert get_data(screen)["conversation"][-1]["user_content"]["parts"] == [{"text": "one more"}]
+
+
+async def test_a_call_with_two_arguments_in_a_new_turn_takes_few_keys(open_app: Any, project: Path) -> None:
+    """At most eight keys beside the text itself."""
+    async with open_app(project) as screen:
+        await open_case(screen)
+        pressed = 0
+
+        async def press(*keys: str) -> None:
+            nonlocal pressed
+            pressed += len(keys)
+            await screen.press(*keys)
+            await screen.pilot.pause()
+
+        async def add(label: str, text: str) -> None:
+            await press("plus")
+            await screen.until(f" {label} ")
+            digit = re.search(rf"(\d) {label} ", screen.text)
+            assert digit is not None
+            await press(digit[1])
+            await screen.until("enter applies")
+            await type_text(screen, text)
+            await press("enter")
+            await wait_until_idle(screen)
+
+        await add("turn", "turn it on")
+        await add("call", 'set_light(room="hall", level=3)')
+
+        assert get_calls(screen, -1) == [{"name": "set_light", "args": {"room": "hall", "level": 3}}]
+        assert pressed <= 8
