@@ -231,6 +231,16 @@ def test_time_from_a_save_to_the_verdicts_of_a_large_project(tmp_path: Path) -> 
     )
 
 
+def test_time_until_the_stored_verdicts_of_a_large_project_are_printed(tmp_path: Path) -> None:
+    _make_large_project(tmp_path)
+    with run_watch(tmp_path):  # runs the cases
+        pass
+    started = time.perf_counter()
+    with run_watch(tmp_path) as watch:
+        seconds, cpu_seconds = time.perf_counter() - started, watch.cpu
+    print(f"\n{MANY} stored verdicts printed after {seconds:.1f} s (2 wanted), {cpu_seconds:.1f} s of CPU")
+
+
 @pytest.mark.parametrize("project", ["adk", "large"])
 def test_cpu_time_of_an_idle_watch(tmp_path: Path, project: str) -> None:
     """Other programs that open files in watched folders, such as site-packages, increase the result."""

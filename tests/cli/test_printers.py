@@ -1,4 +1,4 @@
-"""Results that have been printed are freed: a run may be larger than memory."""
+"""Results are printed in the order of the plan, and then freed: a run may be larger than memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 
 from tests.cli.conftest import CommandLine, turn
 from workbench.cli.printers import DocumentPrinter, JsonSpool, LinePrinter, TablePrinter
-from workbench.model.results import Execution
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.report.run_report import ReportedCase
+from workbench.report.text_report import Style, VerdictTable
 
 COUNT = 40
 ROOM = "pantry"
@@ -74,3 +77,18 @@ def test_a_document_has_its_cases_in_the_order_of_the_plan(workbench: CommandLin
         ]
         assert document["cases"][3]["turns"][0]["user"] == "light c3 é"
         assert list(document)[-1] == "cases"
+
+
+def test_cases_are_printed_in_the_order_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = [CaseKey(target="t", eval_set="s", eval_id=name) for name in "abcd"]
+    cases = [ReportedCase(CaseResult(case=key, eval_set_id="s", status=CaseStatus.PASSED), None) for key in keys]
+    table = VerdictTable(style=Style(), name_width=1, criteria={})
+    printer = TablePrinter(table, [(key, 0) for key in keys])
+
+    def print_cases(*positions: int) -> list[str]:
+        printer.print_cases([cases[position] for position in positions])
+        return [line.split()[2] for line in capsys.readouterr().out.splitlines() if "PASSED" in line]
+
+    assert print_cases(1, 3) == []
+    assert print_cases(0) == ["a", "b"]
+    assert print_cases(2) == ["c", "d"]

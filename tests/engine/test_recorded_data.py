@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.run import Run
+from workbench.metrics.evaluate import judge_case
 from workbench.model.criteria import EvalConfig, read_config
 from workbench.model.results import MetricStatus
 from workbench.store.errors import NotLoaded, StoreError
@@ -74,6 +76,21 @@ def test_many_rows_keep_their_order(project: Project) -> None:
     prompts = [result.execution.turns[0].invocation.user_content.text() for result in run.results()]
     assert prompts == [f"prompt {number}" for number in range(600)]
     assert run.summary().failed == 600
+
+
+def test_no_garbage_is_searched_while_rows_are_judged(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_enabled: list[bool] = []
+
+    def note(*arguments: Any) -> Any:
+        is_enabled.append(gc.isenabled())
+        return judge_case(*arguments)
+
+    monkeypatch.setattr("workbench.engine.runner.judge_case", note)
+
+    judge(project, write_rows(project, ROWS), make_criteria(trajectory_recall=1.0))
+
+    assert is_enabled == [False, False]
+    assert gc.isenabled()
 
 
 def test_a_recorded_session_is_compared_with_the_expected_one(project: Project) -> None:

@@ -43,8 +43,8 @@ _SUFFIXES = {
 class Printer(Protocol):
     """Prints the results of one run."""
 
-    def print_case(self, case: ReportedCase) -> None:
-        """Print a case. Cases come in the order in which they end."""
+    def print_cases(self, cases: Sequence[ReportedCase]) -> None:
+        """Print cases. They come in the order in which they end."""
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the rest, at the end of the run."""
@@ -59,14 +59,21 @@ class TablePrinter:
         self._next = 0
         self._waiting: dict[object, ReportedCase] = {}
 
-    def print_case(self, case: ReportedCase) -> None:
-        """Print the case and its successors if their turn has come."""
-        self._waiting[get_job(case)] = case
+    def print_cases(self, cases: Sequence[ReportedCase]) -> None:
+        """Print the cases and their successors if their turn has come."""
         lines: list[str] = []
-        while self._next < len(self._order) and self._order[self._next] in self._waiting:
-            lines += self._table.lines(self._waiting.pop(self._order[self._next]))
+        for case in cases:
+            job = get_job(case)
+            if self._order[self._next : self._next + 1] != [job]:
+                self._waiting[job] = case
+                continue
+            lines += self._table.lines(case)
             self._next += 1
-        write_lines(lines)
+            while self._waiting and self._next < len(self._order) and self._order[self._next] in self._waiting:
+                lines += self._table.lines(self._waiting.pop(self._order[self._next]))
+                self._next += 1
+        if lines:
+            write_lines(lines)
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the remaining cases (an interrupted run has gaps) and the totals."""
@@ -78,11 +85,11 @@ class TablePrinter:
 class LinePrinter:
     """Prints JSON lines, each as its case ends."""
 
-    def print_case(self, case: ReportedCase) -> None:
-        """Print the line of the case."""
+    def print_cases(self, cases: Sequence[ReportedCase]) -> None:
+        """Print the lines of the cases."""
         from workbench.report.report_formats import case_line
 
-        write_document(case_line(case))
+        write_document("".join(map(case_line, cases)))
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the line of the run."""
@@ -97,7 +104,7 @@ class DocumentPrinter:
     def __init__(self, report_format: str) -> None:
         self._format = report_format
 
-    def print_case(self, case: ReportedCase) -> None:
+    def print_cases(self, cases: Sequence[ReportedCase]) -> None:
         """Print nothing yet."""
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
@@ -300,12 +307,13 @@ class JsonSpool:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._places: dict[JobKey, int] = {}
 
-    def print_case(self, case: ReportedCase) -> None:
-        """Store the text of a case."""
+    def print_cases(self, cases: Sequence[ReportedCase]) -> None:
+        """Store the texts of the cases."""
         from workbench.report.report_formats import case_text
 
-        self._places[JobKey(case=case.result.case, repeat=case.result.repeat)] = self._file.tell()
-        self._file.write(case_text(case).encode("utf-8", errors="replace") + b"\n")
+        for case in cases:
+            self._places[JobKey(case=case.result.case, repeat=case.result.repeat)] = self._file.tell()
+            self._file.write(case_text(case).encode("utf-8", errors="replace") + b"\n")
 
     def print_report(self, report: StreamedRun | RunReport) -> None:
         """Print the document."""

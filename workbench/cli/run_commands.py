@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,6 +59,7 @@ from workbench.model.run_events import (
     ModelsAsked,
     Notice,
     QuotaWait,
+    RunEvent,
     RunFinished,
     RunStarted,
 )
@@ -432,8 +433,9 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
 
     if display.output is not None:
         require_writable(display.output)
-    names = [name_row(case, repeat) for case, repeat in _list_rows(plan)]
-    printer = _make_printer(plan, display, names=names)
+    rows = _list_rows(plan)
+    name_width = width_of_names([name_row(case, repeat) for case, repeat in rows])
+    printer = _make_printer(plan, display, rows=rows, name_width=name_width)
     spool = JsonSpool() if display.output is not None and display.document_format == JSON else None
     progress = Progress(total=plan.total, shown=sys.stderr.isatty() and not display.plain)
     run = workspace.start(plan, holds=Holds.VERDICTS)
@@ -446,7 +448,7 @@ def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[St
     elif display.output is not None:
         assert isinstance(report, RunReport)
         style = Style(verbose=display.verbose)
-        table = "\n".join(table_lines(report, style=style, name_width=width_of_names(names))) + "\n"
+        table = "\n".join(table_lines(report, style=style, name_width=name_width)) + "\n"
         if not save_report(report, display.document_format, display.output, table_text=table):
             status = WRONG
     return report, status
@@ -487,35 +489,45 @@ def _follow(
             message(text)
 
     with progress, graceful_interrupt(run.cancel, announce=announce):
-        for event in run.iter_events():
-            match event:
-                case RunStarted():
-                    started_at = event.at
-                case Notice():
-                    announce(event.message)
-                case CaseStarted():
-                    progress.show_case(str(event.case))
-                case AgentsImporting():
-                    progress.show_imports(event.targets)
-                case ModelsAsked():
-                    progress.show_spending(event.models)
-                case QuotaWait():
-                    progress.show_wait(event.seconds)
-                    if not progress.is_shown:
-                        announce(f"{event.model}: {quota_wait_text(event.seconds)}")
-                case CaseFinished():
-                    case = collected.add(event)
-                    with progress.pause():
-                        printer.print_case(case)
-                    if spool is not None:
-                        spool.print_case(case)
-                    progress.count_case(event.status)
-                case RunFinished():
-                    finished = event
+        for events in run.iter_batches():
+            ended: list[ReportedCase] = []
+            for event in events:
+                match event:
+                    case CaseFinished():
+                        ended.append(collected.add(event))
+                        progress.count_case(event.status)
+                    case RunStarted():
+                        started_at = event.at
+                    case RunFinished():
+                        finished = event
+                    case other:
+                        _show_progress(other, progress, announce)
+            if ended:  # written together: one by one takes longer than judging
+                with progress.pause():
+                    printer.print_cases(ended)
+                if spool is not None:
+                    spool.print_cases(ended)
     assert finished is not None  # the last event of every run
     report = collected.report(_collect_facts(run, started_at=started_at, finished=finished))
     printer.print_report(report)
     return report
+
+
+def _show_progress(event: RunEvent, progress: Progress, announce: Callable[[str], None]) -> None:
+    """Show an event of a running case or of the whole run."""
+    match event:
+        case Notice():
+            announce(event.message)
+        case CaseStarted():
+            progress.show_case(str(event.case))
+        case AgentsImporting():
+            progress.show_imports(event.targets)
+        case ModelsAsked():
+            progress.show_spending(event.models)
+        case QuotaWait():
+            progress.show_wait(event.seconds)
+            if not progress.is_shown:
+                announce(f"{event.model}: {quota_wait_text(event.seconds)}")
 
 
 class _CaseCollector:
@@ -524,37 +536,41 @@ class _CaseCollector:
     def __init__(self, plan: Plan, *, keeps_cases: bool) -> None:
         self._plan = plan
         self._keeps_cases = keeps_cases
-        self._planned = {case.key: case for case in plan.cases}
+        self._configs = {case.key.eval_set: case.config for case in plan.cases}
         self._cases: dict[JobKey, ReportedCase] = {}
         self._outcomes: dict[JobKey, CaseOutcome] = {}
 
     def add(self, event: CaseFinished) -> ReportedCase:
         """Collect a case, and return it to be printed."""
         job = JobKey(case=event.case, repeat=event.repeat)
-        planned = self._planned[event.case]
         # The result of a dataset row contains the expected case.
-        case = ReportedCase(event.result, event.result.expected_by_row or planned.case)
+        case = ReportedCase(event.result, event.result.expected_by_row or self._planned[event.case].case)
         if self._keeps_cases:
             self._cases[job] = case
         else:
-            self._outcomes[job] = summarise_case(case, planned.config)
+            self._outcomes[job] = summarise_case(case, self._configs[event.case.eval_set])
         return case
+
+    @cached_property
+    def _planned(self) -> Mapping[CaseKey, PlannedCase]:
+        return {case.key: case for case in self._plan.cases}
 
     def report(self, facts: Mapping[str, Any]) -> StreamedRun | RunReport:
         """Return the report, in the order of the plan; `facts` are the fields of RunFacts."""
         jobs = [job for job, _ in self._plan.jobs]
         if self._keeps_cases:
             return RunReport(**facts, cases=[self._cases[job] for job in jobs if job in self._cases])
-        return StreamedRun(**facts, outcomes=[self._outcomes[job] for job in jobs if job in self._outcomes])
+        found = map(self._outcomes.get, jobs)
+        return StreamedRun(**facts, outcomes=[outcome for outcome in found if outcome is not None])
 
 
-def _make_printer(plan: Plan, display: Display, *, names: Sequence[str]) -> Printer:
+def _make_printer(plan: Plan, display: Display, *, rows: Sequence[tuple[PlannedCase, int]], name_width: int) -> Printer:
     match display.stdout_format:
         case "text":
             criteria = {case.key.eval_set: case.config for case in plan.cases}
             style = stdout_style(plain=display.plain, verbose=display.verbose)
-            table = VerdictTable(style=style, name_width=width_of_names(names), criteria=criteria)
-            return TablePrinter(table, [(case.key, repeat) for case, repeat in _list_rows(plan)])
+            table = VerdictTable(style=style, name_width=name_width, criteria=criteria)
+            return TablePrinter(table, [(case.key, repeat) for case, repeat in rows])
         case "jsonl":
             return LinePrinter()
         case "json":

@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -87,6 +87,11 @@ class EventLog(Generic[E]):
 
     def iter_events(self) -> Iterator[E]:
         """Yield the same events to a thread without an event loop, waiting for new ones."""
+        for batch in self.iter_batches():
+            yield from batch
+
+    def iter_batches(self) -> Iterator[Sequence[E]]:
+        """Do as `iter_events`, with all events at once that have come."""
         position = 0
         while True:
             arrived = threading.Event()
@@ -96,10 +101,11 @@ class EventLog(Generic[E]):
                 time.sleep(_GATHER_SECONDS)
                 continue
             position += len(batch)
-            for event in batch:
-                yield event
+            for count, event in enumerate(batch, start=1):
                 if isinstance(event, self._last):
+                    yield batch[:count]
                     return
+            yield batch
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:
         """Return the events from `position` on. If there are none, `wake` is called once for the next."""
@@ -284,6 +290,7 @@ class Run:
         self._control: RunControl | None = None
         self._done: Future[None] | None = None
         self._kept: dict[JobKey, _Entry] = {}
+        self._counted: RunSummary | None = None  # of these results
         self._lock = threading.Lock()
         self.interrupted = False
         self.has_lost_results = False
@@ -304,6 +311,7 @@ class Run:
         """Add a result, or replace that of the same job. For the engine."""
         with self._lock:
             self._kept[job] = _Entry(make_verdict(result), result if self.holds is Holds.EVERYTHING else None)
+            self._counted = None
 
     def warn(self, message: str) -> None:
         """Report a problem outside the cases to every listener. For the engine. Thread-safe."""
@@ -321,6 +329,10 @@ class Run:
     def iter_events(self) -> Iterator[RunEvent]:
         """Yield every event from the first on and wait for new ones, on a thread without an event loop."""
         return self.log.iter_events()
+
+    def iter_batches(self) -> Iterator[Sequence[RunEvent]]:
+        """Do as `iter_events`, with all events at once that have come."""
+        return self.log.iter_batches()
 
     def cancel(self, job: JobKey | None = None) -> None:
         """Cancel one job, or all that have not ended. Returns at once."""
@@ -340,7 +352,9 @@ class Run:
     def summary(self) -> RunSummary:
         """Return the summary so far."""
         with self._lock:
-            summary = summarise(kept.verdict for kept in self._list_entries())
+            if self._counted is None:
+                self._counted = summarise(kept.verdict for kept in self._list_entries())
+            summary = self._counted
         return summary.model_copy(update={"models": self.models})
 
     @property

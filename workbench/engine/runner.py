@@ -27,7 +27,7 @@ from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.metrics.registry import PreparedCriteria
 from workbench.model.evalset import Content
-from workbench.model.facts import make_fast_constructor
+from workbench.model.facts import make_fast_constructor, pause_gc
 from workbench.model.identity import Dependency, JobKey
 from workbench.model.results import (
     CaseResult,
@@ -39,6 +39,7 @@ from workbench.model.results import (
     ModelSpending,
     TurnResult,
     decide_case_status,
+    has_outage,
     merge_by_model,
 )
 from workbench.model.run_events import (
@@ -411,15 +412,16 @@ class Runner:
 
     async def _judge_recordings(self) -> None:
         """Judge recordings with fast metrics in batches: a task and a transaction for each row would be slow."""
-        while self._recordings:
-            count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
-            batch = [self._recordings.popitem(last=False) for _ in range(count)]
-            self._results.add_batch(
-                [(key, planned, await self._produce_result(planned, key)) for key, planned in batch]
-            )
-            await asyncio.sleep(0)  # lets cancellation run
-            await self._run.log.let_listener_catch_up()  # printing is slower than judging
-        self._results.store()
+        with pause_gc():
+            while self._recordings:
+                count = min(_RECORDINGS_AT_ONCE, len(self._recordings))
+                batch = [self._recordings.popitem(last=False) for _ in range(count)]
+                self._results.add_batch(
+                    [(key, planned, await self._produce_result(planned, key)) for key, planned in batch]
+                )
+                await asyncio.sleep(0)  # lets cancellation run
+                await self._run.log.let_listener_catch_up()  # printing is slower than judging
+            self._results.store()
 
     def _handle_job_end(self, key: JobKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
@@ -491,9 +493,9 @@ class Runner:
 
     def _note_outage(self, key: JobKey, metrics: tuple[MetricResult, ...]) -> None:
         is_answered_from_file = self._plan.options.replay_calls is not None
-        if any(metric.has_outage for metric in metrics) and not is_answered_from_file:
+        if has_outage(metrics) and not is_answered_from_file:
             self._not_judged.add(key)
-        else:
+        elif self._not_judged:
             self._not_judged.discard(key)  # an earlier attempt may have added it
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:

@@ -378,8 +378,8 @@ async def judge_case(
     """
     view = CaseView(subject)
     groups = [[] if prepared.waits else _judge_directly(prepared, view) for prepared in criteria.criteria]
-    waiting = {index: prepared for index, prepared in enumerate(criteria.criteria) if prepared.waits}
-    if waiting:
+    if criteria.waits:
+        waiting = {index: prepared for index, prepared in enumerate(criteria.criteria) if prepared.waits}
         answers = await asyncio.gather(
             *[_judge_async(prepared, view, services, criteria.config) for prepared in waiting.values()]
         )

@@ -112,6 +112,11 @@ class PreparedCriteria:
         return collect_needs(self.config)
 
     @cached_property
+    def waits(self) -> bool:
+        """True if judging by one of the criteria needs another process or a thread."""
+        return any(prepared.waits for prepared in self.criteria)
+
+    @cached_property
     def asked_models(self) -> Sequence[AskedModel]:
         """The judges that ask a model, in the order of the criteria."""
         return tuple(

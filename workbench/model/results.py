@@ -381,9 +381,7 @@ class CaseResult(Fact):
     @property
     def has_outage(self) -> bool:
         """True if a judge could not be reached, so that scoring again may give a verdict."""
-        return self.status is CaseStatus.ERROR and any(
-            metric.status is MetricStatus.ERROR and metric.has_outage for metric in self.metrics
-        )
+        return self.status is CaseStatus.ERROR and has_outage(self.metrics)
 
 
 def decide_case_status(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:
@@ -400,6 +398,18 @@ def has_judgements(metrics: Iterable[MetricResult]) -> bool:
 def has_missing_samples(metrics: tuple[MetricResult, ...]) -> bool:
     """True if a verdict has fewer samples of a judge than were requested."""
     return any(metric.missing_samples is not None for metric in metrics)
+
+
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
+def has_outage(metrics: tuple[MetricResult, ...]) -> bool:
+    """True if a metric has no score because a judge could not be reached."""
+    return any(metric.has_outage for metric in metrics)
+
+
+@cache_by_identity(maxsize=256, skip_if=has_judgements)
+def has_unsure_metric(metrics: tuple[MetricResult, ...]) -> bool:
+    """True if samples of a judge disagree on a case."""
+    return any(map(is_unsure, metrics))
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)

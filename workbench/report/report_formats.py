@@ -23,6 +23,7 @@ from workbench.model.results import (
     MetricStatus,
     TurnResult,
     has_judgements,
+    has_unsure_metric,
     is_unsure,
     measure_agreement,
 )
@@ -147,7 +148,7 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "occurrence": result.case.occurrence,
         "repeat": result.repeat,
         "status": result.status.value,
-        "unsure": any(map(is_unsure, result.metrics)),
+        "unsure": has_unsure_metric(result.metrics),
         "error": error_record(result),
         "duration_seconds": result.duration_seconds,
         "agent_seconds": result.agent_seconds,

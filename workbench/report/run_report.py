@@ -394,8 +394,10 @@ class Repeats:
         return 0 < self.passed < self.total
 
 
-def count_repeats(outcomes: Iterable[CaseOutcome]) -> list[Repeats]:
+def count_repeats(outcomes: Sequence[CaseOutcome]) -> list[Repeats]:
     """Count the repeats of cases that ran more than once, without skipped and cancelled repeats."""
+    if not any(outcome.repeat for outcome in outcomes):  # grouping thousands of cases takes time and memory
+        return []
     counts: dict[CaseKey, list[bool]] = {}
     for outcome in outcomes:
         if outcome.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED):

@@ -494,9 +494,10 @@ class VerdictTable:
         """Return the lines of one case, after a heading if a new set starts."""
         group = (case.result.case.target, case.result.case.eval_set)
         heading = [] if group == self._group else self._heading_lines(group, case)
-        row, details = self._format_row(case), self._detail_lines(case)
+        name = row_name(case)
+        row, details = self._format_row(case, name), self._detail_lines(case)
         eval_set = f"{case.result.case.eval_set}:"
-        shown = self._setup_failures.find(case, f"{eval_set}{row_name(case)}")
+        shown = self._setup_failures.find(case, f"{eval_set}{name}")
         if shown is not None:
             row, details = f"{row}  setup: see {one_line(shown.removeprefix(eval_set))}", details[1:]
         return [*heading, row, *details]
@@ -540,13 +541,13 @@ class VerdictTable:
         faint = [self._style.paint(line, "2") for line in (*legend, f"{left}{names}".rstrip())]
         return [*lines, self._style.paint(title, "1"), *faint]
 
-    def _format_row(self, case: ReportedCase) -> str:
+    def _format_row(self, case: ReportedCase, name: str) -> str:
         result = case.result
         status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
         cells, others = self._cells_of(self._select_shown(case))
         time = f"{agent_time_text(result.agent_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
-        parts = [f"  {painted}", _pad(row_name(case), self._name_width), *cells, time, *others]
+        parts = [f"  {painted}", _pad(name, self._name_width), *cells, time, *others]
         return "  ".join(parts).rstrip()
 
     def _select_shown(self, case: ReportedCase) -> tuple[MetricResult, ...]:

@@ -139,13 +139,21 @@ def find_value_differences(
                 yield DifferenceKind.ARGUMENT_MISSING, here, expected[key], None
             elif key not in expected:
                 yield DifferenceKind.ARGUMENT_EXTRA, here, None, actual[key]
-            else:
+            elif not _are_same_scalars(expected[key], actual[key]):
                 yield from find_value_differences(expected[key], actual[key], here)
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
             yield from find_value_differences(one, other, (*path, index))
     elif expected != actual or isinstance(expected, bool) is not isinstance(actual, bool):
         yield DifferenceKind.ARGUMENT_CHANGED, path, expected, actual
+
+
+_SCALARS = frozenset({str, int, bool, type(None)})
+
+
+def _are_same_scalars(expected: Any, actual: Any) -> bool:
+    """True for most values: equal ones of one simple type. They are compared here without another generator."""
+    return type(expected) is type(actual) and type(expected) in _SCALARS and expected == actual
 
 
 def find_state_differences(expected: Mapping[str, Any], actual: Mapping[str, Any] | None) -> tuple[Difference, ...]:

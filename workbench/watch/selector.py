@@ -507,8 +507,11 @@ def read_results(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> 
         with contextlib.suppress(StoreError):  # the history, or some of its runs, may have been deleted
             read = history.result if verdict.is_judged else history.get_unjudged_result
             result = read(verdict.job.run_id, verdict.job.key)
-            if result is not None:
-                yield job, result.model_copy(update={"case": job.case, "repeat": job.repeat})
+            if result is None:
+                continue
+            if verdict.job.key != job:  # copying thousands takes as long as reading them
+                result = result.model_copy(update={"case": job.case, "repeat": job.repeat})
+            yield job, result
 
 
 def read_scores(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:

@@ -72,6 +72,19 @@ def test_a_thread_without_a_loop_waits_for_events() -> None:
     assert events == [Notice(message="a"), END]
 
 
+def test_events_that_came_together_are_one_batch_that_ends_with_the_last_event() -> None:
+    log = PassingLog[RunEvent](last=RunFinished)
+    append_notices(log, "a", "b")
+    batches = log.iter_batches()
+    assert next(batches) == [Notice(message="a"), Notice(message="b")]
+
+    append_notices(log, "c")
+    log.append(END)
+    append_notices(log, "too late")
+
+    assert list(batches) == [[Notice(message="c"), END]]
+
+
 async def test_a_passing_log_drops_the_events_that_its_listener_has_read() -> None:
     log = PassingLog[RunEvent](last=RunFinished)
     append_notices(log, "a", "b")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.engine.run import Verdict, exit_status, make_verdict, summarise
-from workbench.model.identity import CaseKey
+from workbench.engine.plan import Plan, PlannedCase, RunOptions, resolve_limits
+from workbench.engine.run import Run, Verdict, exit_status, make_verdict, summarise
+from workbench.metrics.registry import prepare
+from workbench.model.criteria import EvalConfig
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
 from workbench.model.run_events import RunSummary
+from workbench.model.target import AgentKind, Target
+from workbench.store.settings import Settings
 
 
 def make_case_verdict(status: CaseStatus, **scores: float | None) -> Verdict:
@@ -30,6 +36,20 @@ def test_mean_and_deviation_agree_with_the_statistics_module(scores: list[float]
     assert metric.mean == pytest.approx(statistics.fmean(scores), abs=1e-6)
     assert metric.std == pytest.approx(statistics.stdev(scores), abs=1e-4)
     assert (metric.scored, metric.total) == (len(scores), len(scores))
+
+
+def test_the_summary_of_a_run_counts_each_result_that_follows() -> None:
+    key = CaseKey(target="t", eval_set="s", eval_id="c")
+    target = Target(name="t", kind=AgentKind.FUNCTION, location="agent:answer", path=Path())
+    planned = PlannedCase(key=key, eval_set_id="s", target=target, criteria=prepare(EvalConfig(criteria=())))
+    limits = resolve_limits(Settings(), RunOptions(runs=2))
+    run = Run("r", Plan(root=Path(), cases=(planned,), limits=limits, options=RunOptions()), call_engine=print)
+
+    for repeat, status in enumerate((CaseStatus.PASSED, CaseStatus.FAILED)):
+        run.add_result(JobKey(key, repeat), CaseResult(case=key, eval_set_id="s", repeat=repeat, status=status))
+        assert run.summary().total == repeat + 1
+
+    assert (run.summary().passed, run.summary().failed) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey, Dependencies, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, MetricResult, MetricStatus
 from workbench.model.target import AgentKind, Target
-from workbench.store.history.history_queries import StoredJob, StoredVerdict
-from workbench.watch.selector import Action, Decision, Selector, Why
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import FinishedJob, RunRecord, StoredJob, StoredVerdict
+from workbench.watch.selector import Action, Decision, Selector, Why, read_results
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import describe_reason
 
@@ -437,3 +438,18 @@ def test_caches_are_dropped_with_their_dependency_sets(case: WatchedCase, monkey
 
     assert len(case.selector._specials) < 12
     assert len(case.selector._surroundings_cache) < 12
+
+
+def test_stored_results_are_read_under_the_jobs_that_they_apply_to(tmp_path: Path) -> None:
+    renamed = JobKey(case=CASE.model_copy(update={"eval_id": "renamed"}), repeat=1)
+    with History.open(tmp_path) as history:
+        history.begin_run(RunRecord(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=tmp_path))
+        result = CaseResult(case=CASE, eval_set_id="s", status=CaseStatus.PASSED, metrics=())
+        (verdict,) = history.finish_jobs("r", [FinishedJob(result)])
+
+        read = dict(read_results(history, {JOB: verdict, renamed: verdict}))
+
+    assert {job: JobKey(case=each.case, repeat=each.repeat) for job, each in read.items()} == {
+        JOB: JOB,
+        renamed: renamed,
+    }

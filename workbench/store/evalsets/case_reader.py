@@ -192,6 +192,13 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     return validate_data(EvalCase, migrated)
 
 
+def read_valid_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
+    """Do as `read_case` for a case whose head has no fault: its keys are not searched for misspelt ones again."""
+    if format is DocumentFormat.CURRENT:
+        return EvalCase.model_validate(data)
+    return read_case(data, format=format, eval_id=eval_id)
+
+
 def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:
     """Convert a case of an old format to data of the current one; return them with all faults."""
     faults: list[Fault] = []

@@ -27,8 +27,8 @@ from workbench.store.evalsets.case_reader import (
     Pieces,
     list_entries,
     may_be_unusable,
-    read_case,
     read_head,
+    read_valid_case,
 )
 from workbench.store.evalsets.evalset_edits import Change, Step, UndoLog
 from workbench.store.files import (
@@ -200,7 +200,7 @@ class DocumentView:
         data = self.raw_case(index)
         if self._pieces.cases[index].head.fault is not None:
             raise self._listed_problem(index)
-        return read_case(data, format=self.format, eval_id=derive_set_name(self.path))
+        return read_valid_case(data, format=self.format, eval_id=derive_set_name(self.path))
 
     def lazy_case(self, index: int) -> LazyValue[EvalCase]:
         """Return a lazy value of the case as it is now, independent of later edits. The case must have no fault."""
@@ -425,7 +425,7 @@ def _format_without_file(error: StoreError) -> str:
 
 def _parse_case(given: tuple[bytes, DocumentFormat, Path]) -> EvalCase:
     data, format, path = given
-    return read_case(decode_tolerantly(data.decode())[0], format=format, eval_id=derive_set_name(path))
+    return read_valid_case(decode_tolerantly(data.decode())[0], format=format, eval_id=derive_set_name(path))
 
 
 # Editing: each edit is a step of undo, and saving never loses changes of others

@@ -6,7 +6,7 @@ import json
 import sys
 import zlib
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
@@ -157,6 +157,8 @@ def _read_call(name: Any, args: Any) -> ToolCall:
 
 # Results as JSON and back, exactly. Unset fields are left out; their defaults do not change
 
+_Model = TypeVar("_Model", bound=BaseModel)
+
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
 _decode_at = json.JSONDecoder().raw_decode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
@@ -171,6 +173,9 @@ _ROW = "row"
 
 _EXPECTED = "expected"
 """The key for what the row of a dataset expected, besides the execution."""
+
+_MARKS_OF_ROWS = (b'"row":', b'"expected":')
+"""One of them is in every text with these keys. Other texts may contain it, too."""
 
 # Large traces compress well even at this level. Compressing small ones, which come by the ten thousand, would take
 # longer than all other work of storing them.
@@ -224,10 +229,21 @@ def _decompress(blob: bytes) -> bytes:
 
 def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
     """Decode an execution, and what the row with this id expected, if any."""
-    data = _from_blob(blob)
+    text = _decompress(blob)
+    if not any(mark in text for mark in _MARKS_OF_ROWS):
+        return _load_model(Execution, text), None
+    data = json.loads(text)
     expected, row = data.pop(_EXPECTED, None), data.pop(_ROW, None)
     execution = Execution.model_validate(data) if row is None else load_row(row)
     return execution, None if expected is None else load_expected(expected, eval_id)
+
+
+def _load_model(model: type[_Model], text: str | bytes) -> _Model:
+    """Decode and validate at once, which takes half of the time."""
+    try:
+        return model.model_validate_json(text)
+    except ValueError:  # lone surrogates, and deep nesting, which Python's own JSON can decode
+        return model.model_validate(json.loads(text))
 
 
 def is_same_execution(one: bytes, other: bytes) -> bool:
@@ -270,7 +286,7 @@ def _load_small_metrics(blob: bytes) -> tuple[MetricResult, ...]:
 
 @lru_cache(maxsize=1024)
 def _load_metric(text: str) -> MetricResult:
-    return MetricResult.model_validate(json.loads(text))
+    return _load_model(MetricResult, text)
 
 
 def scores_from_blob(blob: bytes) -> MetricScores:
