@@ -172,10 +172,10 @@ class WorkbenchApp(App[None]):
         self._notified: list[Notification] = []  # messages shown; the user may have dismissed some
         self._backend = backend
         self._layout = layout or Layout()
-        self._main = MainScreen(ScreenContext(ProjectState(), backend), self._layout)
         self._theme_changes = theme_changes
         wanted = settings.settings
         self._keymap_in_use, key_problems = check_keys(wanted.keys)
+        self._main = MainScreen(ScreenContext(ProjectState(keymap=self._keymap_in_use), backend), self._layout)
         self._settings_problems = [settings.add_location(("keys", name), text) for name, text in key_problems.items()]
         theme_fault = theme_problem(wanted.tui.theme, themes)
         if theme_fault is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +20,7 @@ from workbench.model.target import AgentKind
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import RunPart
+from workbench.store.history.history_queries import RunPart, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
@@ -29,7 +30,9 @@ from workbench.tui.backend.project_calls import (
     read_earlier_scores,
 )
 from workbench.tui.backend.workspace_thread import Call
-from workbench.tui.state.group_scores import GroupSummary, summarize_scores
+from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.dashboard import MOST_FAILING, MOST_WHOLE_RUNS, GroupReport, is_whole_run
+from workbench.tui.state.group_scores import GroupSummary, ScoreCollector, summarize_scores
 from workbench.tui.state.history_state import CaseHashes, CaseHistory
 from workbench.tui.state.project_state import StoppedRun
 from workbench.tui.state.results_table import TableRow, make_table_row
@@ -398,7 +401,10 @@ MOST_EXECUTIONS = 200
 MOST_RUNS = 50
 """Maximum number of runs shown for a set or target, newest first."""
 
-_ROWS_AT_ONCE = 100  # table rows per call, so that other calls do not wait long for the thread
+# Per call, so that other calls do not wait long for the thread.
+_ROWS_AT_ONCE = 100
+_SCORES_AT_ONCE = 500
+_REASONS_AT_ONCE = 5
 
 
 class HistoryReader:
@@ -423,14 +429,67 @@ class HistoryReader:
         self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
     ) -> GroupSummary:
         """Summarize the current scores of `cases` by metric. Cases that never ran have none."""
+        history = await self._call(lambda workspace: workspace.history() if _has_history(workspace) else None)
+        if history is None:
+            return summarize_scores(())
+        try:
+            return await self._summarize(history, target, eval_set, cases, earlier)
+        finally:
+            await self._call(lambda _: history.close())
 
-        def gather(history: History) -> GroupSummary:
-            listed = frozenset(cases)
-            newest = listed.difference(job.case for job in earlier)
+    async def read_report(
+        self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
+    ) -> GroupReport:
+        """Read what the dashboard shows: the scores of these sets, why cases did not pass, and whole runs."""
+        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
+        if opened is None:
+            return GroupReport(summarize_scores(()))
+        history, expected = opened
+        cases = {listed.relative: listed.case_keys for listed in sets if listed.cases}
+        keys = list(chain.from_iterable(cases.values()))
+        names = {relative: frozenset(key.eval_id for key in listed) for relative, listed in cases.items()}
+        reasons: dict[CaseKey, str] = {}
+        try:
+            summary = await self._summarize(history, target, eval_set, keys, earlier)
+            first = list(islice((key for key in keys if key in summary.failing), MOST_FAILING))
+            for start in range(0, len(first), _REASONS_AT_ONCE):
+                some = first[start : start + _REASONS_AT_ONCE]
+                reasons |= await self._call(partial(_explain, history, expected, some, earlier))
+            runs = await self._call(
+                lambda _: history.list_runs_of_target(
+                    target, eval_set, limit=MOST_WHOLE_RUNS, accept=lambda run: is_whole_run(run, names)
+                )
+            )
+        finally:
+            await self._call(lambda _: history.close())
+        return GroupReport(summary, reasons, runs)
+
+    async def _summarize(
+        self,
+        history: History,
+        target: str,
+        eval_set: str | None,
+        cases: Iterable[CaseKey],
+        earlier: EarlierVerdicts,
+    ) -> GroupSummary:
+        """Summarize in many calls, so that other calls do not wait long for the thread."""
+        collector = ScoreCollector()
+
+        def begin(_: Workspace) -> Iterator[StoredScores]:
+            newest = frozenset(cases).difference(job.case for job in earlier)
             found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
-            return summarize_scores(chain(found, read_earlier_scores(history, earlier)))
+            return chain(found, read_earlier_scores(history, earlier))
 
-        return await self._read(summarize_scores(()), gather)
+        scores = await self._call(begin)
+
+        def add_some(_: Workspace) -> bool:
+            some = list(islice(scores, _SCORES_AT_ONCE))
+            collector.add(some)
+            return bool(some)
+
+        while await self._call(add_some):
+            pass
+        return await self._call(lambda _: collector.summarize())
 
     async def read_scores(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> dict[str, list[float]]:
         """Read the scores of the current results of these cases, by metric. A score that is missing is left out."""
@@ -492,6 +551,22 @@ class HistoryReader:
                 return work(history)
 
         return await self._call(read)
+
+
+def _explain(
+    history: History, expected: ExpectedCases, cases: Sequence[CaseKey], earlier: EarlierVerdicts, _: Workspace
+) -> dict[CaseKey, str]:
+    """Explain in one line why each of these cases did not pass, by its first repeat that did not."""
+    from workbench.report.run_report import NOT_GOOD, ReportedCase
+    from workbench.report.text_report import explain_in_one_line
+
+    some = {job: place for job, place in earlier.items() if job.case in cases}
+    reasons = {}
+    for case, results in read_current_results(history, cases, some).items():
+        bad = next((result for result in results if result.status in NOT_GOOD), None)
+        if bad is not None:
+            reasons[case] = explain_in_one_line(ReportedCase(bad, expected(bad)))
+    return reasons
 
 
 def _has_history(workspace: Workspace) -> bool:

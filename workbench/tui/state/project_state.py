@@ -16,6 +16,7 @@ from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, Notice, RunEvent
 from workbench.store.errors import IsDataset
 from workbench.store.history.history_queries import StoredJob
+from workbench.tui.keys import find_first_key
 from workbench.tui.state.browser_list import HISTORY_READ_ONLY, CheckedVerdicts, ListedSet, RowKey
 from workbench.tui.state.browser_rows import (
     RowView,
@@ -91,6 +92,7 @@ class AppliedEvents:
 class ProjectState:
     """Everything that the main screen shows. The screen changes it only through these methods."""
 
+    keymap: Mapping[str, str] = field(default_factory=dict)  # keys that the user changed, by action
     board: StatusBoard = field(default_factory=StatusBoard)
     problems: Problems = field(default_factory=Problems)
     browser: Browser = field(init=False)
@@ -390,7 +392,10 @@ class ProjectState:
         if row is None and self.browser.is_filtered:
             return describe_no_matches(self.browser.query)
         if row is None or not self.browser.sets:
-            return describe_empty_project(self.project.root, list(self.project.targets), self.project.problems)
+            key = find_first_key("list_new_set", self.keymap)
+            return describe_empty_project(
+                self.project.root, list(self.project.targets), self.project.problems, new_set_key=key
+            )
         counts = self.board.count_states(row.target, row.eval_set or None)
         stale = self.browser.freshness.count_stale(row.target, row.eval_set)
         listed = self.browser.get_set(row.target, row.eval_set)
