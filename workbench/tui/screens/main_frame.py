@@ -108,10 +108,7 @@ class Frame(Vertical):
         title = " · ".join(parts)
         self._write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
         self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
-        whole = self.query_one("#title", Static)
-        whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
-        if whole.display:  # this layout is the slowest part of a key press
-            whole.update(Content(title))
+        self._show_whole_title()
         self._choose_pane(subject)
         if self.pane.is_mounted:  # a pane that is being opened shows the selection itself
             self.pane.show(subject)
@@ -136,6 +133,17 @@ class Frame(Vertical):
             rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
             regions = tuple(rows)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def on_resize(self) -> None:
+        """Show or hide the whole title for the new width."""
+        self._show_whole_title()
+
+    def _show_whole_title(self) -> None:
+        """Show the title below the tabs if the border has no room for it. A hidden frame has no width."""
+        whole, (title, _) = self.query_one("#title", Static), self._on_border
+        whole.display = 0 < self.outer_size.width < cell_len(title) + _TITLE_MARGINS
+        if whole.display:  # this layout is the slowest part of a key press
+            whole.update(Content(title))
 
     def _write_on_border(self, title: str, subtitle: str) -> None:
         if (title, subtitle) == self._on_border:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -23,6 +23,7 @@ from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
     KeyHint,
     Line,
+    Paragraph,
     Style,
     StyledText,
     TrackMark,
@@ -35,6 +36,7 @@ from workbench.tui.state.text_layout import (
     make_hint_line,
     plural,
     render_blocks,
+    safe,
     safe_line,
     shorten,
     sparkline,
@@ -92,7 +94,7 @@ _LEFT_SHARE = 0.58
 _PAIR_FROM = 56  # cells from which the slowest and the costliest cases are side by side
 _GAP = 3  # cells between two columns
 _FAIR = 3  # rows that each section gets before others get more
-_LABEL = 12  # cells for the name of a section without data
+_LABEL = 14  # cells for the name of a section without data
 
 
 class Spot(NamedTuple):
@@ -191,10 +193,8 @@ class Dashboard:
         row = self._state.browser.selected_row
         if self._state.project is None or row is None or not self._state.browser.sets:
             self._spots = ()
-            return [
-                *render_blocks(self._state.detail(), width=width, side_by_side=False),
-                *self._lay_out_next(row, width),
-            ]
+            lines = render_blocks(self._state.detail(), width=width, side_by_side=False)
+            return lines if self._state.project is None else [*self._lay_out_start(width), *lines]
         group = _Group(self._state, row, self.report, self.problem, now)
         head = group.make_head(width, height)
         placed = self._place(group, width, height - len(head))
@@ -205,10 +205,9 @@ class Dashboard:
             lines[spot.line] = _highlight(lines[spot.line], spot.start, spot.end)
         return lines
 
-    def _lay_out_next(self, row: Row | None, width: int) -> Iterator[Line]:
-        if self._state.project is not None:
-            yield ()
-            yield _format_hints(self._state, _choose_start_keys(self._state) if row is None else (), width)
+    def _lay_out_start(self, width: int) -> list[Line]:
+        """Lay out the keys that are useful if nothing is listed."""
+        return [_format_hints(self._state, _choose_start_keys(self._state), width), ()]
 
     def _place(self, group: _Group, width: int, height: int) -> list[_Placed]:
         if width < _TWO_COLUMNS_FROM:
@@ -350,7 +349,7 @@ class _Group:
         most = max(height // 3, 1)
         lines += notes[:most]
         if self._total:
-            lines += [_draw_bar(self._list_shares(), width), _format_legend(self._list_shares(), width)]
+            lines += [_draw_bar(self._list_shares(), width), self._format_legend(width)]
         lines += [()] * is_airy
         lines.append(_format_hints(self._state, self._choose_keys(), width))
         return [*lines, ()] if is_airy else lines
@@ -382,11 +381,14 @@ class _Group:
         return (StyledText(keep_end(safe_line(text), width), Style.MUTED),)
 
     def _render_notes(self, width: int) -> list[Line]:
-        blocks = (
+        blocks = list(
             make_set_notes(self._sets[0])
             if self._row.eval_set and self._sets
             else make_target_notes(self._row.target, self._sets)
         )
+        if self._problem:
+            text = f"! the history cannot be read: {safe(self._problem)}"
+            blocks.append(Paragraph.from_text(text, Style.ERROR, hang=2))
         return [line for line in render_blocks(blocks, width=width, side_by_side=False) if line]
 
     def _list_shares(self) -> list[tuple[Badge, int]]:
@@ -396,6 +398,27 @@ class _Group:
         stale = (STALE, sum(self._stale.get(status, 0) for status in _VERDICTS))
         others = [(get_badge(status), self._counts.get(status, 0)) for status in _OTHERS]
         return [share for share in (*verdicts, stale, *others) if share[1] > 0]
+
+    def _format_legend(self, width: int) -> Line:
+        """Format the counts of the bar, with words and the outdated verdicts of stale cases if there is room."""
+        line: Line = ()
+        for has_words, has_outdated, gap in ((True, True, "   "), (True, False, "   "), (False, False, "  ")):
+            pieces: list[StyledText] = []
+            for badge, count in self._list_shares():
+                lead = gap if pieces else ""
+                word = f" {badge.word}" if has_words else ""
+                pieces.append(StyledText(f"{lead}{badge.symbol} {count:,}{word}", badge.style))
+                if has_outdated and badge is STALE:
+                    pieces.append(StyledText(f" ({self._describe_outdated()})", Style.MUTED))
+            line = tuple(pieces)
+            if sum(cell_len(piece.text) for piece in line) <= width:
+                break
+        return cut_line(line, width)
+
+    def _describe_outdated(self) -> str:
+        """Describe the verdicts of stale cases: "✓ 3 ✗ 1"."""
+        found = ((get_badge(status), self._stale.get(status, 0)) for status in _VERDICTS)
+        return " ".join(f"{badge.symbol} {count:,}" for badge, count in found if count)
 
     def _choose_keys(self) -> Iterator[tuple[str, str]]:
         """Choose the actions that are useful now, the most useful first, with a few words about each."""
@@ -420,7 +443,7 @@ class _Group:
             yield "run_failed", "run failed again"
         elif not self._has_verdicts:
             yield "run_case", f"run {plural(self._total, 'case')}"
-            yield from (("rows_enter", "open"), ("list_new_case", "new case"))
+            yield from (("list_unfold", "open"), ("list_new_case", "new case"))
         else:
             yield "run_case", "run again"
             yield from [("watch", "run on every save")] if state.watch.mode is WatchMode.OFF else ()
@@ -433,12 +456,12 @@ class _Group:
         slow, *costly = self._make_costs((width - _GAP) // 2 if width >= _PAIR_FROM else width)
         if costly and width >= _PAIR_FROM:
             slow, costly = replace(slow, beside=costly[0]), []
-        first = self._make_failing(width), self._make_criteria(width), self._make_runs(width)
+        first = self._make_criteria(width), self._make_failing(width), self._make_runs(width)
         return [*first, slow, *costly, self._make_watch()]
 
     def make_left_sections(self, width: int) -> list[_Section]:
         """Make the sections for the wider of two columns."""
-        return [self._make_failing(width), self._make_criteria(width)]
+        return [self._make_criteria(width), self._make_failing(width)]
 
     def make_right_sections(self, width: int) -> list[_Section]:
         """Make the sections for the narrower of two columns."""
@@ -456,7 +479,7 @@ class _Group:
     def _explain_absence(self, title: str, rank: int, text: str, *action_ids: str) -> _Section:
         """Make a section without data, or say that it is being read or cannot be read."""
         if self._problem:
-            return self._make_quiet(title, rank, f"the history cannot be read: {safe_line(self._problem)}")
+            return self._make_quiet(title, rank, "unknown")
         if self._report is None and self._has_verdicts:
             return self._make_quiet(title, rank, "reading …")
         return self._make_quiet(title, rank, text, *action_ids)
@@ -469,7 +492,7 @@ class _Group:
         if not self._failing:
             if self._has_verdicts:
                 return self._make_quiet(title, 1, "no case: all that ran passed")
-            return self._explain_absence(title, 1, "cases that fail, and why, after {} has run them", "run_case")
+            return self._explain_absence(title, 1, "after {}: which, and why", "run_case")
         if not rows:
             return self._explain_absence(title, 1, f"{plural(self._failing, 'case')}; {{}} goes there", "next_failing")
         names = [_format_case(record.key) for record, _ in rows]
@@ -491,8 +514,7 @@ class _Group:
         title = "criteria"
         metrics = [metric for metric in self._report.summary.metrics if metric.decides] if self._report else []
         if not metrics:
-            text = "means and thresholds, after {} has run the cases; {} chooses criteria"
-            return self._explain_absence(title, 2, text, "run_case", "criteria")
+            return self._explain_absence(title, 2, "after {}: means, thresholds", "run_case")
         column = min(max(cell_len(safe_line(metric.name)) for metric in metrics), int(width * _NAMES))
         rows = [_Row(_format_criterion(metric, column, width)) for metric in metrics]
         return _Section(title, 2, rows, note="mean, threshold ┃, middle half of the scores ━", total=len(rows))
@@ -501,7 +523,7 @@ class _Group:
         title = "whole runs"
         runs = self._report.runs if self._report is not None else ()
         if not runs:
-            return self._explain_absence(title, 3, "pass rates of runs of all cases: {} runs them", "run_case")
+            return self._explain_absence(title, 3, "after {}: pass rates", "run_case")
         rates = [calculate_pass_rate(part.summary) for part in reversed(runs)][-max(width - 24, 8) :]
         known = [rate for rate in rates if rate is not None]
         trend = f"  {known[0]:.0%} → {known[-1]:.0%} passed" if len(known) > 1 else ""
@@ -514,10 +536,10 @@ class _Group:
         slow = self._report.summary.slowest if self._report is not None else ()
         costly = self._report.summary.costliest if self._report is not None else ()
         if not slow:
-            return [self._explain_absence("slowest", 5, "the slowest and the costliest cases, after {}", "run_case")]
-        sections = [_Section("slowest", 4, _format_measured(slow, width, format_duration))]
+            return [self._explain_absence("slowest", 5, "after {}: and costliest", "run_case")]
+        sections = [_Section("slowest", 5, _format_measured(slow, width, format_duration))]
         if costly:
-            sections.append(_Section("costliest", 5, _format_measured(costly, width, _format_tokens)))
+            sections.append(_Section("costliest", 6, _format_measured(costly, width, _format_tokens)))
         return sections
 
     def _make_watch(self) -> _Section:
@@ -525,10 +547,10 @@ class _Group:
         title = "watch"
         if not watch.changes:
             if watch.mode is WatchMode.OFF:
-                return self._make_quiet(title, 4, "off: {} runs the affected cases on every save", "watch")
+                return self._make_quiet(title, 4, "off; {} reruns on every save", "watch")
             if watch.mode is WatchMode.PAUSED:
-                return self._make_quiet(title, 4, "paused: {} resumes it", "watch")
-            return self._make_quiet(title, 4, "no save yet; the next one runs the cases that it affects")
+                return self._make_quiet(title, 4, "paused; {} resumes it", "watch")
+            return self._make_quiet(title, 4, "on; no save so far")
         state = {WatchMode.OFF: f"off: {key} turns it on", WatchMode.PAUSED: f"paused: {key} resumes it"}
         line = _format_change(watch.changes[0], self._now)
         return _Section(title, 4, [_Row(line)], note=state.get(watch.mode, ""))
@@ -549,18 +571,6 @@ def _draw_bar(shares: Sequence[tuple[Badge, int]], width: int) -> Line:
         for (badge, _), fill, size in zip(shares, fills, cells, strict=True)
         if size > 0
     )
-
-
-def _format_legend(shares: Sequence[tuple[Badge, int]], width: int) -> Line:
-    """Format the counts of the bar, with words if there is room."""
-    for words, gap in ((True, "   "), (False, "  ")):
-        line = tuple(
-            StyledText(f"{badge.symbol} {count:,}{f' {badge.word}' if words else ''}{gap}", badge.style)
-            for badge, count in shares
-        )
-        if sum(cell_len(piece.text) for piece in line) - len(gap) <= width:
-            return line
-    return cut_line(line, width)
 
 
 def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
@@ -674,6 +684,8 @@ def _choose_start_keys(state: ProjectState) -> Iterator[tuple[str, str]]:
 
 def _format_hints(state: ProjectState, actions: Iterable[tuple[str, str]], width: int) -> Line:
     """Format up to three keys, as the user has set them."""
-    hints = [KeyHint(find_first_key(action_id, state.keymap), words) for action_id, words in actions]
+    hints = [KeyHint(find_first_key(action_id, state.keymap), words) for action_id, words in islice(actions, 3)]
     lead = StyledText("next ", Style.HEADING)
-    return (lead, *make_hint_line(fit_hints(hints[:3], (), width=width - len(lead.text))))
+    if len(fitting := fit_hints(hints, (), width=width - len(lead.text))) == len(hints):
+        return (lead, *make_hint_line(fitting))
+    return make_hint_line(fit_hints(hints, (), width=width))[1:]
