@@ -299,15 +299,14 @@ def test_only_runs_of_all_cases_are_whole(run: dict[str, Any], is_whole: bool) -
     assert is_whole_run(make_run(1, **run), {SET: ["a", "b"]}) is is_whole
 
 
-def test_whole_runs_are_a_sparkline_from_old_to_new_and_the_last_three_in_words(
-    judged: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_runs_are_a_sparkline_from_old_to_new_and_the_last_three_in_words(judged: Page) -> None:
     passed = (0, 2, 3, 4)
     runs = [
         RunPart(make_run(number), RunSummary(total=4, passed=count, failed=4 - count))
         for number, count in enumerate(passed)
     ]
-    judged.dashboard.report = GroupReport(judged.dashboard.report.summary, {}, runs[::-1])  # type: ignore[union-attr]
+    assert judged.dashboard.report is not None
+    judged.dashboard.report = GroupReport(judged.dashboard.report.summary, {}, runs[::-1])
 
     lines = judged.find_section("whole runs")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -433,7 +433,8 @@ class HistoryReader:
         if history is None:
             return summarize_scores(())
         try:
-            return await self._summarize(history, target, eval_set, cases, earlier)
+            collector = await self._collect(history, target, eval_set, cases, earlier)
+            return await self._call(lambda _: collector.summarize())
         finally:
             await self._call(lambda _: history.close())
 
@@ -445,34 +446,30 @@ class HistoryReader:
         if opened is None:
             return GroupReport(summarize_scores(()))
         history, expected = opened
-        cases = {listed.relative: listed.case_keys for listed in sets if listed.cases}
-        keys = list(chain.from_iterable(cases.values()))
-        names = {relative: frozenset(key.eval_id for key in listed) for relative, listed in cases.items()}
         reasons: dict[CaseKey, str] = {}
         try:
-            summary = await self._summarize(history, target, eval_set, keys, earlier)
-            first = list(islice((key for key in keys if key in summary.failing), MOST_FAILING))
-            for start in range(0, len(first), _REASONS_AT_ONCE):
-                some = first[start : start + _REASONS_AT_ONCE]
+            cases = await self._call(lambda _: {listed.relative: listed.case_keys for listed in sets if listed.cases})
+            collector = await self._collect(history, target, eval_set, chain.from_iterable(cases.values()), earlier)
+            summary = await self._call(lambda _: collector.summarize())
+            listed = (key for key in chain.from_iterable(cases.values()) if key in collector.failing)
+            failing = await self._call(lambda _: list(islice(listed, MOST_FAILING)))
+            for start in range(0, len(failing), _REASONS_AT_ONCE):
+                some = failing[start : start + _REASONS_AT_ONCE]
                 reasons |= await self._call(partial(_explain, history, expected, some, earlier))
-            runs = await self._call(
-                lambda _: history.list_runs_of_target(
-                    target, eval_set, limit=MOST_WHOLE_RUNS, accept=lambda run: is_whole_run(run, names)
-                )
-            )
+            runs = await self._call(lambda _: _list_whole_runs(history, target, eval_set, cases))
         finally:
             await self._call(lambda _: history.close())
         return GroupReport(summary, reasons, runs)
 
-    async def _summarize(
+    async def _collect(
         self,
         history: History,
         target: str,
         eval_set: str | None,
         cases: Iterable[CaseKey],
         earlier: EarlierVerdicts,
-    ) -> GroupSummary:
-        """Summarize in many calls, so that other calls do not wait long for the thread."""
+    ) -> ScoreCollector:
+        """Collect current scores in many calls, so that other calls do not wait long for the thread."""
         collector = ScoreCollector()
 
         def begin(_: Workspace) -> Iterator[StoredScores]:
@@ -489,7 +486,7 @@ class HistoryReader:
 
         while await self._call(add_some):
             pass
-        return await self._call(lambda _: collector.summarize())
+        return collector
 
     async def read_scores(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> dict[str, list[float]]:
         """Read the scores of the current results of these cases, by metric. A score that is missing is left out."""
@@ -551,6 +548,15 @@ class HistoryReader:
                 return work(history)
 
         return await self._call(read)
+
+
+def _list_whole_runs(
+    history: History, target: str, eval_set: str | None, cases: Mapping[str, Sequence[CaseKey]]
+) -> Sequence[RunPart]:
+    names = {relative: frozenset(key.eval_id for key in keys) for relative, keys in cases.items()}
+    return history.list_runs_of_target(
+        target, eval_set, limit=MOST_WHOLE_RUNS, accept=lambda run: is_whole_run(run, names)
+    )
 
 
 def _explain(

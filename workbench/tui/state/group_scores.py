@@ -84,13 +84,12 @@ class MeasuredCase(NamedTuple):
 class GroupSummary:
     """Statuses of the newest results of a set or target, and its metrics, those with a threshold first.
 
-    `failing` are cases that did not pass, in no order. `slowest` and `costliest` are the first three by seconds and by
-    tokens of the agent; cases whose seconds or tokens are unknown are left out.
+    `slowest` and `costliest` are the first three cases by seconds and by tokens of the agent; cases whose seconds or
+    tokens are unknown are left out.
     """
 
     statuses: Counter[CaseStatus]
     metrics: tuple[MetricSummary, ...]
-    failing: frozenset[CaseKey] = frozenset()
     slowest: tuple[MeasuredCase, ...] = ()
     costliest: tuple[MeasuredCase, ...] = ()
 
@@ -108,12 +107,12 @@ _MOST_MEASURED = 3
 
 
 class ScoreCollector:
-    """Collects the scores of jobs, in any number of parts."""
+    """Collects the scores of jobs, in any number of parts. `failing` are the cases that did not pass."""
 
     def __init__(self) -> None:
+        self.failing: set[CaseKey] = set()
         self._statuses: Counter[CaseStatus] = Counter()
         self._metrics: dict[str, _MetricCollector] = {}
-        self._failing: set[CaseKey] = set()
         self._seconds: dict[CaseKey, list[float]] = {}
         self._tokens: dict[CaseKey, list[float]] = {}
 
@@ -122,7 +121,7 @@ class ScoreCollector:
         for job, metrics in scores:
             self._statuses[job.status] += 1
             if job.status in _FAILING:
-                self._failing.add(job.case)
+                self.failing.add(job.case)
             if job.agent_seconds:  # otherwise no agent ran
                 self._seconds.setdefault(job.case, []).append(job.agent_seconds)
             for metric in metrics:
@@ -139,7 +138,6 @@ class ScoreCollector:
         return GroupSummary(
             self._statuses,
             tuple(sorted(found, key=lambda metric: not metric.decides)),
-            frozenset(self._failing),
             _find_largest(self._seconds),
             _find_largest(self._tokens),
         )
