@@ -98,7 +98,7 @@ def test_before_any_run_each_section_says_what_will_be_there_and_which_key_makes
         "did not pass": "after r: which, and why",
         "whole runs": "after r: pass rates",
         "slowest": "after r: and costliest",
-        "watch": "off; w reruns on every save",
+        "watch": "off; w reruns at every save",
     }.items():
         assert page.find_section(title)[0].split(maxsplit=title.count(" ") + title.count("not") + 1)
         assert words in page.find_line(title)
@@ -369,7 +369,7 @@ def test_the_next_keys_fit_the_state(judged: Page, make_page: Callable[..., Page
 
     passed = make_page("a")
     passed.report(make.result(make.key("a"), PASSED))
-    assert find_next(passed) == "r run again  w run on every save  t table of results"
+    assert find_next(passed) == "r run again  w run at every save  t table of results"
     assert "did not pass  no case: all that ran passed" in passed.render()
 
     assert find_next(make_page(row=1)) == "N new case  alt+g write scenarios  6 talk to the agent"

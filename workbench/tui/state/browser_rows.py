@@ -241,9 +241,7 @@ def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: i
     if listed.history_run is None:
         kind = "address" if listed.is_address else "dataset" if listed.is_dataset else "file"
         blocks.append(_format_fact(kind, listed.relative))
-    if listed.history_run is not None:
-        blocks += _describe_history_run(listed, listed.history_run)
-    elif listed.target:
+    if listed.history_run is None and listed.target:
         blocks.append(_format_fact("agent", listed.target))
     if listed.config:
         blocks.append(_format_fact("criteria", listed.config))
@@ -255,8 +253,13 @@ def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: i
 
 
 def make_set_notes(listed: ListedSet) -> tuple[Block, ...]:
-    """Describe what is wrong with an eval set, or not known of it yet; empty for most sets."""
+    """Describe what is wrong with an eval set or not known of it yet, and where stored results come from.
+
+    Empty for most sets.
+    """
     blocks: list[Block] = []
+    if listed.history_run is not None:
+        blocks += [*_describe_history_run(listed, listed.history_run), BLANK]
     if listed.can_be_fetched and not listed.problem:
         blocks.append(
             Paragraph.from_text("Remote rows are read only on request: enter reads them, r reads and scores them.")

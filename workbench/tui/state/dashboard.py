@@ -383,7 +383,7 @@ class _Group:
     def _render_notes(self, width: int) -> list[Line]:
         blocks = list(
             make_set_notes(self._sets[0])
-            if self._row.eval_set and self._sets
+            if self._sets and (self._row.eval_set or self._state.is_history_dataset(self._row.target))
             else make_target_notes(self._row.target, self._sets)
         )
         if self._problem:
@@ -446,7 +446,7 @@ class _Group:
             yield from (("list_unfold", "open"), ("list_new_case", "new case"))
         else:
             yield "run_case", "run again"
-            yield from [("watch", "run on every save")] if state.watch.mode is WatchMode.OFF else ()
+            yield from [("watch", "run at every save")] if state.watch.mode is WatchMode.OFF else ()
             yield from (("results_table", "table of results"), ("criteria", "criteria"))
 
     # Sections.
@@ -547,12 +547,12 @@ class _Group:
         title = "watch"
         if not watch.changes:
             if watch.mode is WatchMode.OFF:
-                return self._make_quiet(title, 4, "off; {} reruns on every save", "watch")
+                return self._make_quiet(title, 4, "off; {} reruns at every save", "watch")
             if watch.mode is WatchMode.PAUSED:
                 return self._make_quiet(title, 4, "paused; {} resumes it", "watch")
             return self._make_quiet(title, 4, "on; no save so far")
         state = {WatchMode.OFF: f"off: {key} turns it on", WatchMode.PAUSED: f"paused: {key} resumes it"}
-        line = _format_change(watch.changes[0], self._now)
+        line = _format_change(watch.changes[0], self._now, is_held=bool(watch.held))
         return _Section(title, 4, [_Row(line)], note=state.get(watch.mode, ""))
 
 
@@ -643,8 +643,8 @@ def _format_case(case: CaseKey) -> str:
     return f"{safe_line(case.eval_id, width=80) or '(empty id)'}{suffix}"
 
 
-def _format_change(change: SeenChange, now: datetime) -> Line:
-    """Format the last save that the watch saw, and what it did."""
+def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:
+    """Format the last save that the watch saw, and what it did. `is_held`: its cases wait for the user."""
     event = change.event
     path = safe_line(event.paths[0], width=60) if event.paths else "the project"
     more = f" and {len(event.paths) - 1:,} more" if len(event.paths) > 1 else ""
@@ -652,7 +652,7 @@ def _format_change(change: SeenChange, now: datetime) -> Line:
     failed = sum(status.value != "PASSED" for status in change.verdicts.values())
     if not jobs:
         effect = f"none of {plural(event.total, 'case')} is affected"
-    elif event.held:
+    elif is_held and event.held:
         effect = f"{jobs:,} of {plural(event.total, 'case')} held back"
     elif done < jobs:
         effect = f"{jobs:,} of {plural(event.total, 'case')} run again, {done:,} done"
