@@ -93,15 +93,15 @@ def test_before_any_run_each_section_says_what_will_be_there_and_which_key_makes
 
     assert "○ 2 not run" in text
     assert "next  r run 2 cases  right open  N new case" in text
-    for title, words in {
-        "criteria": "after r: means, thresholds",
-        "did not pass": "after r: which, and why",
-        "whole runs": "after r: pass rates",
-        "slowest": "after r: and costliest",
-        "watch": "off; w reruns at every save",
-    }.items():
-        assert page.find_section(title)[0].split(maxsplit=title.count(" ") + title.count("not") + 1)
-        assert words in page.find_line(title)
+    assert page.find_section("criteria") == [
+        "criteria      after r: the mean of each criterion, its threshold and its spread",
+        "did not pass  after r: the cases that did not pass, each with one line of why",
+        "whole runs    after r: the pass rates of runs of all these cases",
+        "slowest       after r: the slowest cases, and the costliest if tokens are known",
+        "watch         off; w turns it on: every save then runs the cases it affects",
+    ]
+    assert page.find_line("criteria", 42) == "criteria      after r: means, thresholds"
+    assert page.find_line("watch", 42) == "watch         off; w reruns at every save"
 
 
 def test_keys_that_the_user_changed_are_shown(make_page: Callable[..., Page]) -> None:
@@ -111,8 +111,8 @@ def test_keys_that_the_user_changed_are_shown(make_page: Callable[..., Page]) ->
     text = page.render()
 
     assert "ctrl+r run 1 case" in text
-    assert "after ctrl+r: pass rates" in text
-    assert "off; B reruns" in text
+    assert "after ctrl+r: the pass rates" in text
+    assert "off; B turns it on" in text
 
 
 def test_the_title_counts_cases_turns_and_sets_and_names_the_kind_of_agent(
@@ -196,6 +196,29 @@ def test_a_criterion_has_its_mean_threshold_spread_and_pass_count(make_page: Cal
     narrow = page.find_line("✗ ", 46)
     assert "0.75" in narrow
     assert narrow.endswith("2 of 4 pass")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "symbol", "passing"),
+    [
+        ([MetricStatus.PASSED, MetricStatus.PASSED], "✓", "2 of 2 pass"),
+        ([MetricStatus.PASSED, MetricStatus.UNDEFINED], "?", "1 of 2 pass"),
+        ([MetricStatus.PASSED, MetricStatus.FAILED], "✗", "1 of 2 pass"),
+        ([MetricStatus.FAILED, MetricStatus.ERROR], "!", "0 of 2 pass"),
+    ],
+)
+def test_a_criterion_shows_the_worst_of_its_verdicts(
+    make_page: Callable[..., Page], make: Any, statuses: list[MetricStatus], symbol: str, passing: str
+) -> None:
+    page = make_page("a", "b")
+    metrics = [MetricResult(name="exact_match", score=None, threshold=1.0, status=status) for status in statuses]
+    pairs = zip("ab", metrics, strict=True)
+    page.report(*(make.result(make.key(name), PASSED, metrics=[metric]) for name, metric in pairs))
+
+    line = page.find_section("criteria")[1]
+
+    assert line.startswith(f"{symbol} exact_match  no score")
+    assert line.endswith(passing)
 
 
 def test_failing_cases_have_one_line_of_why_and_those_without_room_are_counted(

@@ -318,11 +318,17 @@ def _pad(text: str, width: int) -> str:
 
 _VERDICTS = (CaseState.PASSED, CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED)
 _OTHERS = (CaseState.RUNNING, CaseState.WAITING, CaseState.CANCELLED, CaseState.SKIPPED, CaseState.NOT_RUN)
-_WITHOUT_VERDICT = frozenset(_OTHERS)
 
 _TRACK = (10, 32)  # least and most cells of a track
 _NAMES = 0.38  # most of a line for the names of metrics or cases
 _RUNS_IN_WORDS = 3
+
+# What a section without data will show, for wide and narrow pages.
+_ABSENT_CRITERIA = ("after {}: the mean of each criterion, its threshold and its spread", "after {}: means, thresholds")
+_ABSENT_FAILING = ("after {}: the cases that did not pass, each with one line of why", "after {}: which, and why")
+_ABSENT_RUNS = ("after {}: the pass rates of runs of all these cases", "after {}: pass rates")
+_ABSENT_COSTS = ("after {}: the slowest cases, and the costliest if tokens are known", "after {}: and costliest")
+_ABSENT_WATCH = ("off; {} turns it on: every save then runs the cases it affects", "off; {} reruns at every save")
 
 
 class _Group:
@@ -344,7 +350,7 @@ class _Group:
         is_airy = height >= _AIRY_FROM
         lines = [self._format_title(width)]
         if is_airy:
-            lines += [self._format_place(width), ()]
+            lines += [*self._format_place(width), ()]
         notes = self._render_notes(width)
         most = max(height // 3, 1)
         lines += notes[:most]
@@ -371,14 +377,15 @@ class _Group:
         first, *others = parts
         return (StyledText(first, Style.STRONG), *(StyledText(f" · {part}") for part in others))
 
-    def _format_place(self, width: int) -> Line:
+    def _format_place(self, width: int) -> list[Line]:
+        """Format where the set or agent is; nothing if that is unknown."""
         if self._row.eval_set:
             config = self._sets[0].config if self._sets else ""
             text = f"{self._row.eval_set}{f' · criteria {config}' if config else ''}"
         else:
             facts = dict(self._state.project.targets.get(self._row.target, ()) if self._state.project else ())
             text = " in ".join(filter(None, (facts.get("runs", ""), facts.get("in", ""))))
-        return (StyledText(keep_end(safe_line(text), width), Style.MUTED),)
+        return [(StyledText(keep_end(safe_line(text), width), Style.MUTED),)] if text else []
 
     def _render_notes(self, width: int) -> list[Line]:
         blocks = list(
@@ -453,11 +460,11 @@ class _Group:
 
     def make_sections(self, width: int) -> list[_Section]:
         """Make the sections for one column."""
-        slow, *costly = self._make_costs((width - _GAP) // 2 if width >= _PAIR_FROM else width)
+        slow, *costly = self._make_costs(width, column=(width - _GAP) // 2 if width >= _PAIR_FROM else width)
         if costly and width >= _PAIR_FROM:
             slow, costly = replace(slow, beside=costly[0]), []
         first = self._make_criteria(width), self._make_failing(width), self._make_runs(width)
-        return [*first, slow, *costly, self._make_watch()]
+        return [*first, slow, *costly, self._make_watch(width)]
 
     def make_left_sections(self, width: int) -> list[_Section]:
         """Make the sections for the wider of two columns."""
@@ -465,24 +472,27 @@ class _Group:
 
     def make_right_sections(self, width: int) -> list[_Section]:
         """Make the sections for the narrower of two columns."""
-        return [self._make_runs(width), *self._make_costs(width), self._make_watch()]
+        return [self._make_runs(width), *self._make_costs(width, column=width), self._make_watch(width)]
 
-    def _make_quiet(self, title: str, rank: int, text: str, *action_ids: str) -> _Section:
-        """Make a section without data: one line that says what will be there, and which key makes it."""
+    def _make_quiet(self, title: str, rank: int, width: int, texts: Sequence[str], *action_ids: str) -> _Section:
+        """Make a section without data: one line that says what will be there, and which key makes it.
+
+        The first of the texts that fits is used, else the last. Each `{}` stands for the key of an action.
+        """
+        keys = [find_first_key(action_id, self._state.keymap) for action_id in action_ids]
+        text = next((each for each in texts if _LABEL + cell_len(each.format(*keys)) <= width), texts[-1])
         pieces = [StyledText(f"{title:<{_LABEL}}", Style.MUTED)]
-        for index, part in enumerate(text.split("{}")):
-            pieces.append(StyledText(part, Style.MUTED))
-            if index < len(action_ids):
-                pieces.append(StyledText(find_first_key(action_ids[index], self._state.keymap), Style.KEY))
+        for part, key in zip_longest(text.split("{}"), keys, fillvalue=""):
+            pieces += [StyledText(part, Style.MUTED), StyledText(key, Style.KEY)]
         return _Section(title, rank, [_Row(tuple(pieces))], is_quiet=True)
 
-    def _explain_absence(self, title: str, rank: int, text: str, *action_ids: str) -> _Section:
+    def _explain_absence(self, title: str, rank: int, width: int, texts: Sequence[str], action_id: str) -> _Section:
         """Make a section without data, or say that it is being read or cannot be read."""
         if self._problem:
-            return self._make_quiet(title, rank, "unknown")
+            return self._make_quiet(title, rank, width, ["unknown"])
         if self._report is None and self._has_verdicts:
-            return self._make_quiet(title, rank, "reading …")
-        return self._make_quiet(title, rank, text, *action_ids)
+            return self._make_quiet(title, rank, width, ["reading …"])
+        return self._make_quiet(title, rank, width, texts, action_id)
 
     def _make_failing(self, width: int) -> _Section:
         title = "did not pass"
@@ -491,10 +501,11 @@ class _Group:
         rows = [(record, why) for record, why in rows if record.state in FAILING_STATES]
         if not self._failing:
             if self._has_verdicts:
-                return self._make_quiet(title, 1, "no case: all that ran passed")
-            return self._explain_absence(title, 1, "after {}: which, and why", "run_case")
+                return self._make_quiet(title, 1, width, ["no case: all that ran passed"])
+            return self._explain_absence(title, 1, width, _ABSENT_FAILING, "run_case")
         if not rows:
-            return self._explain_absence(title, 1, f"{plural(self._failing, 'case')}; {{}} goes there", "next_failing")
+            texts = [f"{plural(self._failing, 'case')}; {{}} goes to the next one"]
+            return self._explain_absence(title, 1, width, texts, "next_failing")
         names = [_format_case(record.key) for record, _ in rows]
         column = min(max(map(cell_len, names)), int(width * _NAMES))
         found = []
@@ -514,7 +525,7 @@ class _Group:
         title = "criteria"
         metrics = [metric for metric in self._report.summary.metrics if metric.decides] if self._report else []
         if not metrics:
-            return self._explain_absence(title, 2, "after {}: means, thresholds", "run_case")
+            return self._explain_absence(title, 2, width, _ABSENT_CRITERIA, "run_case")
         column = min(max(cell_len(safe_line(metric.name)) for metric in metrics), int(width * _NAMES))
         rows = [_Row(_format_criterion(metric, column, width)) for metric in metrics]
         return _Section(title, 2, rows, note="mean, threshold ┃, middle half of the scores ━", total=len(rows))
@@ -523,7 +534,7 @@ class _Group:
         title = "whole runs"
         runs = self._report.runs if self._report is not None else ()
         if not runs:
-            return self._explain_absence(title, 3, "after {}: pass rates", "run_case")
+            return self._explain_absence(title, 3, width, _ABSENT_RUNS, "run_case")
         rates = [calculate_pass_rate(part.summary) for part in reversed(runs)][-max(width - 24, 8) :]
         known = [rate for rate in rates if rate is not None]
         trend = f"  {known[0]:.0%} → {known[-1]:.0%} passed" if len(known) > 1 else ""
@@ -531,26 +542,26 @@ class _Group:
         rows += [_Row(_format_run(part)) for part in runs[:_RUNS_IN_WORDS]]
         return _Section(title, 3, rows, note=f"{len(runs):,}, newest right")
 
-    def _make_costs(self, width: int) -> list[_Section]:
-        """Make the slowest cases, and the costliest ones if their tokens are known."""
+    def _make_costs(self, width: int, *, column: int) -> list[_Section]:
+        """Make the slowest cases, and the costliest ones if their tokens are known, in columns of this width."""
         slow = self._report.summary.slowest if self._report is not None else ()
         costly = self._report.summary.costliest if self._report is not None else ()
         if not slow:
-            return [self._explain_absence("slowest", 5, "after {}: and costliest", "run_case")]
-        sections = [_Section("slowest", 5, _format_measured(slow, width, format_duration))]
+            return [self._explain_absence("slowest", 5, width, _ABSENT_COSTS, "run_case")]
+        sections = [_Section("slowest", 5, _format_measured(slow, column, format_duration))]
         if costly:
-            sections.append(_Section("costliest", 6, _format_measured(costly, width, _format_tokens)))
+            sections.append(_Section("costliest", 6, _format_measured(costly, column, _format_tokens)))
         return sections
 
-    def _make_watch(self) -> _Section:
+    def _make_watch(self, width: int) -> _Section:
         watch, key = self._state.watch, find_first_key("watch", self._state.keymap)
         title = "watch"
         if not watch.changes:
             if watch.mode is WatchMode.OFF:
-                return self._make_quiet(title, 4, "off; {} reruns at every save", "watch")
+                return self._make_quiet(title, 4, width, _ABSENT_WATCH, "watch")
             if watch.mode is WatchMode.PAUSED:
-                return self._make_quiet(title, 4, "paused; {} resumes it", "watch")
-            return self._make_quiet(title, 4, "on; no save so far")
+                return self._make_quiet(title, 4, width, ["paused; {} resumes it"], "watch")
+            return self._make_quiet(title, 4, width, ["on; no save so far"])
         state = {WatchMode.OFF: f"off: {key} turns it on", WatchMode.PAUSED: f"paused: {key} resumes it"}
         line = _format_change(watch.changes[0], self._now, is_held=bool(watch.held))
         return _Section(title, 4, [_Row(line)], note=state.get(watch.mode, ""))
@@ -575,7 +586,7 @@ def _draw_bar(shares: Sequence[tuple[Badge, int]], width: int) -> Line:
 
 def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     """Format a criterion: its verdict, name, mean, the track of its scores, and how many cases pass."""
-    badge = get_badge(CaseState.ERROR if metric.errors else CaseState.FAILED if metric.failed else CaseState.PASSED)
+    badge = get_badge(_find_worst(metric))
     info = find_metric_info(metric.name)
     sign = "≤" if info is not None and info.lower_is_better else "≥"
     against = "" if metric.threshold is None else f"{sign} {format_score(metric.threshold)}"
@@ -591,6 +602,13 @@ def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     if cell_len(lead) + len(passing) + 9 <= width:
         pieces.append(StyledText(f" {against:<6}", Style.MUTED))
     return (*pieces, StyledText(passing, badge.style))
+
+
+def _find_worst(metric: MetricSummary) -> CaseState:
+    """Return the worst verdict of a criterion on any case; a case without a score has none."""
+    if metric.errors or metric.failed:
+        return CaseState.ERROR if metric.errors else CaseState.FAILED
+    return CaseState.PASSED if metric.passed == metric.total else CaseState.NOT_EVALUATED
 
 
 def _draw_spread(metric: MetricSummary, length: int, style: Style) -> Line:

@@ -47,7 +47,7 @@ async def test_a_dashboard_without_cases_scrolls_and_y_copies_it(make_history_pr
     project = make_history_project("on")
 
     async with open_app(project.path) as screen:
-        await screen.until("1 case · 1 turn · 1 eval set · function agent", "after r: pass rates")
+        await screen.until("1 case · 1 turn · 1 eval set · function agent", "after r: the pass rates")
         await screen.press("2", "j", "G", "g", "enter", "y")
         await screen.until("copied")
 
