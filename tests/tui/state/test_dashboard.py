@@ -309,8 +309,8 @@ def select(*cases: str, **more: Any) -> dict[str, Any]:
         (select("a"), False),  # `--failed`, or one case
         ({"interrupted": True}, False),
         ({"ended": False}, False),
-        ({"command": "workbench (watch)"}, False),
-        ({"command": "workbench watch . --on-change all"}, False),
+        ({"command": "watch"}, False),
+        ({"command": "watch: agent.py: answer() changed", "options": {}}, False),
         ({"command": "workbench run watch"}, True),
         ({"options": {"selections": [{"eval_set": SET, "cases": None}], "scores": False}}, False),
         ({"options": {"selections": [{"eval_set": "other.evalset.json", "cases": None}]}}, False),

@@ -49,8 +49,8 @@ MOST_FAILING = 20
 """Maximum number of failing cases with a reason."""
 MOST_WHOLE_RUNS = 40
 """Maximum number of whole runs, the newest ones."""
-WATCH_COMMANDS = ("workbench (watch)", "workbench watch")
-"""Beginnings of the commands of runs that a watch started."""
+_WATCH_COMMAND = "watch"
+"""The command of a run that a watch started; a colon and the reason may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def is_whole_run(run: StoredRun, cases: Mapping[str, Collection[str]]) -> bool:
 
     if not run.ended or run.interrupted or not run.options.get("scores", True):
         return False
-    if run.command.startswith(WATCH_COMMANDS):
+    if run.command.partition(":")[0] == _WATCH_COMMAND:
         return False
     selected = {each.eval_set: each.cases for each in get_selections(run)}
     if not selected:  # recorded data: there is no selection
