@@ -102,7 +102,9 @@ def explain_in_one_line(case: ReportedCase) -> str:
         return "its scores are no longer stored"
     failed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.FAILED]
     errors = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.ERROR]
-    if result.failure is not None or errors or not failed:
+    if result.failure is None and errors:
+        return describe_metric(errors[0])
+    if result.failure is not None or not failed:
         return next(iter(list_reasons(case)), "")
     lowest = min(failed, key=lambda metric: 0.0 if metric.score is None else metric.score)
     return next(_difference_lines(case, failed), describe_metric(lowest))

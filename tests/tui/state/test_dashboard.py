@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.run_events import RunSummary
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
+from workbench.tui.keys import find_first_key
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.dashboard import MOST_FAILING, Dashboard, GroupReport, is_whole_run
@@ -106,7 +108,7 @@ def test_before_any_run_each_section_says_what_will_be_there_and_which_key_makes
 
 def test_keys_that_the_user_changed_are_shown(make_page: Callable[..., Page]) -> None:
     page = make_page("a")
-    page.state.keymap = {"run_case": "ctrl+r", "watch": "B"}
+    page.state.find_key = partial(find_first_key, keymap={"run_case": "ctrl+r", "watch": "B"})
 
     text = page.render()
 
@@ -401,7 +403,7 @@ def test_the_next_keys_fit_the_state(judged: Page, make_page: Callable[..., Page
 def test_a_project_without_eval_sets_says_how_to_start(make_page: Callable[..., Page]) -> None:
     page = make_page()
     page.state.open(OpenedProject("/project", {}, []))
-    page.state.keymap = {"list_new_set": "ctrl+e"}
+    page.state.find_key = partial(find_first_key, keymap={"list_new_set": "ctrl+e"})
 
     text = page.render()
 

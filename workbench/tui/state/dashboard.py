@@ -12,7 +12,6 @@ from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
 from workbench.store.history.history_queries import RunPart, StoredRun
-from workbench.tui.keys import find_first_key
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
 from workbench.tui.state.case_scores import find_metric_info
@@ -479,7 +478,7 @@ class _Group:
 
         The first of the texts that fits is used, else the last. Each `{}` stands for the key of an action.
         """
-        keys = [find_first_key(action_id, self._state.keymap) for action_id in action_ids]
+        keys = [self._state.find_key(action_id) for action_id in action_ids]
         text = next((each for each in texts if _LABEL + cell_len(each.format(*keys)) <= width), texts[-1])
         pieces = [StyledText(f"{title:<{_LABEL}}", Style.MUTED)]
         for part, key in zip_longest(text.split("{}"), keys, fillvalue=""):
@@ -554,7 +553,7 @@ class _Group:
         return sections
 
     def _make_watch(self, width: int) -> _Section:
-        watch, key = self._state.watch, find_first_key("watch", self._state.keymap)
+        watch, key = self._state.watch, self._state.find_key("watch")
         title = "watch"
         if not watch.changes:
             if watch.mode is WatchMode.OFF:
@@ -702,7 +701,7 @@ def _choose_start_keys(state: ProjectState) -> Iterator[tuple[str, str]]:
 
 def _format_hints(state: ProjectState, actions: Iterable[tuple[str, str]], width: int) -> Line:
     """Format up to three keys, as the user has set them."""
-    hints = [KeyHint(find_first_key(action_id, state.keymap), words) for action_id, words in islice(actions, 3)]
+    hints = [KeyHint(state.find_key(action_id), words) for action_id, words in islice(actions, 3)]
     lead = StyledText("next ", Style.HEADING)
     if len(fitting := fit_hints(hints, (), width=width - len(lead.text))) == len(hints):
         return (lead, *make_hint_line(fitting))

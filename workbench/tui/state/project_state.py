@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,6 @@ from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, Notice, RunEvent
 from workbench.store.errors import IsDataset
 from workbench.store.history.history_queries import StoredJob
-from workbench.tui.keys import find_first_key
 from workbench.tui.state.browser_list import HISTORY_READ_ONLY, CheckedVerdicts, ListedSet, RowKey
 from workbench.tui.state.browser_rows import (
     RowView,
@@ -92,7 +91,8 @@ class AppliedEvents:
 class ProjectState:
     """Everything that the main screen shows. The screen changes it only through these methods."""
 
-    keymap: Mapping[str, str] = field(default_factory=dict)  # keys that the user changed, by action
+    find_key: Callable[[str], str]
+    """Returns the first key of an action, by its id, as the user has set it."""
     board: StatusBoard = field(default_factory=StatusBoard)
     problems: Problems = field(default_factory=Problems)
     browser: Browser = field(init=False)
@@ -392,7 +392,7 @@ class ProjectState:
         if row is None and self.browser.is_filtered:
             return describe_no_matches(self.browser.query)
         if row is None or not self.browser.sets:
-            key = find_first_key("list_new_set", self.keymap)
+            key = self.find_key("list_new_set")
             return describe_empty_project(
                 self.project.root, list(self.project.targets), self.project.problems, new_set_key=key
             )
