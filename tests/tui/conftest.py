@@ -42,14 +42,18 @@ from workbench.model.run_events import (
     RunStarted,
     RunSummary,
 )
+from workbench.report.run_report import ReportedCase
+from workbench.report.text_report import explain_in_one_line
 from workbench.store.errors import StoreError
-from workbench.store.history.history_queries import StoredJob
+from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.state.browser_list import CaseContent, ListedSet, index_case, make_case_row
 from workbench.tui.state.browser_state import LoadedCase
+from workbench.tui.state.dashboard import GroupReport
+from workbench.tui.state.group_scores import summarize_scores
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.themes import load_themes, theme_folders
 
@@ -287,6 +291,22 @@ class FakeBackend:
 
     def get_judges(self, _eval_set: str) -> tuple[str, ...]:
         return ()
+
+    @property
+    def history(self) -> FakeBackend:
+        return self
+
+    async def read_report(
+        self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: Mapping[JobKey, Any]
+    ) -> GroupReport:
+        """Report the stored results; no run is stored."""
+        keys = {item for listed in sets for item in listed.case_keys}
+        results = [each for item, found in self.stored_results.items() if item in keys for each in found]
+        bad = [each for each in results if each.status is not CaseStatus.PASSED]
+        return GroupReport(
+            summarize_scores(StoredScores(stored_job(each), each.metrics) for each in results),
+            {each.case: explain_in_one_line(ReportedCase(each, self.cases.get(each.case))) for each in bad},
+        )
 
     @property
     def verdict_check(self) -> FakeBackend:

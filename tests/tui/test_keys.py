@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.tui.keys import KEY_ACTIONS, check_keys
+from workbench.tui.keys import KEY_ACTIONS, check_keys, find_first_key
 
 
 def test_the_default_keys_have_no_conflicts() -> None:
@@ -47,3 +47,10 @@ def test_a_used_key_is_refused_unless_its_owner_gets_another_key() -> None:
 
     usable, problems = check_keys({"run_all": "r", "run_case": "ctrl+a"})
     assert (usable, problems) == ({"run_all": "r", "run_case": "ctrl+a"}, {})
+
+
+def test_the_first_key_of_an_action_is_shown_as_it_is_typed() -> None:
+    assert find_first_key("run_case", {}) == "r"
+    assert find_first_key("list_mark_listed", {}) == "+"
+    assert find_first_key("run_case", {"run_case": ",,f6"}) == "f6"
+    assert find_first_key("run_case", {"run_case": ","}) == ","

@@ -92,6 +92,24 @@ def list_reasons(case: ReportedCase) -> list[str]:
     return [*lines, *map(make_safe, failed_judging_lines(case.deciding_metrics))]
 
 
+def explain_in_one_line(case: ReportedCase) -> str:
+    """Explain why a case did not pass: its failure, else the first difference that cost points, else a criterion.
+
+    Of several criteria that failed, it is the one with the lowest score.
+    """
+    result = case.result
+    if result.failure is None and not result.metrics and result.status is CaseStatus.FAILED:
+        return "its scores are no longer stored"
+    failed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.FAILED]
+    errors = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.ERROR]
+    if result.failure is None and errors:
+        return describe_metric(errors[0])
+    if result.failure is not None or not failed:
+        return next(iter(list_reasons(case)), "")
+    lowest = min(failed, key=lambda metric: 0.0 if metric.score is None else metric.score)
+    return next(_difference_lines(case, failed), describe_metric(lowest))
+
+
 class ShownSetupFailures:
     """The setup failures shown so far. All cases of an agent have the same one, so only the first case shows it."""
 

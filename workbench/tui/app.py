@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
@@ -44,7 +45,7 @@ from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
-from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, key_action, keys_of
+from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
@@ -175,10 +176,11 @@ class WorkbenchApp(App[None]):
         self.fault: Exception | None = None  # the exception that ended the application
         self._backend = backend
         self._layout = layout or Layout()
-        self._main = MainScreen(ScreenContext(ProjectState(), backend), self._layout)
         self._theme_changes = theme_changes
         wanted = settings.settings
         self._keymap_in_use, key_problems = check_keys(wanted.keys)
+        state = ProjectState(partial(find_first_key, keymap=self._keymap_in_use))
+        self._main = MainScreen(ScreenContext(state, backend), self._layout)
         self._settings_problems = [settings.add_location(("keys", name), text) for name, text in key_problems.items()]
         theme_fault = theme_problem(wanted.tui.theme, themes)
         if theme_fault is not None:

@@ -500,6 +500,11 @@ def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
     return ", ".join(_shown(key) for key in _split(keymap.get(item.id, item.keys)))
 
 
+def find_first_key(action_id: str, keymap: Mapping[str, str]) -> str:
+    """Return the first key of an action as the user writes it."""
+    return _shown(_split(keymap.get(action_id, _BY_ID[action_id].keys))[0])
+
+
 def _binding(item: KeyAction) -> Binding:
     from textual.binding import Binding
 

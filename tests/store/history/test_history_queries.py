@@ -58,6 +58,8 @@ def test_runs_of_a_target_count_only_its_cases(history: History, store_run: Stor
     assert [part.run.run_id for part in history.list_runs_of_target("t", limit=1)] == ["3"]
     assert len(history.list_runs_of_target("t", "sets/a.evalset.json")) == 2
     assert history.list_runs_of_target("t", "sets/b.evalset.json") == []
+    accepted = history.list_runs_of_target("t", limit=1, accept=lambda run: run.run_id != "3")
+    assert [part.run.run_id for part in accepted] == ["1"]
 
 
 def test_the_scores_of_a_run_are_listed_by_case(history: History, store_run: StoreRun) -> None:

@@ -71,7 +71,7 @@ async def test_the_layout_is_restored_at_the_next_start(make_project: Callable[.
         assert browser.selected_row.key == saved_layout.selected
         assert [row.label for row in browser.rows] == ["pinger", "lights", "one", "two", "three", "sounds"]
         assert app._main.query_one("#pane-run").display
-        assert app._main.query_one("#pane-trace").display
+        await wait_until_true(app, lambda: app._main.query_one("#pane-trace").display)
         assert app._main.query_one(CaseList).has_focus
         await app.pilot.press("o")
 

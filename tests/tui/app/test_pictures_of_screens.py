@@ -366,7 +366,7 @@ SCREENS: dict[str, Step] = {
     "scores": press_keys("4", expected_texts=["response_match_score"]),
     "history": press_keys("5", expected_texts=["old to new"]),
     "chat": press_keys("6", expected_texts=["Talk to pinger"]),
-    "agent": press_keys("g", "2", expected_texts=["pinger"]),
+    "agent": press_keys("g", "2", expected_texts=["did not pass  2 of 5", "lamp_off  ", "criteria  mean"]),
     "filter": press_keys("slash", "l", "a", "m", "p", expected_texts=["filter:"]),
     "run": show_run,
     "problems": press_keys("exclamation_mark", expected_texts=["broken.evalset.json"]),

@@ -108,6 +108,16 @@ def test_a_failure(
     )
 
 
+def test_a_dashboard_before_any_run(
+    snap_compare: Any, lights: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any
+) -> None:
+    app = make_app(lights)
+
+    assert snap_compare(
+        app, terminal_size=(80, 24), run_before=press_when_listed(screen_reader, expected_text="3 turns")
+    )
+
+
 def test_an_empty_project(
     snap_compare: Any, backend: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any
 ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseStatus
+from workbench.tui.keys import find_first_key
 from workbench.tui.state.browser_list import Hashes, ListedSet, index_case, make_case_row
 from workbench.tui.state.project_state import ProjectState
 
@@ -19,7 +21,7 @@ class ListedProject:
     """The state of a project with one set, filled by the test as the backend fills it."""
 
     def __init__(self, make: Any) -> None:
-        self.state = ProjectState()
+        self.state = ProjectState(partial(find_first_key, keymap={}))
         self.browser = self.state.browser
         self._make = make
 

@@ -283,3 +283,17 @@ def test_filtering_sorting_and_moving_keep_the_rows_consistent(
     assert set(browser.marks) <= set(keys)
     if selected is not None and not text.strip():
         assert browser.selected_row is not None
+
+
+def test_turns_are_counted_by_set_and_agent_and_follow_edits_and_removals(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a", "b"])
+    project.read(make.case("a", make.turn("x", "y")), make.case("b", make.turn("x", "y"), make.turn("x", "y")))
+    assert project.browser.count_turns("home", "") == (2, 3, 0)
+    assert project.browser.count_turns("home", "other.evalset.json") == (0, 0, 0)
+
+    scenario = {"starting_prompt": "Hi", "conversation_plan": "Ask."}
+    project.read(make.case("b", conversation=None, conversation_scenario=scenario))
+    assert project.browser.count_turns("home", SET) == (2, 1, 1)
+
+    project.browser.update_set(ListedSet(SET, "home", (make_case_row(make.key("b")),)))
+    assert project.browser.count_turns("home", SET) == (1, 0, 1)

@@ -281,3 +281,21 @@ def get_record(board: StatusBoard, key: CaseKey) -> CaseRecord:
     record = board.get_record(key)
     assert record is not None
     return record
+
+
+def test_stale_verdicts_are_counted_by_state_and_move_with_it(board: StatusBoard, make: Any) -> None:
+    board.apply(make_finished(make.result(make.key("a"), CaseStatus.FAILED)))
+    for name in ("a", "b", "late"):
+        board.mark_stale(make.key(name), True)
+    assert board.count_stale_states("home") == {CaseState.FAILED: 1, CaseState.NOT_RUN: 1}
+
+    begin_jobs(board, make.key("a"))
+    assert +board.count_stale_states() == {CaseState.WAITING: 1, CaseState.NOT_RUN: 1}
+
+    board.mark_stale(make.key("a"), False)
+    board.remove_cases([make.key("b")])
+    assert not +board.count_stale_states()
+
+    board.add_cases([make.key("late")])
+    assert +board.count_stale_states("home", make.key("late").eval_set) == {CaseState.NOT_RUN: 1}
+    assert sum(board.count_states().values()) == 3

@@ -19,7 +19,9 @@ from workbench.tui.state.text_layout import (
     SideBySide,
     Style,
     StyledText,
+    TrackMark,
     cut_line,
+    draw_track,
     render_blocks,
     safe,
     safe_line,
@@ -135,3 +137,12 @@ def test_a_shortened_text_keeps_both_ends_within_its_width(width: int) -> None:
 def test_a_text_that_fits_is_not_shortened() -> None:
     assert shorten("case_00001", 10) == "case_00001"
     assert shorten("case_of_this_set_00001", 12) == "case…t_00001"
+
+
+def test_a_track_is_heavy_where_the_band_is_and_later_marks_cover_earlier_ones() -> None:
+    marks = [TrackMark(0.5, "┃", Style.STRONG), TrackMark(1.4, "●", Style.KEY), TrackMark(0.5, "┿", Style.FAILED)]
+
+    line = draw_track(11, marks=marks, find_band=lambda place: Style.PASSED if place > 0.75 else None)
+
+    assert join_text(line) == "─────┿──━━●"
+    assert [piece.style for piece in line] == [Style.MUTED, Style.FAILED, Style.MUTED, Style.PASSED, Style.KEY]

@@ -59,6 +59,8 @@ from workbench.store.history.history_writer import (
 
 LATEST = "latest"
 
+_RUNS_SEEN = 500  # of a target, of which a reader accepts some
+
 
 class RunTable:
     """The runs of a history, without their results. Every method raises StoreError if the file cannot be used.
@@ -115,19 +117,33 @@ class RunTable:
         """Return the newest run that scored a case; None if no run did."""
         return self._find_newest_scored("TRUE", ())
 
-    def list_runs_of_target(self, target: str, eval_set: str | None = None, *, limit: int = 50) -> list[RunPart]:
-        """Return the newest runs with cases of a target (of one of its sets), newest first; only these are counted."""
+    def list_runs_of_target(
+        self,
+        target: str,
+        eval_set: str | None = None,
+        *,
+        limit: int = 50,
+        accept: Callable[[StoredRun], bool] = lambda _: True,
+    ) -> list[RunPart]:
+        """Return the newest runs with cases of a target (of one of its sets), newest first; only these are counted.
+
+        Only runs that `accept` accepts are counted and returned, at most `limit`.
+        """
         names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
         part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
         with self._database.translate_errors():
             rows = self._database.execute(
-                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC LIMIT ?",
-                (*names, limit),
-            ).fetchall()
-            parts = []
-            for row in rows:
-                counts = self._count_jobs(f"run = ? AND {part}", (row[0], *names))
-                parts.append(RunPart(self._make_stored_run(*row), RunSummary.model_validate(counts)))
+                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC",
+                names,
+            )
+            parts: list[RunPart] = []
+            for row in itertools.islice(rows, _RUNS_SEEN):
+                run = self._make_stored_run(*row)
+                if accept(run):
+                    counts = self._count_jobs(f"run = ? AND {part}", (row[0], *names))
+                    parts.append(RunPart(run, RunSummary.model_validate(counts)))
+                if len(parts) == limit:
+                    break
             return parts
 
     def list_dataset_runs(self, limit: int = 50) -> list[tuple[str, StoredRun]]:

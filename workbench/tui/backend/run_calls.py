@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,7 +20,7 @@ from workbench.model.target import AgentKind
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import RunPart
+from workbench.store.history.history_queries import RunPart, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
@@ -29,7 +30,9 @@ from workbench.tui.backend.project_calls import (
     read_earlier_scores,
 )
 from workbench.tui.backend.workspace_thread import Call
-from workbench.tui.state.group_scores import GroupSummary, summarize_scores
+from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.dashboard import MOST_FAILING, MOST_WHOLE_RUNS, GroupReport, is_whole_run
+from workbench.tui.state.group_scores import GroupSummary, ScoreCollector, summarize_scores
 from workbench.tui.state.history_state import CaseHashes, CaseHistory
 from workbench.tui.state.project_state import StoppedRun
 from workbench.tui.state.results_table import TableRow, make_table_row
@@ -398,7 +401,10 @@ MOST_EXECUTIONS = 200
 MOST_RUNS = 50
 """Maximum number of runs shown for a set or target, newest first."""
 
-_ROWS_AT_ONCE = 100  # table rows per call, so that other calls do not wait long for the thread
+# Per call, so that other calls do not wait long for the thread.
+_ROWS_AT_ONCE = 100
+_SCORES_AT_ONCE = 500
+_REASONS_AT_ONCE = 5
 
 
 class HistoryReader:
@@ -423,14 +429,64 @@ class HistoryReader:
         self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
     ) -> GroupSummary:
         """Summarize the current scores of `cases` by metric. Cases that never ran have none."""
+        history = await self._call(lambda workspace: workspace.history() if _has_history(workspace) else None)
+        if history is None:
+            return summarize_scores(())
+        try:
+            collector = await self._collect(history, target, eval_set, cases, earlier)
+            return await self._call(lambda _: collector.summarize())
+        finally:
+            await self._call(lambda _: history.close())
 
-        def gather(history: History) -> GroupSummary:
-            listed = frozenset(cases)
-            newest = listed.difference(job.case for job in earlier)
+    async def read_report(
+        self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
+    ) -> GroupReport:
+        """Read what the dashboard shows: the scores of these sets, why cases did not pass, and whole runs."""
+        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
+        if opened is None:
+            return GroupReport(summarize_scores(()))
+        history, expected = opened
+        reasons: dict[CaseKey, str] = {}
+        try:
+            cases = await self._call(lambda _: {listed.relative: listed.case_keys for listed in sets if listed.cases})
+            collector = await self._collect(history, target, eval_set, chain.from_iterable(cases.values()), earlier)
+            summary = await self._call(lambda _: collector.summarize())
+            listed = (key for key in chain.from_iterable(cases.values()) if key in collector.failing)
+            failing = await self._call(lambda _: list(islice(listed, MOST_FAILING)))
+            for start in range(0, len(failing), _REASONS_AT_ONCE):
+                some = failing[start : start + _REASONS_AT_ONCE]
+                reasons |= await self._call(partial(_explain, history, expected, some, earlier))
+            runs = await self._call(lambda _: _list_whole_runs(history, target, eval_set, cases))
+        finally:
+            await self._call(lambda _: history.close())
+        return GroupReport(summary, reasons, runs)
+
+    async def _collect(
+        self,
+        history: History,
+        target: str,
+        eval_set: str | None,
+        cases: Iterable[CaseKey],
+        earlier: EarlierVerdicts,
+    ) -> ScoreCollector:
+        """Collect current scores in many calls, so that other calls do not wait long for the thread."""
+        collector = ScoreCollector()
+
+        def begin(_: Workspace) -> Iterator[StoredScores]:
+            newest = frozenset(cases).difference(job.case for job in earlier)
             found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
-            return summarize_scores(chain(found, read_earlier_scores(history, earlier)))
+            return chain(found, read_earlier_scores(history, earlier))
 
-        return await self._read(summarize_scores(()), gather)
+        scores = await self._call(begin)
+
+        def add_some(_: Workspace) -> bool:
+            some = list(islice(scores, _SCORES_AT_ONCE))
+            collector.add(some)
+            return bool(some)
+
+        while await self._call(add_some):
+            pass
+        return collector
 
     async def read_scores(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> dict[str, list[float]]:
         """Read the scores of the current results of these cases, by metric. A score that is missing is left out."""
@@ -492,6 +548,31 @@ class HistoryReader:
                 return work(history)
 
         return await self._call(read)
+
+
+def _list_whole_runs(
+    history: History, target: str, eval_set: str | None, cases: Mapping[str, Sequence[CaseKey]]
+) -> Sequence[RunPart]:
+    names = {relative: frozenset(key.eval_id for key in keys) for relative, keys in cases.items()}
+    return history.list_runs_of_target(
+        target, eval_set, limit=MOST_WHOLE_RUNS, accept=lambda run: is_whole_run(run, names)
+    )
+
+
+def _explain(
+    history: History, expected: ExpectedCases, cases: Sequence[CaseKey], earlier: EarlierVerdicts, _: Workspace
+) -> dict[CaseKey, str]:
+    """Explain in one line why each of these cases did not pass, by its first repeat that did not."""
+    from workbench.report.run_report import NOT_GOOD, ReportedCase
+    from workbench.report.text_report import explain_in_one_line
+
+    some = {job: place for job, place in earlier.items() if job.case in cases}
+    reasons = {}
+    for case, results in read_current_results(history, cases, some).items():
+        bad = next((result for result in results if result.status in NOT_GOOD), None)
+        if bad is not None:
+            reasons[case] = explain_in_one_line(ReportedCase(bad, expected(bad)))
+    return reasons
 
 
 def _has_history(workspace: Workspace) -> bool:

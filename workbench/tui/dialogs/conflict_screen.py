@@ -22,9 +22,9 @@ from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
+from workbench.tui.state.diff_state import find_merge_mark, merged_text, version_blocks
 from workbench.tui.state.problem_list import RecoveryList
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
-from workbench.tui.state.version_lines import find_merge_mark, merged_text, version_blocks
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 

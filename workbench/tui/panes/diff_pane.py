@@ -268,13 +268,8 @@ class DiffPane(Pane):
         yield DiffView(id="diff-view")
 
     def show(self, subject: Subject) -> None:
-        """Show the diff of the selected case, or the details of another row."""
+        """Show the diff of the selected case."""
         self._subject = subject
-        if subject.key is None:
-            row = subject.row.key if subject.row is not None else None
-            source = DiffSource(case=None, head=self.context.state.detail())
-            self.query_one(DiffView).show(source, about=row)
-            return
         source = DiffSource(case=None, head=tuple(make_case_notes(subject)))
         if subject.loaded is not None or subject.pinned is not None:
             source = DiffSource(

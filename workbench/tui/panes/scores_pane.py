@@ -1,8 +1,10 @@
-"""Scores pane: the scores of a case, and statistics of a set or target."""
+"""Scores pane: the scores of a case, and statistics of a set or target; and the dashboard of a set or target."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from datetime import UTC, datetime
 from itertools import chain
 from typing import ClassVar
 
@@ -19,7 +21,7 @@ from workbench.tui.backend.run_calls import describe_agreement, plan_judging, st
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RunBegun, ScreenContext
-from workbench.tui.state.browser_list import RowKey
+from workbench.tui.state.browser_list import ListedSet, RowKey
 from workbench.tui.state.browser_rows import describe_unjudged
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_scores import (
@@ -28,12 +30,196 @@ from workbench.tui.state.case_scores import (
     describe_unreadable_history,
     describe_unrun_group,
 )
+from workbench.tui.state.dashboard import Dashboard, GroupReport
 from workbench.tui.state.group_scores import GroupScores, GroupSummary
-from workbench.tui.state.text_layout import Paragraph, Style, plural
+from workbench.tui.state.project_state import ProjectState
+from workbench.tui.state.text_layout import Line, Paragraph, Style, plural
 from workbench.tui.widgets.inputs import say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText
+from workbench.tui.widgets.row_lists import ClickableLines, RowList, RowsAndText
 
 _PAUSE = 1.0  # seconds between two updates of the scores of a set during a run
+
+
+ResultsVersion = tuple[int, int, int]
+"""Number of results in this session, of listed cases of a set or target, and of its stale ones."""
+
+
+def get_results_version(state: ProjectState, place: RowKey) -> ResultsVersion:
+    """Return the version of the results of a set or target: a different one means that they have changed."""
+    target, eval_set, _ = place
+    stale = state.browser.freshness.count_stale(target, eval_set)
+    return state.board.result_count, sum(state.board.count_states(target, eval_set or None).values()), stale
+
+
+def list_sets_of(state: ProjectState, place: RowKey) -> list[ListedSet]:
+    """List the set at a place, or all sets of the target there."""
+    target, eval_set, _ = place
+    return [listed for listed in state.browser.list_sets(target) if eval_set in ("", listed.relative)]
+
+
+# The dashboard of the selected set or target.
+
+_CALM = 0.15  # seconds on a row before the history is read
+_RATIO = 8  # shortest pause between two readings, as a multiple of the time that one takes
+_MOST_KEPT = 50  # reports of rows
+_SECOND = 1.0
+
+
+class DashboardLines(ClickableLines, inherit_bindings=False):
+    """The page. Keys move its cursor from case to case, or scroll a page without cases."""
+
+    PLACES: ClassVar[tuple[str, ...]] = ("rows",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__()
+        self._dashboard = dashboard
+
+    def redraw(self, *, from_top: bool = False) -> None:
+        """Draw the dashboard as it is now."""
+        self.show(self._lay_out_page, from_top=from_top)
+
+    def _lay_out_page(self, width: int) -> list[Line]:
+        height = self.scrollable_content_region.height
+        return self._dashboard.lay_out(width, height, now=datetime.now(UTC), has_focus=self.has_focus)
+
+    def on_focus(self) -> None:
+        """Show the cursor."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.redraw()
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor by a number of cases, or scroll."""
+        self._dashboard.move(by)
+        self._follow_cursor(otherwise=self.scroll_offset.y + by)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        by = pages * max(self.scrollable_content_region.height - 1, 1)
+        self._dashboard.move(by)
+        self._follow_cursor(otherwise=self.scroll_offset.y + by)
+
+    def action_first(self) -> None:
+        """Go to the first case."""
+        self._dashboard.move_to(0)
+        self._follow_cursor(otherwise=0)
+
+    def action_last(self) -> None:
+        """Go to the last case."""
+        self._dashboard.move_to_last()
+        self._follow_cursor(otherwise=len(self.lines))
+
+    def action_enter(self) -> None:
+        """Go to the case under the cursor."""
+        spot = self._dashboard.selected_spot
+        if spot is not None:
+            self.post_message(CaseWanted(spot.case, tab="diff"))
+
+    def _follow_cursor(self, *, otherwise: int) -> None:
+        self.redraw()
+        spot = self._dashboard.selected_spot
+        if spot is not None:
+            self.bring_into_sight(spot.line)
+        else:
+            self.scroll_to(y=otherwise, animate=False, force=True, immediate=True)
+
+
+class DashboardPane(Pane):
+    """What is known of a set or target, and what to do next. It stands in for tabs that show one case."""
+
+    HELP = (
+        "The verdicts, criteria, failing cases, times and runs of the selected eval set or agent. j and k go from case "
+        "to case, enter opens one. The bar counts every case once; stale verdicts have a part of their own."
+    )
+
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
+        self._dashboard = Dashboard(context.state)
+        self._place: RowKey | None = None
+        self._reports: dict[RowKey, tuple[ResultsVersion, GroupReport]] = {}
+        self._reading: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield the page."""
+        yield DashboardLines(self._dashboard)
+
+    def on_mount(self) -> None:
+        """Keep the age of the last save current."""
+        self.set_interval(_SECOND, self._redraw_age)
+
+    def show(self, subject: Subject) -> None:
+        """Show the selected set or target as it is now, with its scores as they were read last."""
+        place = subject.row.key if subject.row is not None else None
+        is_other = place != self._place
+        self._place = place
+        version, report = self._reports.get(place, (None, None)) if place is not None else (None, None)
+        self._dashboard.report = report
+        if place is None:
+            self.hide()
+        elif version != get_results_version(self.context.state, place) and (
+            is_other or self._reading is None or self._reading.is_finished
+        ):
+            self._reading = self._read_report(place)
+        self.query_one(DashboardLines).redraw(from_top=is_other)
+
+    def focus_first(self) -> None:
+        """Focus the page."""
+        self.query_one(DashboardLines).focus()
+
+    def hide(self) -> None:
+        """Stop reading."""
+        self.workers.cancel_group(self, "dashboard")
+        self._place = None
+
+    def copyable(self) -> str | None:
+        """Return the text of the page."""
+        lines = self.query_one(DashboardLines).lines
+        found = ("".join(piece.text for piece in lines[index]).rstrip() for index in range(len(lines)))
+        return "\n".join(found).strip()
+
+    @on(ClickableLines.Clicked)
+    def _on_clicked(self, message: ClickableLines.Clicked) -> None:
+        message.stop()
+        case = self._dashboard.find_case(message.line, message.cell)
+        if case is not None:
+            self.post_message(CaseWanted(case, tab="diff"))
+
+    def _redraw_age(self) -> None:
+        if self.display and self.context.state.watch.changes:
+            self.query_one(DashboardLines).redraw()
+
+    @work(group="dashboard", exclusive=True)
+    async def _read_report(self, place: RowKey) -> None:
+        """Read the report of a set or target, and again while there are new results; the more seldom the longer it
+        takes.
+        """
+        state, (target, eval_set, _) = self.context.state, place
+        await asyncio.sleep(_CALM)
+        read: ResultsVersion | None = None
+        while read != (there_is := get_results_version(state, place)):
+            began = time.monotonic()
+            earlier = state.board.find_earlier_verdicts(state.board.list_cases_with_earlier_verdict(target, eval_set))
+            sets = list_sets_of(state, place)
+            try:
+                report = await self.context.backend.history.read_report(target, eval_set or None, sets, earlier=earlier)
+            except StoreError as error:
+                self._dashboard.problem = str(error)
+                self.query_one(DashboardLines).redraw()
+                return
+            read, self._dashboard.problem = there_is, ""
+            self._reports.pop(place, None)
+            self._reports[place] = read, report
+            if len(self._reports) > _MOST_KEPT:
+                del self._reports[next(iter(self._reports))]
+            self._dashboard.report = report
+            self.query_one(DashboardLines).redraw()
+            await asyncio.sleep(max(_PAUSE, _RATIO * (time.monotonic() - began)))
+
+
+# The scores of the selected row.
 
 
 class ScoresPane(Pane):
@@ -56,7 +242,7 @@ class ScoresPane(Pane):
         self._note = ""  # note above the scores of a case
         self._group: GroupScores | None = None
         self._place: RowKey | None = None  # set or target that is shown or being read
-        self._gathered: tuple[int, int, int] | None = None  # version of the results when they were read
+        self._gathered: ResultsVersion | None = None  # version of the results when they were read
         self._gathering: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -151,7 +337,9 @@ class ScoresPane(Pane):
             self._place, self._group = place, None
             self.query_one(RowsAndText).show_text([Paragraph.from_text("reading the scores …", Style.MUTED)])
             self._gathering = self._read_scores(place)
-        elif self._get_version(place) != self._gathered and (self._gathering is None or self._gathering.is_finished):
+        elif get_results_version(self.context.state, place) != self._gathered and (
+            self._gathering is None or self._gathering.is_finished
+        ):
             self._gathering = self._read_scores(place)
 
     @work(group="gather", exclusive=True)
@@ -159,10 +347,8 @@ class ScoresPane(Pane):
         """Show the scores of a set or target, and repeat while there are new results."""
         target, eval_set, _ = place
         self._gathered = None
-        while self._gathered != (there_is := self._get_version(place)):
-            sets = [
-                listed for listed in self.context.state.browser.list_sets(target) if eval_set in ("", listed.relative)
-            ]
+        while self._gathered != (there_is := get_results_version(self.context.state, place)):
+            sets = list_sets_of(self.context.state, place)
             keys = list(chain.from_iterable(listed.case_keys for listed in sets))
             earlier = self.context.state.board.find_earlier_verdicts(keys)
             try:
@@ -179,12 +365,6 @@ class ScoresPane(Pane):
         """Stop reading, so that a late result does not replace the shown one."""
         self.workers.cancel_group(self, "gather")
         self._place = None
-
-    def _get_version(self, place: RowKey) -> tuple[int, int, int]:
-        """Return the number of results in this session, of listed cases, and of stale ones."""
-        board, (target, eval_set, _) = self.context.state.board, place
-        stale = self.context.state.browser.freshness.count_stale(target, eval_set)
-        return board.result_count, sum(board.count_states(target, eval_set or None).values()), stale
 
     def _show_summary(self, spread: GroupSummary, *, stale: int) -> None:
         if not spread.statuses:

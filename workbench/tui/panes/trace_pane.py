@@ -270,9 +270,6 @@ class TracePane(Pane):
         self._stop_waiting()
         if not self.is_mounted:  # a worker may report before the widgets exist
             return
-        if subject.key is None:
-            self._show_absence(self.context.state.detail())
-            return
         spans, turns, prompts = subject.spans, subject.turns, list_prompts(subject)
         source = spans if subject.result is None else subject.result
         known = (len(spans), len(turns), prompts)

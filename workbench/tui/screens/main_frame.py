@@ -13,6 +13,7 @@ from textual.geometry import Region
 from textual.widgets import Static
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
+from workbench.tui.panes.scores_pane import DashboardPane
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
@@ -31,6 +32,9 @@ TABS: dict[str, str] = {
 }
 """Titles of the tabs in order, by the names that keys and messages use."""
 
+_ABOUT_CASES = ("diff", "trace")
+"""Tabs that show one case; for a set or an agent they show the dashboard."""
+
 _EDITED = list(TABS).index("case")
 """Index of the tab for editing."""
 
@@ -46,6 +50,8 @@ class Frame(Vertical):
         self._screen_context = context
         self.tab = tab
         self._panes: dict[str, Pane] = {}
+        self._dashboard = DashboardPane(context, id="dashboard")
+        self._shows_dashboard = False
         self._on_border = ("", "")
         self._is_bordering = False
 
@@ -54,22 +60,24 @@ class Frame(Vertical):
         yield TabBar(list(TABS.values()), id="tabs")
         yield Static(id="title")
         yield self._make(self.tab)
+        yield self._dashboard
 
     def on_mount(self) -> None:
         """Highlight the open tab."""
         self.query_one(TabBar).show(list(TABS).index(self.tab))
+        self._dashboard.display = False
 
     @property
     def pane(self) -> Pane:
-        """The open pane."""
-        return self._panes[self.tab]
+        """The open pane, or the dashboard in its place."""
+        return self._dashboard if self._shows_dashboard else self._panes[self.tab]
 
     async def open(self, tab: str) -> Pane:
-        """Open a tab. Return its pane."""
+        """Open a tab. Return its pane; `show` may then put the dashboard in its place."""
         if tab != self.tab:
             self.pane.hide()
             self.pane.display = False
-            self.tab = tab
+            self.tab, self._shows_dashboard = tab, False
             if tab in self._panes:
                 self.pane.display = True
             else:
@@ -100,12 +108,23 @@ class Frame(Vertical):
         title = " · ".join(parts)
         self._write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
         self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
-        whole = self.query_one("#title", Static)
-        whole.display = cell_len(title) > self.outer_size.width - _TITLE_MARGINS
-        if whole.display:  # this layout is the slowest part of a key press
-            whole.update(Content(title))
+        self._show_whole_title()
+        self._choose_pane(subject)
         if self.pane.is_mounted:  # a pane that is being opened shows the selection itself
             self.pane.show(subject)
+
+    def _choose_pane(self, subject: Subject) -> None:
+        """Show the dashboard instead of a pane about one case if no case is selected."""
+        shows_dashboard = subject.key is None and self.tab in _ABOUT_CASES
+        if shows_dashboard == self._shows_dashboard:
+            return
+        had_focus = self.pane.has_focus_within
+        self.pane.hide()
+        self.pane.display = False
+        self._shows_dashboard = shows_dashboard
+        self.pane.display = True
+        if had_focus:  # a hidden widget would keep the focus
+            self.pane.focus_first()
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Redraw only the border while only its texts change."""
@@ -114,6 +133,17 @@ class Frame(Vertical):
             rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
             regions = tuple(rows)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def on_resize(self) -> None:
+        """Show or hide the whole title for the new width."""
+        self._show_whole_title()
+
+    def _show_whole_title(self) -> None:
+        """Show the title below the tabs if the border has no room for it. A hidden frame has no width."""
+        whole, (title, _) = self.query_one("#title", Static), self._on_border
+        whole.display = 0 < self.outer_size.width < cell_len(title) + _TITLE_MARGINS
+        if whole.display:  # this layout is the slowest part of a key press
+            whole.update(Content(title))
 
     def _write_on_border(self, title: str, subtitle: str) -> None:
         if (title, subtitle) == self._on_border:

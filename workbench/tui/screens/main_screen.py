@@ -543,9 +543,10 @@ class MainScreen(Screen[None]):
     async def _open_tab(self, tab: str) -> Pane:
         before = self.query_one(Frame).pane
         had_focus = before.has_focus_within
-        pane = await self.query_one(Frame).open(tab)
+        await self.query_one(Frame).open(tab)
         self._tab = tab
         self._refresh_detail()
+        pane = self.query_one(Frame).pane
         if had_focus and pane is not before:  # a hidden widget would keep the focus
             pane.focus_first()
         self.refresh_bindings()

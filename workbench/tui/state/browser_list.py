@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -223,20 +223,23 @@ class CaseContent:
     """Searchable content of a case.
 
     `text` has the id, the user messages and the tool names; `tools` has the tool names. Both are case-folded. `hashes`
-    are those of a plan made now; None if no plan can be made.
+    are those of a plan made now; None if no plan can be made. `turns`: None for a scenario and a broken case, whose
+    number of turns is unknown.
     """
 
     key: CaseKey
     text: str
     tools: tuple[str, ...]
     hashes: Hashes | None = None
+    turns: int | None = None
 
 
 def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
     """Make the searchable content of a case."""
     tools = tuple(dict.fromkeys(name.casefold() for name in _iterate_tool_names(case)))
     text = "\n".join((key.eval_id.casefold(), *(said.casefold() for said in _iterate_user_texts(case)), *tools))
-    return CaseContent(key, text, tools, hashes)
+    turns = None if case.conversation_scenario is not None else len(case.conversation or ())
+    return CaseContent(key, text, tools, hashes, turns)
 
 
 def index_broken_case(key: CaseKey, text: str) -> CaseContent:
@@ -263,7 +266,9 @@ def _iterate_tool_names(case: EvalCase) -> Iterator[str]:
 class Freshness:
     """Compares the current hashes of cases with the hashes of their newest verdicts."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[CaseKey, bool], None]) -> None:
+        """`note` is called with each case whose verdict becomes stale, or current again."""
+        self._note = note
         self._current_hashes: dict[CaseKey, Hashes] = {}
         self._verdict_hashes: dict[CaseKey, Hashes] = {}
         self._judged_in_session: set[CaseKey] = set()
@@ -374,9 +379,11 @@ class Freshness:
         if is_stale and key not in self._stale:
             self._stale.add(key)
             self._counts[key.target, key.eval_set] += 1
+            self._note(key, True)
         elif not is_stale and key in self._stale:
             self._stale.discard(key)
             self._counts[key.target, key.eval_set] -= 1
+            self._note(key, False)
 
 
 # Checks of shown verdicts against the present code, data and configuration.

@@ -240,9 +240,7 @@ def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: i
     if listed.history_run is None:
         kind = "address" if listed.is_address else "dataset" if listed.is_dataset else "file"
         blocks.append(_format_fact(kind, listed.relative))
-    if listed.history_run is not None:
-        blocks += _describe_history_run(listed, listed.history_run)
-    elif listed.target:
+    if listed.history_run is None and listed.target:
         blocks.append(_format_fact("agent", listed.target))
     if listed.config:
         blocks.append(_format_fact("criteria", listed.config))
@@ -250,6 +248,17 @@ def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: i
     if listed.cases == ():
         empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
         blocks.append(Paragraph.from_text(empty, Style.WARNING))
+    return (*blocks, *make_set_notes(listed))
+
+
+def make_set_notes(listed: ListedSet) -> tuple[Block, ...]:
+    """Describe what is wrong with an eval set or not known of it yet, and where stored results come from.
+
+    Empty for most sets.
+    """
+    blocks: list[Block] = []
+    if listed.history_run is not None:
+        blocks += [*_describe_history_run(listed, listed.history_run), BLANK]
     if listed.can_be_fetched and not listed.problem:
         blocks.append(
             Paragraph.from_text("Remote rows are read only on request: enter reads them, r reads and scores them.")
@@ -294,23 +303,33 @@ def describe_target(
     stale: int,
 ) -> tuple[Block, ...]:
     """Describe a target: its facts, and the number of its cases by state."""
-    blocks: list[Block] = [_format_fact(name, value) for name, value in facts]
+    return (
+        *(_format_fact(name, value) for name, value in facts),
+        *make_target_notes(target, sets),
+        BLANK,
+        *_format_counts(counts, stale=stale),
+    )
+
+
+def make_target_notes(target: str, sets: Sequence[ListedSet]) -> tuple[Block, ...]:
+    """Describe what a target lacks: an agent, or eval sets; empty for most targets."""
     if not target:
-        blocks.append(Paragraph.from_text("No agent was found for these eval sets; select one to see what to do."))
-    elif not sets:
-        blocks += [
-            BLANK,
-            Paragraph.from_text("No eval set belongs to this agent.", Style.WARNING),
-            Paragraph.from_text(
-                "Put a *.evalset.json or *.test.json file next to it, or list its files in workbench.toml: "
-                "[targets.NAME] eval_sets."
-            ),
-        ]
-    blocks += [BLANK, *_format_counts(counts, stale=stale)]
-    return tuple(blocks)
+        return (Paragraph.from_text("No agent was found for these eval sets; select one to see what to do."),)
+    if sets:
+        return ()
+    return (
+        BLANK,
+        Paragraph.from_text("No eval set belongs to this agent.", Style.WARNING),
+        Paragraph.from_text(
+            "Put a *.evalset.json or *.test.json file next to it, or list its files in workbench.toml: "
+            "[targets.NAME] eval_sets."
+        ),
+    )
 
 
-def describe_empty_project(root: str, targets: Sequence[str], problems: Sequence[str]) -> tuple[Block, ...]:
+def describe_empty_project(
+    root: str, targets: Sequence[str], problems: Sequence[str], *, new_set_key: str
+) -> tuple[Block, ...]:
     """Describe a project without eval sets: where it was searched, and what to do."""
     agents = ", ".join(safe_line(target) for target in targets) or "none"
     blocks: list[Block] = [
@@ -322,7 +341,7 @@ def describe_empty_project(root: str, targets: Sequence[str], problems: Sequence
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
         Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2),
-        Paragraph.from_text("· create an eval set here:  ctrl+n", indent=2, hang=2),
+        Paragraph.from_text(f"· create an eval set here:  {new_set_key}", indent=2, hang=2),
         Paragraph.from_text(
             "· create an eval set next to an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
         ),

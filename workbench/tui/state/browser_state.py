@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
 from workbench.engine.plan import Selection
 from workbench.model.evalset import Content, EvalCase
@@ -23,6 +25,18 @@ from workbench.tui.state.text_layout import safe_line
 # Rows, folds, filter and cursor.
 
 
+class TurnCount(NamedTuple):
+    """Turns of the cases that were read. `open_cases` of them are scenarios or broken: their turns are unknown."""
+
+    cases: int = 0
+    turns: int = 0
+    open_cases: int = 0
+
+    def add(self, other: TurnCount) -> TurnCount:
+        """Return the sums."""
+        return TurnCount(self.cases + other.cases, self.turns + other.turns, self.open_cases + other.open_cases)
+
+
 class Browser:
     """Targets, their eval sets and their cases: those that are unfolded and match the filter are rows."""
 
@@ -32,12 +46,13 @@ class Browser:
         self.query = Query()
         self.order = Order.FILE
         self.marks = Marks()
-        self.freshness = Freshness()
+        self.freshness = Freshness(board.mark_stale)
         self._board = board
         self._targets: list[str] = []
         self._sets: dict[tuple[str, str], ListedSet] = {}
         self._folded: set[tuple[str, str]] = set()
         self._contents: dict[CaseKey, CaseContent] = {}
+        self._turns: dict[tuple[str, str], TurnCount] = {}
         self.judges: dict[str, tuple[str, ...]] = {}
         """Judge models of the criteria, by eval set, for the sets that were read."""
         self._edited: dict[str, Collection[str]] = {}
@@ -125,6 +140,11 @@ class Browser:
         for place in self._iterate_set_keys():
             yield from self.list_cases(self._sets[place])
 
+    def count_turns(self, target: str, eval_set: str) -> TurnCount:
+        """Count the turns of the cases of a set that were read; of all sets of the target if `eval_set` is empty."""
+        found = (self._turns.get(listed.key) for listed in self.list_sets(target) if eval_set in ("", listed.relative))
+        return reduce(TurnCount.add, filter(None, found), TurnCount())
+
     @property
     def selected_cases(self) -> Collection[CaseKey]:
         """The selected case, or all listed cases of the selected set or target."""
@@ -177,7 +197,9 @@ class Browser:
     def update_contents(self, contents: Iterable[CaseContent]) -> None:
         """Update the contents of cases. `refresh` then applies the filter again."""
         for content in contents:
+            self._count_turns(self._contents.get(content.key), -1)
             self._contents[content.key] = content
+            self._count_turns(content, 1)
             self.freshness.set_current_hashes(content.key, content.hashes)
 
     def set_edited_cases(self, relative: str, cases: Collection[str] | None) -> None:
@@ -348,7 +370,13 @@ class Browser:
         self.marks.remove(keys)
         self.freshness.remove_cases(keys)
         for key in keys:
-            self._contents.pop(key, None)
+            self._count_turns(self._contents.pop(key, None), -1)
+
+    def _count_turns(self, content: CaseContent | None, sign: int) -> None:
+        if content is not None:
+            place = content.key.target, content.key.eval_set
+            known = TurnCount(sign, sign * (content.turns or 0), sign * (content.turns is None))
+            self._turns[place] = self._turns.get(place, TurnCount()).add(known)
 
     def _relist(self, *places: tuple[str, str]) -> None:
         """Order and filter the cases of these sets again; of all sets if none is given."""

@@ -213,7 +213,7 @@ Group = tuple[str | None, str | None]
 _MOST_RESULTS = 200
 """Maximum results in memory that the history can provide again: ten thousand would take 200 MB."""
 
-_Cell = tuple[str, str, CaseState]  # target, eval set, state
+_Cell = tuple[str, str, CaseState, bool]  # target, eval set, state, whether its verdict is stale
 
 
 class StatusBoard:
@@ -222,6 +222,8 @@ class StatusBoard:
     def __init__(self) -> None:
         self._records: dict[CaseKey, CaseRecord] = {}
         self._counts: dict[Group, Counter[CaseState]] = {}
+        self._stale_counts: dict[Group, Counter[CaseState]] = {}
+        self._stale: set[CaseKey] = set()  # also of cases that are not listed
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
         self._unlisted_outcomes: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that are not listed yet
         self._result_count = 0  # of this session
@@ -243,6 +245,21 @@ class StatusBoard:
         """Count the cases by state: all cases, those of a target, or those of one of its sets."""
         return self._counts.get((target, eval_set), Counter())
 
+    def count_stale_states(self, target: str | None = None, eval_set: str | None = None) -> Mapping[CaseState, int]:
+        """Count those of the same cases whose verdicts are stale."""
+        return self._stale_counts.get((target, eval_set), Counter())
+
+    def mark_stale(self, key: CaseKey, is_stale: bool) -> None:
+        """Record whether the newest verdict of a case is stale, also of a case that is listed later."""
+        record = self._records.get(key)
+        changes: Counter[_Cell] = Counter()
+        if record is not None:
+            changes[self._get_cell(record)] -= 1
+        (self._stale.add if is_stale else self._stale.discard)(key)
+        if record is not None:
+            changes[self._get_cell(record)] += 1
+        self._apply_counts(changes)
+
     def find_verdicts_by_case(self, keys: Iterable[CaseKey]) -> dict[CaseKey, dict[int, ResultLocation | None]]:
         """Return where the verdicts of these cases are stored, by case and repeat; None if the location is unknown.
 
@@ -263,6 +280,14 @@ class StatusBoard:
             for repeat, outcome in record.verdicts.items()
             if outcome.location is not None
         }
+
+    def list_cases_with_earlier_verdict(self, target: str, eval_set: str) -> Sequence[CaseKey]:
+        """List the cases of a set whose verdict is not the newest result; of all sets if `eval_set` is empty."""
+        return [
+            key
+            for key in self._cases_with_earlier_verdict
+            if key.target == target and eval_set in ("", key.eval_set) and key in self._records
+        ]
 
     def find_earlier_verdicts(self, keys: Iterable[CaseKey]) -> dict[JobKey, ResultLocation]:
         """Return where the verdicts of these cases are stored, of those whose verdict is not the newest result."""
@@ -289,7 +314,7 @@ class StatusBoard:
                     self._cases_with_earlier_verdict.add(key)
             elif stored := self._stored.get(key):
                 _load_stored(record, stored)
-            changes[key.target, key.eval_set, record.state] += 1
+            changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
     def remove_cases(self, keys: Iterable[CaseKey]) -> None:
@@ -299,7 +324,7 @@ class StatusBoard:
             record = self._records.pop(key, None)
             self._cases_with_earlier_verdict.discard(key)
             if record is not None:
-                changes[key.target, key.eval_set, record.state] -= 1
+                changes[self._get_cell(record)] -= 1
         self._apply_counts(changes)
 
     def load_stored(self, jobs: Mapping[CaseKey, Sequence[StoredJob]]) -> None:
@@ -311,9 +336,9 @@ class StatusBoard:
         for key, stored in jobs.items():
             record = self._records.get(key)
             if record is not None and not record.result_number and not _is_under_way(record):
-                changes[key.target, key.eval_set, record.state] -= 1
+                changes[self._get_cell(record)] -= 1
                 _load_stored(record, stored)
-                changes[key.target, key.eval_set, record.state] += 1
+                changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
     def find_only_played(self, keys: Iterable[CaseKey]) -> Sequence[CaseKey]:
@@ -404,9 +429,9 @@ class StatusBoard:
             record.pending_jobs += 1
             record.has_newest_outcomes = False
             if record.state is not CaseState.WAITING:
-                changes[job.case.target, job.case.eval_set, record.state] -= 1
-                changes[job.case.target, job.case.eval_set, CaseState.WAITING] += 1
+                changes[self._get_cell(record)] -= 1
                 record.state = CaseState.WAITING
+                changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
     def apply(self, event: RunEvent, *, run_id: str = "") -> Iterable[CaseKey]:
@@ -492,15 +517,20 @@ class StatusBoard:
 
     def _set_state(self, record: CaseRecord, state: CaseState) -> None:
         if state is not record.state:
-            target, eval_set = record.key.target, record.key.eval_set
-            self._apply_counts({(target, eval_set, record.state): -1, (target, eval_set, state): 1})
+            before = self._get_cell(record)
             record.state = state
+            self._apply_counts({before: -1, self._get_cell(record): 1})
+
+    def _get_cell(self, record: CaseRecord) -> _Cell:
+        return record.key.target, record.key.eval_set, record.state, record.key in self._stale
 
     def _apply_counts(self, changes: Mapping[_Cell, int]) -> None:
-        for (target, eval_set, state), change in changes.items():
+        for (target, eval_set, state, is_stale), change in changes.items():
             groups: tuple[Group, ...] = ((None, None), (target, None), (target, eval_set))
             for group in groups:
                 self._counts.setdefault(group, Counter())[state] += change
+                if is_stale:
+                    self._stale_counts.setdefault(group, Counter())[state] += change
 
 
 def _load_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:

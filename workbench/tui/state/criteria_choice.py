@@ -24,7 +24,9 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
+    TrackMark,
     cut_line,
+    draw_track,
     plural,
     safe,
     safe_line,
@@ -447,29 +449,26 @@ class CriteriaRows:
                 pieces.append(StyledText(f"  {passing:,} of {total:,} would pass", Style.MUTED))
         return tuple(pieces)
 
-    def _format_slider(self, metric: str, threshold: float, length: int) -> Iterator[StyledText]:
+    def _format_slider(self, metric: str, threshold: float, length: int) -> Line:
         """Draw the range of a metric: the threshold on it, the scores as ticks, and which side passes."""
         lowest, highest = self._choice.find_range(metric)
         if not length or lowest is None or highest is None or lowest >= highest:
-            return
+            return ()
 
-        def find_cell(value: float) -> int:
-            return round((min(max(value, lowest), highest) - lowest) / (highest - lowest) * (length - 1))
+        start, span = lowest, highest - lowest
 
-        ticks: dict[int, bool] = {}  # a cell with scores of both kinds is shown as failing
-        for score in self._choice.scores.get(metric, ()):
-            cell = find_cell(score)
-            ticks[cell] = ticks.get(cell, True) and self._choice.passes(metric, score, threshold)
-        knob = find_cell(threshold)
-        for cell in range(length):
-            value = lowest + (highest - lowest) * cell / (length - 1)
-            if cell == knob:
-                yield StyledText("●", Style.KEY)
-            elif cell in ticks:
-                yield StyledText("┿", Style.PASSED if ticks[cell] else Style.FAILED)
-            else:
-                is_passing = self._choice.passes(metric, value, threshold)
-                yield StyledText("━" if is_passing else "─", Style.PASSED if is_passing else Style.MUTED)
+        def find_band(share: float) -> Style | None:
+            return Style.PASSED if self._choice.passes(metric, start + span * share, threshold) else None
+
+        passing = {
+            score: self._choice.passes(metric, score, threshold) for score in self._choice.scores.get(metric, ())
+        }
+        ticks = (  # failing scores last: a cell with scores of both kinds is shown as failing
+            TrackMark((score - start) / span, "┿", Style.PASSED if is_passing else Style.FAILED)
+            for score, is_passing in sorted(passing.items(), key=lambda item: not item[1])
+        )
+        marks = (*ticks, TrackMark((threshold - start) / span, "●", Style.KEY))
+        return draw_track(length, marks=marks, find_band=find_band)
 
     def _option_line(self, row: OptionRow, column: int) -> Line:
         value = self._choice.get_option(row.metric, row.option)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, quantiles, stdev
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -51,7 +52,7 @@ class WorstCase:
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
     """Statistics of one metric over cases and repeats: `scored` of `total` have a score, `failed` are below the
-    threshold.
+    threshold. `middle` are the bounds of the middle half of the scores, of fewer than four those of all.
     """
 
     name: str
@@ -60,36 +61,91 @@ class MetricSummary:
     std: float | None  # of the sample; None for fewer than two scores
     scored: int
     total: int
+    passed: int
     failed: int
     errors: int
     unsure: int  # results with judge samples that disagree
     lowest: float
     highest: float
+    middle: tuple[float, float] | None  # None without scores
     bins: tuple[int, ...]
     worst: tuple[WorstCase, ...]
     decides: bool
 
 
+class MeasuredCase(NamedTuple):
+    """A case with what its agent needed: seconds, or tokens. Of several repeats it is the mean."""
+
+    case: CaseKey
+    amount: float
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Statuses of the newest results of a set or target, and its metrics, those with a threshold first."""
+    """Statuses of the newest results of a set or target, and its metrics, those with a threshold first.
+
+    `slowest` and `costliest` are the first three cases by seconds and by tokens of the agent; cases whose seconds or
+    tokens are unknown are left out.
+    """
 
     statuses: Counter[CaseStatus]
     metrics: tuple[MetricSummary, ...]
+    slowest: tuple[MeasuredCase, ...] = ()
+    costliest: tuple[MeasuredCase, ...] = ()
 
 
 def summarize_scores(scores: Iterable[StoredScores]) -> GroupSummary:
     """Summarize the scores of these jobs."""
-    statuses: Counter[CaseStatus] = Counter()
-    gathered: dict[str, _MetricCollector] = {}
-    for job, metrics in scores:
-        statuses[job.status] += 1
-        for metric in metrics:
-            if metric.name not in gathered:
-                gathered[metric.name] = _MetricCollector(metric.name)
-            gathered[metric.name].add(job.case, job.key.repeat, metric)
-    found = [one.summarize() for one in gathered.values()]
-    return GroupSummary(statuses, tuple(sorted(found, key=lambda metric: not metric.decides)))
+    collector = ScoreCollector()
+    collector.add(scores)
+    return collector.summarize()
+
+
+_FAILING = frozenset({CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED})
+_TOKENS = "token_usage_v1"
+_MOST_MEASURED = 3
+
+
+class ScoreCollector:
+    """Collects the scores of jobs, in any number of parts. `failing` are the cases that did not pass."""
+
+    def __init__(self) -> None:
+        self.failing: set[CaseKey] = set()
+        self._statuses: Counter[CaseStatus] = Counter()
+        self._metrics: dict[str, _MetricCollector] = {}
+        self._seconds: dict[CaseKey, list[float]] = {}
+        self._tokens: dict[CaseKey, list[float]] = {}
+
+    def add(self, scores: Iterable[StoredScores]) -> None:
+        """Add the scores of these jobs."""
+        for job, metrics in scores:
+            self._statuses[job.status] += 1
+            if job.status in _FAILING:
+                self.failing.add(job.case)
+            if job.agent_seconds:  # otherwise no agent ran
+                self._seconds.setdefault(job.case, []).append(job.agent_seconds)
+            for metric in metrics:
+                if metric.name not in self._metrics:
+                    self._metrics[metric.name] = _MetricCollector(metric.name)
+                self._metrics[metric.name].add(job.case, job.key.repeat, metric)
+                if metric.name == _TOKENS and metric.score is not None:
+                    used = sum(turn.score or 0.0 for turn in metric.per_invocation)
+                    self._tokens.setdefault(job.case, []).append(used)
+
+    def summarize(self) -> GroupSummary:
+        """Summarize all scores that were added."""
+        found = [one.summarize() for one in self._metrics.values()]
+        return GroupSummary(
+            self._statuses,
+            tuple(sorted(found, key=lambda metric: not metric.decides)),
+            _find_largest(self._seconds),
+            _find_largest(self._tokens),
+        )
+
+
+def _find_largest(amounts: Mapping[CaseKey, Sequence[float]]) -> tuple[MeasuredCase, ...]:
+    means = (MeasuredCase(case, fmean(each)) for case, each in amounts.items())
+    return tuple(heapq.nlargest(_MOST_MEASURED, means, key=lambda measured: measured.amount))
 
 
 class _MetricCollector:
@@ -123,11 +179,13 @@ class _MetricCollector:
             std=stdev(scores) if len(scores) > 1 else None,
             scored=len(scores),
             total=sum(self._statuses.values()),
+            passed=self._statuses["PASSED"],
             failed=self._statuses["FAILED"],
             errors=self._statuses["ERROR"],
             unsure=self._unsure,
             lowest=lowest,
             highest=highest,
+            middle=_find_middle(scores),
             bins=tuple(histogram(scores, lowest=lowest, highest=highest, bins=BINS)),
             worst=self._find_worst(),
             decides=bool(thresholds),
@@ -147,6 +205,14 @@ class _MetricCollector:
         return tuple(
             WorstCase(*self._cases[place], self._scores[place]) for _, place in heapq.nsmallest(WORST, numbered)
         )
+
+
+def _find_middle(scores: Sequence[float]) -> tuple[float, float] | None:
+    """Return the first and the third quartile; of fewer than four scores the lowest and the highest."""
+    if len(scores) < 4:
+        return (min(scores), max(scores)) if scores else None
+    first, _, third = quantiles(scores, n=4, method="inclusive")
+    return first, third
 
 
 # Metrics of a set or target as rows, with their worst cases below if unfolded.
@@ -275,7 +341,7 @@ def _format_metric(metric: MetricSummary, *, is_unfolded: bool, width: int) -> L
 
 def _format_worst(worst: WorstCase, *, width: int) -> Line:
     name = str(worst.case) + (f" [{worst.repeat + 1}]" if worst.repeat else "")
-    score = f"{worst.score:.4g} "
+    score = f"{format_score(worst.score)} "
     room = max(width - len(score) - 5, 8)
     label = cut_line((StyledText(safe_line(name)),), room)
     gap = " " * max(room - sum(cell_len(piece.text) for piece in label), 0)
@@ -286,7 +352,12 @@ def _format_mean(metric: MetricSummary) -> str:
     if metric.mean is None:
         return "no score"
     std = "" if metric.std is None else f" ±{metric.std:.3g}"
-    return f"{metric.mean:.4g}{std}"
+    return f"{format_score(metric.mean)}{std}"
+
+
+def format_score(score: float) -> str:
+    """Format a score, or the mean of several."""
+    return f"{score:.4g}"
 
 
 def _describe_numbers(metric: MetricSummary) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -91,6 +91,8 @@ class AppliedEvents:
 class ProjectState:
     """Everything that the main screen shows. The screen changes it only through these methods."""
 
+    find_key: Callable[[str], str]
+    """Returns the first key of an action, by its id, as the user has set it."""
     board: StatusBoard = field(default_factory=StatusBoard)
     problems: Problems = field(default_factory=Problems)
     browser: Browser = field(init=False)
@@ -390,7 +392,10 @@ class ProjectState:
         if row is None and self.browser.is_filtered:
             return describe_no_matches(self.browser.query)
         if row is None or not self.browser.sets:
-            return describe_empty_project(self.project.root, list(self.project.targets), self.project.problems)
+            key = self.find_key("list_new_set")
+            return describe_empty_project(
+                self.project.root, list(self.project.targets), self.project.problems, new_set_key=key
+            )
         counts = self.board.count_states(row.target, row.eval_set or None)
         stale = self.browser.freshness.count_stale(row.target, row.eval_set)
         listed = self.browser.get_set(row.target, row.eval_set)

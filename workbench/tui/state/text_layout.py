@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -39,6 +39,7 @@ class Style(StrEnum):
     WARNING = "warning"
     TAB = "tab"
     MATCH = "match"
+    CURSOR = "cursor"  # a part of a line under the cursor
 
 
 class StyledText(NamedTuple):
@@ -371,6 +372,32 @@ def bar(share: float, *, width: int, mark: float | None = None) -> str:
     if mark is not None and width:
         cells[min(int(_clamp(mark) * width), width - 1)] = "┃"
     return "".join(cells)
+
+
+class TrackMark(NamedTuple):
+    """A mark on a track: its place from 0 to 1, its symbol of one cell, and its style."""
+
+    share: float
+    symbol: str
+    style: Style
+
+
+def draw_track(length: int, *, marks: Iterable[TrackMark], find_band: Callable[[float], Style | None]) -> Line:
+    """Draw a range as a line of `length` cells, with marks on it; later marks cover earlier ones.
+
+    `find_band` returns the style of the line at a place from 0 to 1, where the line is heavy; None where it is light.
+    """
+    last = max(length - 1, 1)
+    covered = {round(_clamp(mark.share) * last): StyledText(mark.symbol, mark.style) for mark in marks}
+    cells: list[StyledText] = []
+    for cell in range(length):
+        band = find_band(cell / last)
+        piece = covered.get(cell, StyledText("─", Style.MUTED) if band is None else StyledText("━", band))
+        if cells and cells[-1].style is piece.style:
+            cells[-1] = StyledText(cells[-1].text + piece.text, piece.style)
+        else:
+            cells.append(piece)
+    return tuple(cells)
 
 
 def sparkline(values: Sequence[float | None], *, lowest: float = 0.0, highest: float | None = None) -> str:

@@ -527,15 +527,16 @@ class ClickableLines(LinesView):
 
     @dataclass
     class Clicked(Message):
-        """The user clicked on a line, counted from the first."""
+        """The user clicked on a line, counted from the first, at a cell of it."""
 
         line: int
+        cell: int
 
     def on_click(self, event: events.Click) -> None:
         """Post the number of the line, unless text is selected."""
         offset = event.get_content_offset(self)
         if offset is not None and self.text_selection is None:
-            self.post_message(self.Clicked(offset.y + self.scroll_offset.y))
+            self.post_message(self.Clicked(offset.y + self.scroll_offset.y, offset.x))
 
 
 # Rows, with details of the selected one below.

@@ -411,3 +411,15 @@ async def test_the_selected_case_runs_first(open_shop: Open, shop: Shop) -> None
         )
 
         assert watched.get_state("refund_1") is CaseState.WAITING
+
+
+async def test_the_dashboard_says_what_a_save_did_and_counts_no_run_of_the_watch_as_whole(
+    open_shop: Open, shop: Shop
+) -> None:
+    async with open_shop() as watched:
+        await watched.until("whole runs  1, newest right")
+        shop.save("tools.py", DEARER.replace('"tool_input": {}', '"tool_input": {"by": "air"}'))
+
+        await watched.until("tools.py saved ", " s ago: 4 of 4 cases ran again, 4 failed")
+        await watched.until("refund: amount: expected 1, got 2", "0 of 4 pass")
+        assert "whole runs  1, newest right" in watched.text

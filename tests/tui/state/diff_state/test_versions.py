@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workbench.engine.set_files import VersionPart, Versions
 from workbench.store.evalsets.new_evalsets import CaseDifference
+from workbench.tui.state.diff_state import find_merge_mark, merged_text, version_blocks
 from workbench.tui.state.text_layout import Columns, Paragraph, SideBySide, render_blocks
-from workbench.tui.state.version_lines import find_merge_mark, merged_text, version_blocks
 
 
 def make_versions(ours: str, theirs: str, *, title: str = "a") -> Versions:

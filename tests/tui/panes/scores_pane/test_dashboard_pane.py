@@ -1,0 +1,131 @@
+"""The dashboard of an eval set or agent on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from workbench.model.results import CaseStatus
+from workbench.store.errors import StoreError
+from workbench.tui.backend.run_calls import HistoryReader
+from workbench.watch.watch_events import ChangeSeen
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def broken_project(make_history_project: Open) -> Any:
+    """Create a project of three cases, two of which fail in its only run."""
+    project = make_history_project("on", "off", "dim")
+    project.set_failing_prompts("off", "dim")
+    project.run()
+    return project
+
+
+async def test_enter_goes_to_the_failing_case_under_the_cursor(broken_project: Any, open_app: Open) -> None:
+    async with open_app(broken_project.path) as screen:
+        await screen.until("did not pass  2 of 3", "✗ off", "missing call 1: ping(n=1)", "1 of 3 pass")
+        await screen.press("2", "j", "enter")
+
+        await screen.until("dim · lights", "expected", "+ pong")
+        assert screen.app.focused.id == "diff-lines"
+
+
+async def test_a_click_goes_to_the_case_under_the_mouse(broken_project: Any, open_app: Open) -> None:
+    async with open_app(broken_project.path) as screen:
+        lines = (await screen.until("missing call 1: ping(n=1)")).splitlines()
+        row = next(y for y, line in enumerate(lines) if "✗ dim  missing" in line)
+        await screen.pilot.click(offset=(lines[row].index("✗ dim  missing") + 3, row))
+
+        await screen.until("dim · lights", "+ pong")
+
+
+async def test_a_dashboard_without_cases_scrolls_and_y_copies_it(make_history_project: Open, open_app: Open) -> None:
+    project = make_history_project("on")
+
+    async with open_app(project.path) as screen:
+        await screen.until("1 case · 1 turn · 1 eval set · function agent", "after r: the pass rates")
+        await screen.press("2", "j", "G", "g", "enter", "y")
+        await screen.until("copied")
+
+        assert screen.app.clipboard.startswith("1 case · 1 turn · 1 eval set")
+        assert screen.state.selected_case is None
+
+
+async def test_only_whole_runs_are_in_the_sparkline(broken_project: Any, open_app: Open) -> None:
+    async with open_app(broken_project.path) as screen:
+        await screen.until("whole runs  1, newest right", "1 of 3 passed  ✗ 2")
+        broken_project.set_failing_prompts()
+        await screen.press("f")
+        await screen.until("3 of 3 pass ", "no case: all that ran passed", "whole runs  1, newest right")
+        await screen.press("r")
+
+        await screen.until("whole runs  2, newest right", "33% → 100% passed", "3 of 3 passed")
+
+
+async def test_the_bar_moves_during_a_run(lights: Any, make: Any, open_fake_app: Open) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("next  r run 3 cases")
+        await screen.press("r")
+        await screen.pilot.pause(0.2)
+        (run,) = lights.started_runs
+        run.begin()
+        await screen.until("○ 3 waiting", "next  x stop")
+
+        run.finish(make.result(make.key("on"), CaseStatus.PASSED))
+        await screen.until("✓ 1 passed   ○ 2 waiting")
+        run.finish(make.result(make.key("off"), CaseStatus.FAILED))
+        await screen.until("✓ 1 passed   ✗ 1 failed   ○ 1 waiting")
+
+        run.finish(make.result(make.key("两盏灯"), CaseStatus.ERROR))
+        run.end()
+        await screen.until("✓ 1 passed   ✗ 1 failed   ! 1 error", "next  n next failing")
+
+
+async def test_a_small_screen_shows_the_verdicts_and_the_next_keys(broken_project: Any, open_app: Open) -> None:
+    async with open_app(broken_project.path, size=(40, 10)) as screen:
+        await screen.until("1/3")
+        await screen.press("2")
+        await screen.until("3 cases · 3 turns", "✓ 1 passed   ✗ 2 failed", "n next failing")
+
+        await screen.press("n")
+        await screen.until("off · lights", "ping (not made)")
+
+
+async def test_the_diff_gets_the_focus_of_the_dashboard(broken_project: Any, open_app: Open) -> None:
+    async with open_app(broken_project.path) as screen:
+        await screen.until("✗ off")
+        await screen.press("2", "n")
+        await screen.until("off · lights", "+ pong")
+        assert screen.app.focused.id == "diff-lines"
+
+        await screen.press("h", "g", "3")
+        await screen.until("did not pass  2 of 3")
+        assert type(screen.app.focused).__name__ == "DashboardLines"
+
+
+async def test_a_history_that_cannot_be_read_is_reported(
+    broken_project: Any, open_app: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> Any:
+        raise StoreError(broken_project.path / "history.db", "the disk reports an error")
+
+    monkeypatch.setattr(HistoryReader, "read_report", refuse)
+
+    async with open_app(broken_project.path) as screen:
+        await screen.until("✓ 1 passed   ✗ 2 failed", "the history cannot be read", "disk reports an error")
+
+
+async def test_the_age_of_the_last_save_grows(lights: Any, open_fake_app: Open) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("next  r run 3 cases")
+        change = ChangeSeen(
+            at=datetime.now(UTC), paths=("agent.py",), run=0, judged=0, waiting=0, total=3, reason="agent.py changed"
+        )
+        screen.state.watch.apply(change, now=0.0)
+
+        await screen.until("agent.py saved 1 s ago: none of 3 cases is affected")
+        await screen.until("agent.py saved 2 s ago")
