@@ -13,8 +13,14 @@ from workbench.engine.plan import Plan, PlanError
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
-from workbench.tui.backend.project_calls import find_row_problems, is_history_dataset, open_history_row, open_row
-from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
+from workbench.tui.backend.project_calls import (
+    Call,
+    find_row_problems,
+    is_history_dataset,
+    open_history_row,
+    open_row,
+    run_in_own_thread,
+)
 from workbench.tui.state.call_line import KnownCalls
 from workbench.tui.state.case_edits import Edit
 from workbench.tui.state.case_outline import Place, case_rows, get_value, legacy_rows, normalize_place, set_rows

@@ -23,12 +23,12 @@ from workbench.store.history.history_queries import RunPart
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
+    Call,
     EarlierVerdicts,
     is_history_dataset,
     read_current_results,
     read_earlier_scores,
 )
-from workbench.tui.backend.workspace_thread import Call
 from workbench.tui.state.group_scores import GroupSummary, summarize_scores
 from workbench.tui.state.history_state import CaseHashes, CaseHistory
 from workbench.tui.state.project_state import StoppedRun
