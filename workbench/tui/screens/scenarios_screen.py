@@ -19,7 +19,7 @@ from workbench.report.text_report import spending_text
 from workbench.simulation.scenario_writer import GenerationError
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.filetypes import derive_set_name
-from workbench.tui.backend.chat_calls import (
+from workbench.tui.backend.document_calls import (
     add_scenarios,
     check_scenario_text,
     find_new_sets,
