@@ -43,7 +43,7 @@ from workbench.model.run_events import (
     RunSummary,
 )
 from workbench.store.errors import StoreError
-from workbench.store.history.history_queries import StoredJob
+from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
@@ -209,6 +209,8 @@ class FakeBackend:
     sets: dict[str, ListedSet] = field(default_factory=dict)
     cases: dict[CaseKey, EvalCase] = field(default_factory=dict)
     stored_results: dict[CaseKey, Sequence[CaseResult]] = field(default_factory=dict)
+    stored_runs: Sequence[StoredRun] = ()
+    root: Path = Path("/project")
     problems: tuple[str, ...] = ()
     refuses_to_open: StoreError | None = None
     refuses_to_start: Exception | None = None
@@ -248,6 +250,13 @@ class FakeBackend:
 
     async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored_results.items()}
+
+    @property
+    def history(self) -> FakeBackend:
+        return self
+
+    async def read_newest_runs(self) -> Sequence[StoredRun]:
+        return self.stored_runs
 
     async def find_stopped_run(self) -> None:
         """Return None: no earlier session left an unfinished run."""

@@ -24,6 +24,7 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import EvalSetEntry
+from workbench.store.settings import FoundSetting, load_settings
 from workbench.tui.state.browser_list import (
     HISTORY_READ_ONLY,
     CaseContent,
@@ -312,6 +313,11 @@ def read_earlier_scores(history: History, earlier: EarlierVerdicts) -> Iterator[
 
 
 # The project: agents, eval sets, cases, and their last results.
+
+
+def read_settings(workspace: Workspace) -> Sequence[FoundSetting]:
+    """Read the settings of the project and of the user as they are now. Raises StoreError."""
+    return load_settings(workspace.root).list_values()
 
 
 class Projects:

@@ -239,6 +239,11 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         """Rows of the list."""
         return self._source
 
+    @property
+    def shows_focus(self) -> bool:
+        """True if the cursor is drawn as that of the focused widget."""
+        return self.has_focus
+
     def show(self, source: RowSource) -> None:
         """Draw the rows of `source`, with the cursor visible."""
         self._source = source
@@ -261,7 +266,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
             return _RowKey(None, "", width)
         cursor = ""
         if index == self._source.cursor:
-            cursor = "row-list--cursor" if self.has_focus else "row-list--cursor-blurred"
+            cursor = "row-list--cursor" if self.shows_focus else "row-list--cursor-blurred"
         return _RowKey(self._source.line(index, width), cursor, width)
 
     def _draw(self, look: _RowKey) -> Strip:
@@ -309,6 +314,23 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self.post_message(self.WentTo(self, index))
         if event.chain > 1:
+            self.post_message(self.Entered(self))
+
+
+class PickList(RowList, can_focus=False):
+    """Rows below an input that keeps the focus. A click on a row opens it."""
+
+    @property
+    def shows_focus(self) -> bool:
+        """Return True: the keys of the input move the cursor."""
+        return True
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the row of a click."""
+        event.prevent_default()
+        index = self.find_index(event)
+        if index is not None:
+            self.post_message(self.WentTo(self, index))
             self.post_message(self.Entered(self))
 
 
