@@ -385,7 +385,7 @@ class FoundSetting(NamedTuple):
     @property
     def where(self) -> str:
         """File and line, empty for a default."""
-        return "" if self.path is None else f"{shown_path(self.path)}:{self.line}"
+        return "" if self.path is None else f"{self.path}:{self.line}"
 
 
 class LoadedSettings(Fact):

@@ -106,7 +106,7 @@ _PLACES = (
         _footer("palette", "ctrl+p", "command_palette", "palette",
                 "find actions, cases, eval sets, agents, tools, runs, settings and themes by their letters",
                 priority=True),
-        _key("palette_colon", "colon", "command_palette", "palette", "the same, where no text is typed"),
+        _key("palette_colon", "colon", "command_palette", "palette", "the same, where no text is typed", yields=True),
         _footer("quit", "q", "quit", "quit", "close workbench"),
         _key("suspend", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     )),
@@ -410,9 +410,9 @@ _PLACES = (
         _footer("confirm_no", "n,escape,q", "answer(False)", "no"),
     )),
     _place("choose", "In a choice", made_of=("rows",), is_modal=True, actions=(
-        _footer("choose_filter", "slash", "filter", "filter",
-                "list only choices with these letters; other letters start the filter too"),
         _footer("choose_cancel", "escape,q", "cancel", "cancel"),
+        _footer("choose_filter", "slash", "filter", "filter",
+                "list only choices with these letters; a letter that is no key starts the filter too"),
     )),
     _place("ask", "In a question with a typed answer", made_of=(), is_modal=True, actions=(
         _footer("ask_cancel", "escape", "cancel", "cancel"),
@@ -432,7 +432,7 @@ _PLACES = (
     )),
     _place("help", "In this help", made_of=("lines",), is_modal=True, actions=(
         _footer("help_filter", "slash", "filter", "filter",
-                "list only keys with these letters; other letters start the filter too"),
+                "list only keys with these letters; a letter that is no key starts the filter too"),
         _footer("help_close", "escape,q", "close", "close"),
     )),
     _place("rows", "In a list", made_of=(), actions=(

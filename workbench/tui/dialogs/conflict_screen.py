@@ -278,7 +278,8 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         self._show()
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         message.steer(self._listed)
         self._show()
 

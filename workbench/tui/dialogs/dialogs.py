@@ -216,7 +216,8 @@ class ChooseScreen(Dialog[int | None], Filtering):
         self.query_one(RowList).styles.height = min(len(self._choices), max(self.size.height * 9 // 10 - around, 3))
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         message.steer(self._listed)
         self.query_one(RowList).show(self._listed)
 

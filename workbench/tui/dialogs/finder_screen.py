@@ -52,7 +52,7 @@ class FinderScreen(Dialog[Item | None]):
         self._finder = finder
         self._placeholder = placeholder
         self._load = load
-        self._theme = ""  # before any preview
+        self._theme = ""  # before the preview; empty when it has ended
         self._preview: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -85,11 +85,8 @@ class FinderScreen(Dialog[Item | None]):
 
     @on(FilterInput.Moved)
     def _on_moved(self, message: FilterInput.Moved) -> None:
-        rows = self.query_one(PickList)
-        if message.by:
-            rows.action_move(message.by)
-        else:
-            rows.action_page(message.pages)
+        self._finder.move(message.by or message.pages * self.query_one(PickList).page_size)
+        self._show()
 
     @on(RowList.Steered)
     def _on_steered(self, message: RowList.Steered) -> None:
@@ -102,7 +99,9 @@ class FinderScreen(Dialog[Item | None]):
         self._finder.finish()
         item = self._finder.selected_item
         if item is not None:
-            self._end_preview()
+            if item.kind is not Kind.THEME:
+                self._end_preview()
+            self._theme = ""
             self.dismiss(item)
 
     def action_close(self) -> None:
@@ -136,25 +135,25 @@ class FinderScreen(Dialog[Item | None]):
             self._preview.stop()
         item = self._finder.selected_item
         wanted = item.key[0] if item is not None and item.kind is Kind.THEME else self._theme
-        if wanted != self.app.theme:
+        if self._theme and wanted != self.app.theme:
             self._preview = self.set_timer(_PREVIEW, lambda: self._take_theme(wanted))
 
     def _take_theme(self, name: str) -> None:
-        self.app.theme = name
+        if self._theme:  # otherwise the preview has ended
+            self.app.theme = name
 
     def _end_preview(self) -> None:
         """Restore the theme before the preview."""
-        if self._preview is not None:
-            self._preview.stop()
-        if self._theme:
-            self._take_theme(self._theme)
+        self._take_theme(self._theme)
+        self._theme = ""
 
 
 async def load_groups(context: ScreenContext) -> AsyncIterator[Group]:
     """Read the groups that take time: settings, tools and runs. What cannot be read is among the problems already."""
     backend = context.backend
     with suppress(StoreError):
-        yield make_setting_group(await backend.call(read_settings))
+        settings, root = await backend.call(lambda workspace: (read_settings(workspace), str(workspace.root)))
+        yield make_setting_group(settings, root)
     counts: Counter[str] = Counter()
     called = context.state.browser.list_called_tools()
     for start in range(0, len(called), _TOOLS_AT_ONCE):

@@ -87,7 +87,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         return True
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         message.steer(self._table)
         self.query_one(RowList).show(self._table)
 
@@ -288,6 +289,10 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         self._cases.toggle_fold()
         self._listed.refresh()
         self.query_one(RowsAndText).show(self._listed, from_top=False)
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
 
     def filter_rows(self, text: str) -> bool:
         """List the cases that match a text. Return False if no case does."""

@@ -557,10 +557,7 @@ class BrowserPane(Vertical):
     def _on_filter_moved(self, message: FilterInput.Moved) -> None:
         message.stop()
         rows = self.query_one(CaseList)
-        if message.by:
-            rows.action_move(message.by)
-        else:
-            rows.action_page(message.pages)
+        self._select_row(rows.source.cursor + (message.by or message.pages * rows.page_size))
 
     @on(FilterInput.Submitted)
     @on(FilterInput.Left)

@@ -289,7 +289,8 @@ class ProblemsPane(Pane, Filtering):
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         message.steer(self._listed)
         self._show()
 

@@ -88,7 +88,8 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         message.steer(self._listed)
         self.query_one(RowList).show(self._listed)
 
@@ -255,7 +256,8 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         self._show()
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         if self._choice is not None:
             message.steer(self._choice)
             self._show()

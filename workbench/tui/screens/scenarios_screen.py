@@ -125,6 +125,10 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
     def _on_entered(self) -> None:
         self.action_keep_or_not()
 
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
+
     def filter_rows(self, text: str) -> bool:
         """List the scenarios that match a text. Return False if no scenario does."""
         self._listed.filter(text)

@@ -429,14 +429,14 @@ def _describe_run(run: StoredRun) -> tuple[str, str]:
     return safe_line(run.run_id), safe_line(" · ".join(filter(None, facts)))
 
 
-def make_setting_group(settings: Sequence[FoundSetting]) -> Group:
-    """Make the group of settings, each with its value and where it is set."""
+def make_setting_group(settings: Sequence[FoundSetting], root: str) -> Group:
+    """Make the group of settings of the project at `root`, each with its value and where it is set."""
     return Group.from_items(
         Kind.SETTING,
         [
             Item(Kind.SETTING, setting.place, safe_line(".".join(setting.place)), safe_line(f"{value} · {where}"))
             for setting in settings
-            for value, where in [(setting.value or "none", setting.where or "default")]
+            for value, where in [(setting.value or "none", setting.where.removeprefix(f"{root}/") or "default")]
         ],
     )
 

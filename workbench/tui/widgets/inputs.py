@@ -158,13 +158,15 @@ class Filtering(Widget):
         """Do what the enter key does in the filter line: go to the rows."""
         self.focus_rows()
 
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor of the rows."""
+        raise NotImplementedError
+
     def move_rows(self, message: FilterInput.Moved) -> None:
         """Move the cursor of the rows while the user types."""
         rows = self.query_one(RowList)
-        if message.by:
-            rows.action_move(message.by)
-        else:
-            rows.action_page(message.pages)
+        # At once, because the next key may choose the row.
+        self.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
 
     def action_filter(self) -> None:
         """Open the filter line."""

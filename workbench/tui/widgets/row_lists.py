@@ -244,6 +244,11 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         """True if the cursor is drawn as that of the focused widget."""
         return self.has_focus
 
+    @property
+    def page_size(self) -> int:
+        """Rows by which a page moves the cursor."""
+        return max(self.scrollable_content_region.height - 1, 1)
+
     def show(self, source: RowSource) -> None:
         """Draw the rows of `source`, with the cursor visible."""
         self._source = source
@@ -285,7 +290,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_page(self, pages: int) -> None:
         """Post that the user moved the cursor by pages."""
-        self.post_message(self.Moved(self, pages * max(self.scrollable_content_region.height - 1, 1)))
+        self.post_message(self.Moved(self, pages * self.page_size))
 
     def action_first(self) -> None:
         """Post that the user chose the first row."""
@@ -378,7 +383,7 @@ class CaseList(RowList):
 
     def action_page(self, pages: int) -> None:
         """Move by pages."""
-        self._go(self.source.cursor + pages * max(self.scrollable_content_region.height - 1, 1))
+        self._go(self.source.cursor + pages * self.page_size)
 
     def action_first(self) -> None:
         """Go to the first row."""
@@ -616,7 +621,8 @@ class RowsAndText(Vertical):
         self.query_one(LinesView).focus()
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor of the rows."""
         message.stop()
         if self._rows is not None:
             message.steer(self._rows)
