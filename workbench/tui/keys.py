@@ -519,6 +519,12 @@ def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
     return ", ".join(_shown(key) for key in _split(keymap.get(item.id, item.keys)))
 
 
+def find_character(key: str) -> str | None:
+    """Return the character that a key types; None if it types none."""
+    character = _shown(key)
+    return character if len(character) == 1 else None
+
+
 def _binding(item: KeyAction) -> Binding:
     from textual.binding import Binding
 

@@ -302,7 +302,7 @@ async def test_letters_stay_quick_with_many_cases(open_fake_app: Open, backend: 
         step = finder.step
         finder.step = lambda seconds: slices.append(step(min(seconds, 0.0005))) or slices[-1]
 
-        await screen.press("l", "m", "p")
+        await screen.press("_", "l", "m", "p")
         await wait_until(screen, lambda: "… 9,900 more" in list_lines(screen))
         assert False in slices
         await screen.press("down", "enter")

@@ -335,10 +335,10 @@ class HelpScreen(Dialog[None], Filtering):
         """Find the keys that match, below the titles of their places."""
         for place in self._ordered_places:
             found = [
-                row
+                _row(keys, item.help)
                 for item in place.actions
-                for row in [_row(keys_of(item, self._keymap), item.help)]
-                if pattern.matches_row(fold("".join(piece.text for piece in row.pieces)))
+                for keys in [keys_of(item, self._keymap)]
+                if pattern.matches_row(fold(f"{keys} {item.help} {item.description} {item.id}"))
             ]
             if found:
                 yield from (Paragraph.from_text(place.title, Style.HEADING), *found, BLANK)

@@ -270,8 +270,8 @@ class FilteredRows(CursorRows, Generic[R]):
     def refresh(self) -> None:
         """Filter again, because the rows changed."""
         matching = [index for index in range(len(self.rows)) if self._matches(index)] if self._pattern.words else None
-        self.is_found = matching != []
-        if self.is_found or not self._listed:
+        self.is_found = matching != [] or not len(self.rows)
+        if matching or not self._pattern.words or not self._listed:
             self._matching = matching or None
         if self.rows.cursor not in self._listed:
             self.cursor = self.cursor

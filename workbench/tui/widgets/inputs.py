@@ -22,7 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Static, TextArea
 
 from workbench.model.text import pluralise
-from workbench.tui.keys import KEY_ACTIONS, bindings
+from workbench.tui.keys import KEY_ACTIONS, bindings, find_character
 from workbench.tui.state.call_line import KnownCalls, complete_call
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
@@ -275,7 +275,7 @@ class KeyLine(Widget):
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if self._enter and active.binding.key == "enter":
+            if (self._enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
                 continue
             if active.binding.show and active.enabled and is_offered(active.node, active.binding.action):
                 groups.setdefault((active.node, active.binding.action), []).append(active)
@@ -288,6 +288,11 @@ class KeyLine(Widget):
         if list(found) != list(self._hints):
             self.refresh(layout=self.styles.is_auto_width)
         self._hints = found
+
+    def _is_typed(self, key: str) -> bool:
+        """Return True if the focused input takes the key as text. Textual does not know this of `slash`."""
+        focused = self.screen.focused
+        return isinstance(focused, Input) and focused.check_consume_key(key, find_character(key))
 
     def _rank_binding(self, active: ActiveBinding) -> int:
         """Rank the more useful actions of a place first."""
