@@ -11,6 +11,7 @@ from typing import Any
 
 from platformdirs import user_state_path
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
@@ -149,7 +150,7 @@ class Layouts:
 
     def save(self, root: Path, layout: Layout) -> None:
         """Save the layout of a project. If this fails, the next session starts with the previous layout."""
-        with suppress(StoreError):
+        with suppress(StoreError, PydanticSerializationError):  # the latter for halves of characters in an id
             make_folder(self._folder)
             remove_leftovers([self._folder])
             write_atomic(self._file(root), layout.model_dump_json().encode())

@@ -431,9 +431,9 @@ _PLACES = (
         _footer("finder_close", "escape", "close", "close", priority=True),
     )),
     _place("help", "In this help", made_of=("lines",), is_modal=True, actions=(
+        _footer("help_close", "escape,q", "close", "close"),
         _footer("help_filter", "slash", "filter", "filter",
                 "list only keys with these letters; a letter that is no key starts the filter too"),
-        _footer("help_close", "escape,q", "close", "close"),
     )),
     _place("rows", "In a list", made_of=(), actions=(
         _key("rows_up", "up,k", "move(-1)", "up"),

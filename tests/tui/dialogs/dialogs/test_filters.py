@@ -30,7 +30,7 @@ async def test_letters_filter_a_choice_and_enter_chooses_what_is_left(open_fake_
 
         await screen.press("s", "d")
         await screen.until("filter: sd", "   set_device")
-        await screen.until_gone("quit")
+        await screen.until_gone("两盏灯")
         await screen.press("enter")
 
         assert chosen == [3]
@@ -80,7 +80,7 @@ async def test_keys_of_a_choice_do_not_filter(open_fake_app: Any, backend: Any) 
         assert chosen == [2]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (40, 10)])
+@pytest.mark.parametrize("size", [(80, 24), (60, 15)])
 async def test_a_filtered_choice_keeps_its_keys_on_the_screen(
     open_fake_app: Any, backend: Any, size: tuple[int, int]
 ) -> None:
@@ -96,15 +96,15 @@ async def test_help_lists_the_keys_that_match(open_fake_app: Any, lights: Any) -
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
-        await screen.until("In the main screen", "What the symbols mean")
+        await screen.until("The eval sets of every agent", "In the eval sets")
         await screen.press(*"resume")
         await screen.until("filter: resume", "alt+x", "In the main screen")
-        await screen.until_gone("What the symbols mean")
+        await screen.until_gone("In the eval sets")
         await screen.press("escape")
-        await screen.until("What the symbols mean")
+        await screen.until("The eval sets of every agent", "In the eval sets")
         await screen.press("escape")
 
-        await screen.until_gone("What the symbols mean")
+        await screen.until_gone("The eval sets of every agent")
 
 
 def make_recoveries() -> Screen[Any]:
@@ -113,7 +113,7 @@ def make_recoveries() -> Screen[Any]:
     return RecoveryScreen(
         None,  # type: ignore[arg-type] - nothing is restored
         [
-            FoundEdits(Recovery(Path("x"), Path(name), at, None), name, ())
+            FoundEdits(Recovery(file=Path("x"), document=Path(name), written_at=at, stamp=None), name, ())
             for name, at in zip(names, times, strict=True)
         ],
     )
