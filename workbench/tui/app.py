@@ -42,7 +42,7 @@ from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Result, is_leaving, wait_until_built
-from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups
+from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
 from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import ScreenContext
@@ -54,7 +54,6 @@ from workbench.tui.state.finder import (
     Group,
     Item,
     Kind,
-    make_action_item,
     make_project_groups,
     make_theme_group,
     make_tool_filter,

@@ -42,7 +42,7 @@ def test_text_is_searched_in_ids_prompts_and_tools(make_listed_project: Any, mak
 
 def test_called_tools_keep_their_spelling(make_listed_project: Any, make: Any) -> None:
     project = make_listed_project(["one", "two"])
-    calls = [("lampOff", {}), ("ring", {}), ("lampOff", {})]
+    calls: list[tuple[str, dict[str, Any]]] = [("lampOff", {}), ("ring", {}), ("lampOff", {})]
     project.read(make.case("one", make.turn("x", "y", *calls)), make.case("two", make.turn("x", "y", ("ring", {}))))
 
     assert [tuple(names) for names in project.browser.list_called_tools()] == [("lampOff", "ring"), ("ring",)]

@@ -17,7 +17,7 @@ from textual.timer import Timer
 from workbench.store.errors import StoreError
 from workbench.tui.backend.project_calls import read_settings
 from workbench.tui.dialogs.dialogs import Dialog
-from workbench.tui.keys import dialog_bindings
+from workbench.tui.keys import KeyAction, dialog_bindings
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.finder import Finder, Group, Item, Kind, make_run_group, make_setting_group, make_tool_group
 from workbench.tui.widgets.inputs import FilterInput, KeyLine
@@ -146,6 +146,12 @@ class FinderScreen(Dialog[Item | None]):
         """Restore the theme before the preview."""
         self._take_theme(self._theme)
         self._theme = ""
+
+
+def make_action_item(action: KeyAction, keys: str) -> Item:
+    """Make the item of an action. Its label is its name in `[keys]`, without the place."""
+    label = action.id.removeprefix(f"{action.where}_").replace("_", " ")
+    return Item(Kind.ACTION, (action.id,), label, "" if action.help == label else action.help, keys)
 
 
 async def load_groups(context: ScreenContext) -> AsyncIterator[Group]:

@@ -17,7 +17,6 @@ from rich.cells import cell_len
 from workbench.report.run_report import counts_text, explain_incomplete, time_text
 from workbench.store.history.history_queries import StoredRun
 from workbench.store.settings import FoundSetting
-from workbench.tui.keys import KeyAction
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.project_state import OpenedProject
@@ -363,12 +362,6 @@ class Group:
         """Make a group of a few items."""
         by_key = {item.key: item for item in items}
         return cls(kind, [item.label for item in items], [item.detail for item in items], items.__getitem__, by_key.get)
-
-
-def make_action_item(action: KeyAction, keys: str) -> Item:
-    """Make the item of an action. Its label is its name in `[keys]`, without the place."""
-    label = action.id.removeprefix(f"{action.where}_").replace("_", " ")
-    return Item(Kind.ACTION, (action.id,), label, "" if action.help == label else action.help, keys)
 
 
 def make_project_groups(browser: Browser, project: OpenedProject | None) -> Iterator[Group]:

@@ -107,11 +107,11 @@ async def test_help_lists_the_keys_that_match(open_fake_app: Any, lights: Any) -
         await screen.until_gone("The eval sets of every agent")
 
 
-def make_recoveries() -> Screen[Any]:
+def make_recoveries(backend: Any) -> Screen[Any]:
     times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
     names = ("sets/lights.evalset.json", "sets/fans.evalset.json")
     return RecoveryScreen(
-        None,  # type: ignore[arg-type] - nothing is restored
+        backend,
         [
             FoundEdits(Recovery(file=Path("x"), document=Path(name), written_at=at, stamp=None), name, ())
             for name, at in zip(names, times, strict=True)
@@ -119,7 +119,7 @@ def make_recoveries() -> Screen[Any]:
     )
 
 
-def make_scenarios() -> Screen[Any]:
+def make_scenarios(_backend: Any) -> Screen[Any]:
     prompts = ("lights on", "fans off")
     scenarios = [ConversationScenario(starting_prompt=text, conversation_plan="Go on.") for text in prompts]
     return ScenariosScreen(GeneratedScenarios(scenarios), eval_set="sets/lights.evalset.json")
@@ -127,10 +127,10 @@ def make_scenarios() -> Screen[Any]:
 
 @pytest.mark.parametrize("make_screen", [make_recoveries, make_scenarios])
 async def test_a_slash_filters_lists_with_other_keys(
-    open_fake_app: Any, backend: Any, make_screen: Callable[[], Screen[Any]]
+    open_fake_app: Any, backend: Any, make_screen: Callable[[Any], Screen[Any]]
 ) -> None:
     async with open_fake_app(backend) as screen:
-        dialog = make_screen()
+        dialog = make_screen(backend)
         screen.app.push_screen(dialog)
         await screen.until("lights", "fans")
         await screen.press("slash", *"fans", "enter")
