@@ -318,6 +318,7 @@ _PLACES = (
     )),
     _place("problems", "In the problems", actions=(
         _footer("problems_filter", "slash", "filter", "filter", "list only problems with these letters"),
+        _key("problems_end_filter", "escape", "end_filter", "list all problems", "while a filter is active"),
         _footer("problems_open_file", "F", "open_file", "file in editor",
                 "open the file of the problem in your editor, at its line"),
     )),

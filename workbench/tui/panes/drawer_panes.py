@@ -308,6 +308,14 @@ class ProblemsPane(Pane, Filtering):
         else:
             self._open(problem)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Allow to end the filter only if there is one."""
+        return action != "end_filter" or self.query_one(FilterLine).display
+
+    def action_end_filter(self) -> None:
+        """List all problems again."""
+        self.end_filter()
+
     def action_open_file(self) -> None:
         """Open the file of the problem in the user's editor."""
         problem = self.context.state.problems.selected_problem

@@ -39,6 +39,12 @@ async def test_problems_are_filtered(open_app: Any, project: Path, lights: Path,
         rows = screen.app.screen.query_one("#problems-list")
         await screen.until("filter: found 8")
         assert len(rows.source) == 1
+        await screen.press("escape")
+        await screen.until_gone("filter: found 8")
+        assert rows.has_focus
+        assert len(rows.source) == 2
+        await screen.press("slash", *"found 8", "enter")
+        await screen.until("filter: found 8")
 
         await screen.press("enter")
         await screen.until_gone("reading")
