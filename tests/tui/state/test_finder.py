@@ -292,6 +292,15 @@ def make_browser(*ids: str) -> Browser:
     return browser
 
 
+def test_words_find_cases_and_sets_by_their_folder_but_not_by_what_all_have() -> None:
+    groups = list(make_project_groups(make_browser("on", "off"), None))
+
+    assert list_texts(make_finder(*groups, typed="off sets")) == ["Cases", "off  sets/a"]
+    assert list_texts(make_finder(*groups, typed="json")) == []
+    assert list_texts(make_finder(make_tool_group(Counter(["ring"])), typed="case")) == []
+    assert list_texts(make_finder(*groups, typed="home sets"))[0] == "Eval sets"
+
+
 def test_sets_name_their_file_and_their_cases() -> None:
     _, sets, agents = make_project_groups(make_browser("on", "off"), None)
 

@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from rich.cells import cell_len
 
 from workbench.report.run_report import counts_text, explain_incomplete, time_text
+from workbench.store.filetypes import EVAL_SET_SUFFIXES
 from workbench.store.history.history_queries import StoredRun
 from workbench.store.settings import FoundSetting
 from workbench.tui.state.browser_list import Row
@@ -349,7 +350,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Group:
-    """The items of one kind. They are made when they are shown, because there may be a hundred thousand."""
+    """The items of one kind. They are made when they are shown, because there may be a hundred thousand.
+
+    Typed letters match `names`, and typed words also `details`.
+    """
 
     kind: Kind
     names: Sequence[str]
@@ -358,10 +362,11 @@ class Group:
     find: Callable[[Key], Item | None]
 
     @classmethod
-    def from_items(cls, kind: Kind, items: Sequence[Item]) -> Group:
-        """Make a group of a few items."""
+    def from_items(cls, kind: Kind, items: Sequence[Item], details: Sequence[str] | None = None) -> Group:
+        """Make a group of a few items. Without `details`, words match the details that are shown."""
         by_key = {item.key: item for item in items}
-        return cls(kind, [item.label for item in items], [item.detail for item in items], items.__getitem__, by_key.get)
+        searched = [item.detail for item in items] if details is None else details
+        return cls(kind, [item.label for item in items], searched, items.__getitem__, by_key.get)
 
 
 def make_project_groups(browser: Browser, project: OpenedProject | None) -> Iterator[Group]:
@@ -374,6 +379,7 @@ def make_project_groups(browser: Browser, project: OpenedProject | None) -> Iter
             for listed in browser.sets
             for about in [(listed.target, listed.relative, plural(len(listed.cases or ()), "case"))]
         ],
+        [f"{listed.target} {_shorten_path(listed.relative)}" for listed in browser.sets],
     )
     agents = {} if project is None else project.targets
     yield Group.from_items(
@@ -397,19 +403,25 @@ def _make_case_group(browser: Browser) -> Group:
         row = next((row for row in cases if row.case and (row.case.eval_id, str(row.case.occurrence)) == key[2:]), None)
         return None if row is None else _make_case_item(row)
 
-    return Group(Kind.CASE, [row.label for row in rows], [row.eval_set for row in rows], make, find)
+    paths = {row.eval_set: _shorten_path(row.eval_set) for row in rows}
+    return Group(Kind.CASE, [row.label for row in rows], [paths[row.eval_set] for row in rows], make, find)
 
 
 def _make_case_item(row: Row) -> Item:
     case = row.case
     key = () if case is None else (case.target, case.eval_set, case.eval_id, str(case.occurrence))
-    return Item(Kind.CASE, key, row.label, safe_line(row.eval_set))
+    return Item(Kind.CASE, key, row.label, safe_line(_shorten_path(row.eval_set)))
+
+
+def _shorten_path(path: str) -> str:
+    """Return the path of an eval set without the suffix that all have."""
+    return path.removesuffix(next((suffix for suffix in EVAL_SET_SUFFIXES if path.endswith(suffix)), ""))
 
 
 def make_tool_group(counts: Counter[str]) -> Group:
     """Make the group of tools from the number of cases that call each."""
     items = [Item(Kind.TOOL, (name,), safe_line(name), plural(counts[name], "case")) for name in sorted(counts)]
-    return Group.from_items(Kind.TOOL, items)
+    return Group.from_items(Kind.TOOL, items, [""] * len(items))
 
 
 def make_run_group(runs: Sequence[StoredRun]) -> Group:

@@ -197,7 +197,7 @@ class Filtering(Widget):
         if isinstance(message.input, FilterInput):
             message.stop()
             is_found = self.filter_rows(message.value)
-            help_text = "" if is_found else "no row has these words; all that were listed still are"
+            help_text = "" if is_found else "no row matches"
             self.query_one(FilterLine).show_help(help_text, problem=not is_found)
 
     @on(FilterInput.Moved)

@@ -29,7 +29,7 @@ async def test_letters_filter_a_choice_and_enter_chooses_what_is_left(open_fake_
         await screen.until(" 1 save [all]", " 4 set_device")
 
         await screen.press("s", "d")
-        await screen.until("filter: sd", "   set_device")
+        await screen.until("filter: sd", "   set_device", "⏎ choose  esc list all  f1 help")
         await screen.until_gone("两盏灯")
         await screen.press("enter")
 
@@ -59,7 +59,7 @@ async def test_escape_lists_all_choices_again_and_then_cancels(open_fake_app: An
         screen.app.push_screen(ChooseScreen("Which?", CHOICES), chosen.append)
         await screen.until(" 4 set_device")
         await screen.press("s", "x")
-        await screen.until("filter: sx", "no row has these words")
+        await screen.until("filter: sx", "no row matches")
         await screen.press("escape")
         await screen.until(" 2 quit", " 4 set_device")
         await screen.until_gone("filter:")
@@ -87,9 +87,12 @@ async def test_a_filtered_choice_keeps_its_keys_on_the_screen(
     async with open_fake_app(backend, size=size) as screen:
         screen.app.push_screen(ChooseScreen("Which?", [f"choice {number}" for number in range(60)]))
         await screen.until("choice 0", "cancel")
-        await screen.press("c", "5")
+        await screen.press("c", "x")
+        await screen.until("filter: cx", "no row matches", "choice 0", "choose")
 
-        await screen.until("filter: c5", "choice 5", "choose")
+        await screen.press("backspace", " ", "5", "9")
+        await screen.until("filter: c 59", "choice 59", "choose")
+        await screen.until_gone("choice 0")
 
 
 async def test_help_lists_the_keys_that_match(open_fake_app: Any, lights: Any) -> None:
@@ -113,7 +116,11 @@ def make_recoveries(backend: Any) -> Screen[Any]:
     return RecoveryScreen(
         backend,
         [
-            FoundEdits(Recovery(file=Path("x"), document=Path(name), written_at=at, stamp=None), name, ())
+            FoundEdits(
+                recovery=Recovery(file=Path("x"), document=Path(name), written_at=at, stamp=None),
+                eval_set=name,
+                differences=(),
+            )
             for name, at in zip(names, times, strict=True)
         ],
     )
