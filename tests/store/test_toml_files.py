@@ -17,6 +17,7 @@ LAYOUT = Layout(
     theme="light",
     folded=(("home", ""),),
     selected=("home", "a.evalset.json", CASE),
+    recent=(("Cases", "home", "a.evalset.json", "灯", "1"), ("Themes", "dark")),
 )
 
 
@@ -47,3 +48,12 @@ def test_a_layout_folder_that_cannot_be_written_is_ignored(tmp_path: Path) -> No
     Layouts(tmp_path / "file").save(tmp_path, LAYOUT)
 
     assert Layouts(tmp_path / "file").load(tmp_path) == Layout()
+
+
+def test_a_layout_with_half_a_character_is_not_saved(tmp_path: Path) -> None:
+    layouts = Layouts(tmp_path)
+    layouts.save(tmp_path, LAYOUT)
+
+    layouts.save(tmp_path, LAYOUT.model_copy(update={"recent": (("Cases", "\udc80"),)}))
+
+    assert layouts.load(tmp_path) == LAYOUT

@@ -45,7 +45,7 @@ from workbench.model.run_events import (
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import explain_in_one_line
 from workbench.store.errors import StoreError
-from workbench.store.history.history_queries import StoredJob, StoredScores
+from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
@@ -213,6 +213,8 @@ class FakeBackend:
     sets: dict[str, ListedSet] = field(default_factory=dict)
     cases: dict[CaseKey, EvalCase] = field(default_factory=dict)
     stored_results: dict[CaseKey, Sequence[CaseResult]] = field(default_factory=dict)
+    stored_runs: Sequence[StoredRun] = ()
+    root: Path = Path("/project")
     problems: tuple[str, ...] = ()
     refuses_to_open: StoreError | None = None
     refuses_to_start: Exception | None = None
@@ -253,6 +255,13 @@ class FakeBackend:
     async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         return {case_key: [stored_job(item) for item in results] for case_key, results in self.stored_results.items()}
 
+    @property
+    def history(self) -> FakeBackend:
+        return self
+
+    async def read_newest_runs(self) -> Sequence[StoredRun]:
+        return self.stored_runs
+
     async def find_stopped_run(self) -> None:
         """Return None: no earlier session left an unfinished run."""
 
@@ -291,10 +300,6 @@ class FakeBackend:
 
     def get_judges(self, _eval_set: str) -> tuple[str, ...]:
         return ()
-
-    @property
-    def history(self) -> FakeBackend:
-        return self
 
     async def read_report(
         self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: Mapping[JobKey, Any]

@@ -7,7 +7,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
@@ -374,6 +374,20 @@ class Settings(Section):
     """`[keys]`: action = key."""
 
 
+class FoundSetting(NamedTuple):
+    """A setting with its value, and the file and line that define it; without these, it has its default."""
+
+    place: tuple[str, ...]
+    value: str
+    path: Path | None = None
+    line: int | None = None
+
+    @property
+    def where(self) -> str:
+        """File and line, empty for a default."""
+        return "" if self.path is None else f"{self.path}:{self.line}"
+
+
 class LoadedSettings(Fact):
     """Settings with the project's file (None: there is no file) and warnings about it."""
 
@@ -384,8 +398,37 @@ class LoadedSettings(Fact):
 
     def add_location(self, place: Place, message: str) -> str:
         """Prefix a message about a setting with the file and line that define it, if any."""
+        found = self._find_location(place)
+        return message if found is None else f"{shown_path(found[0])}:{found[1]}: {message}"
+
+    def list_values(self) -> Sequence[FoundSetting]:
+        """List every setting with its value, and the place that defines it."""
+        return [
+            FoundSetting(place, _format_value(value), *(self._find_location(place) or (None, None)))
+            for place, value in _iterate_values(self.settings, ())
+        ]
+
+    def _find_location(self, place: Place) -> tuple[Path, int] | None:
         file = next((file for file in self._files if file.has(place)), None)
-        return message if file is None else f"{shown_path(file.path)}:{file.find_line(place)}: {message}"
+        return None if file is None else (file.path, file.find_line(place))
+
+
+def _iterate_values(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the settings in a table with their places. A target is one setting: its kind and location."""
+    if isinstance(value, TargetSettings):
+        yield place, f"{value.kind} {value.target}".strip()
+    elif isinstance(value, Section):
+        for name in type(value).model_fields:
+            yield from _iterate_values(getattr(value, name), (*place, name))
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from _iterate_values(each, (*place, name))
+    else:
+        yield place, value
+
+
+def _format_value(value: Any) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def get_user_settings_file() -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 from platformdirs import user_state_path
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
@@ -120,7 +121,8 @@ class Layout(Fact):
 
     `left_width` is in cells; None means the width of the stylesheet. `theme` is set if it was chosen on the screen.
     `watching`: watch was on, paused or not. `folded` are targets (with an empty eval set) and eval sets. `selected` is
-    a target, the path of one of its sets (empty for the target itself), and the case or None.
+    a target, the path of one of its sets (empty for the target itself), and the case or None. `recent` are the items
+    chosen last in the palette, each as its kind and its identity.
     """
 
     tab: str = "diff"
@@ -130,6 +132,7 @@ class Layout(Fact):
     watching: bool = False
     folded: tuple[tuple[str, str], ...] = ()
     selected: tuple[str, str, CaseKey | None] | None = None
+    recent: tuple[tuple[str, ...], ...] = ()
 
 
 class Layouts:
@@ -147,7 +150,7 @@ class Layouts:
 
     def save(self, root: Path, layout: Layout) -> None:
         """Save the layout of a project. If this fails, the next session starts with the previous layout."""
-        with suppress(StoreError):
+        with suppress(StoreError, PydanticSerializationError):  # the latter for halves of characters in an id
             make_folder(self._folder)
             remove_leftovers([self._folder])
             write_atomic(self._file(root), layout.model_dump_json().encode())

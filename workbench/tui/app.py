@@ -11,9 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
@@ -22,9 +23,8 @@ from rich.segment import Segment
 from textual import on, work
 from textual._context import active_message_pump
 from textual.actions import parse
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.binding import BindingType
-from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.driver import Driver
@@ -33,10 +33,10 @@ from textual.geometry import Region
 from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.theme import ThemeProvider
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed, get_current_worker
 
+from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import find_root
@@ -44,12 +44,23 @@ from workbench.store.settings import LoadedSettings, load_settings
 from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files
-from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
-from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
+from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Result, is_leaving, wait_until_built
+from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
+from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.screens.read_controller import ReadController
+from workbench.tui.state.finder import (
+    MOST_RECENT,
+    Finder,
+    Group,
+    Item,
+    Kind,
+    make_project_groups,
+    make_theme_group,
+    make_tool_filter,
+)
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
@@ -90,7 +101,9 @@ WRONG = 2
 """Exit status if the project cannot be opened."""
 
 _DEFAULT_THEME = "dark"
-_NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
+# Actions and places that are useless from the palette.
+_NOT_IN_PALETTE = frozenset({"palette", "palette_colon", "next_pane", "previous_pane", "rows", "lines"})
+_ANYTHING = "an action, case, eval set, agent, tool, run, setting or theme"
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 1.0  # seconds between two checks of the theme files
 _TOAST_SECONDS = 4.0
@@ -143,6 +156,7 @@ class WorkbenchApp(App[None]):
     """The application: one main screen, themes and keys."""
 
     TITLE = "workbench"
+    ENABLE_COMMAND_PALETTE = False  # `FinderScreen` replaces that of Textual
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         "app.tcss",
         *(f"panes/{pane}.tcss" for pane in ("case", "diff", "trace", "scores", "history", "chat")),
@@ -176,11 +190,13 @@ class WorkbenchApp(App[None]):
         self.fault: Exception | None = None  # the exception that ended the application
         self._backend = backend
         self._layout = layout or Layout()
+        self._recent = self._layout.recent
         self._theme_changes = theme_changes
         wanted = settings.settings
         self._keymap_in_use, key_problems = check_keys(wanted.keys)
         state = ProjectState(partial(find_first_key, keymap=self._keymap_in_use))
-        self._main = MainScreen(ScreenContext(state, backend), self._layout)
+        self._screen_context = ScreenContext(state, backend)
+        self._main = MainScreen(self._screen_context, self._layout)
         self._settings_problems = [settings.add_location(("keys", name), text) for name, text in key_problems.items()]
         theme_fault = theme_problem(wanted.tui.theme, themes)
         if theme_fault is not None:
@@ -201,7 +217,7 @@ class WorkbenchApp(App[None]):
         """The current layout, to be restored at the next start."""
         # Save a theme only if the user chose it on the screen. Otherwise the settings still decide.
         theme = self._layout.theme if self.theme == self._configured_theme else self.theme
-        return self._main.layout_now.model_copy(update={"theme": theme})
+        return self._main.layout_now.model_copy(update={"theme": theme, "recent": self._recent})
 
     def get_default_screen(self) -> Screen[None]:
         """Return the main screen."""
@@ -221,15 +237,14 @@ class WorkbenchApp(App[None]):
         for problem in self._problems:
             say(self, problem, severity="warning")
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yield the commands of the palette: the actions available at the focus, and the choice of a theme."""
+    def find_actions(self, screen: Screen[object]) -> Iterator[tuple[KeyAction, DOMNode]]:
+        """Find the actions that are possible at the focus of a screen, each with the node that performs it."""
         for node in _with_keys(screen):
             for item in (item for place in _places_of(node) for item in place.actions):
                 owner = _owner_of(item.action, node)
-                if item.id not in _NOT_IN_PALETTE and owner is not None and is_offered(owner, item.action):
-                    keys = keys_of(item, self._keymap_in_use)
-                    yield SystemCommand(_sentence(item.help), f"key {keys}", self._doing(item.action, owner))
-        yield SystemCommand("Theme", "Choose a colour theme", self.action_change_theme)
+                is_useful = item.id not in _NOT_IN_PALETTE and item.where not in _NOT_IN_PALETTE
+                if is_useful and owner is not None and is_offered(owner, item.action):
+                    yield item, owner
 
     def action_help(self) -> None:
         """Show help for the focused widget: its description and its keys."""
@@ -327,13 +342,69 @@ class WorkbenchApp(App[None]):
         return await super().push_screen_wait(screen, mode=mode)
 
     def action_command_palette(self) -> None:
-        """Show the command palette of Textual."""
-        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(Palette(id="--command-palette"))
+        """Open the palette: over the main screen with everything, over another screen with its actions and themes."""
+        if any(isinstance(screen, FinderScreen) for screen in self.screen_stack):
+            return
+        actions = {item.id: (item, owner) for item, owner in self.find_actions(self.screen)}
+        names = [make_action_item(item, keys_of(item, self._keymap_in_use)) for item, _ in actions.values()]
+        finder = Finder(self._recent)
+        groups = [Group.from_items(Kind.ACTION, names), self._make_theme_group()]
+        context = self._screen_context
+        if self.screen is self._main:
+            finder.add(*groups, *make_project_groups(context.state.browser, context.state.project))
+            screen = FinderScreen(finder, placeholder=_ANYTHING, load=lambda: load_groups(context))
+        else:
+            finder.add(*groups)
+            screen = FinderScreen(finder, placeholder="an action or a theme")
 
-    def search_themes(self) -> None:
-        """Show a palette of all themes."""
-        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+        def use(chosen: Item | None) -> None:
+            if chosen is None:
+                return
+            others = (identity for identity in self._recent if identity != chosen.identity)
+            self._recent = (chosen.identity, *islice(others, MOST_RECENT - 1))
+            if chosen.kind is Kind.ACTION:
+                item, owner = actions[chosen.key[0]]
+                owner.call_next(self.run_action, item.action, owner)
+            else:
+                self._go_to(chosen)
+
+        self.push_screen(screen, use)
+
+    def _go_to(self, item: Item) -> None:
+        """Go to what was chosen in the palette."""
+        main = self._main
+        match item.kind:
+            case Kind.CASE:
+                target, eval_set, eval_id, occurrence = item.key
+                key = CaseKey(target=target, eval_set=eval_set, eval_id=eval_id, occurrence=int(occurrence))
+                main.go_to_row((target, eval_set, key))
+            case Kind.EVAL_SET:
+                target, eval_set = item.key
+                main.go_to_row((target, eval_set, None))
+            case Kind.AGENT:
+                main.go_to_row((item.key[0], "", None))
+            case Kind.TOOL:
+                main.list_matching(make_tool_filter(item.key[0]))
+            case Kind.RUN:
+                main.open_run(item.key[0])
+            case Kind.THEME:
+                self.theme = item.key[0]
+            case _ if item.key == ("tui", "theme"):
+                self._find_theme()
+            case _:
+                main.open_setting(item.key)
+
+    def _find_theme(self) -> None:
+        """Open a palette of all themes."""
+        finder = Finder(scope=Kind.THEME)
+        finder.add(self._make_theme_group())
+        finder.select((Kind.THEME.value, self.theme))
+        self.push_screen(
+            FinderScreen(finder, placeholder="a theme"), lambda item: None if item is None else self._go_to(item)
+        )
+
+    def _make_theme_group(self) -> Group:
+        return make_theme_group(sorted(self.available_themes), self.theme)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the clipboards of the terminal, of tmux and of the local machine."""
@@ -401,12 +472,6 @@ class WorkbenchApp(App[None]):
         last.start()
         self.exit()
 
-    def _doing(self, action: str, node: DOMNode) -> Callable[[], None]:
-        def do() -> None:
-            node.call_next(self.run_action, action, node)
-
-        return do
-
     @on(ReadController.OpenFailed)
     def _on_open_failed(self, message: ReadController.OpenFailed) -> None:
         self.refusal = message.reason
@@ -472,10 +537,6 @@ def _owner_of(action: str, node: DOMNode) -> DOMNode | None:
     nodes: Iterable[DOMNode] = (node.app,) if namespace == "app" else node.ancestors_with_self
     owner = next((each for each in nodes if hasattr(each, f"action_{name}")), None)
     return owner if owner is not None and owner.check_action(name, parameters) else None
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _close(backend: Backend) -> str:

@@ -104,7 +104,9 @@ _PLACES = (
     _place("app", "Everywhere", actions=(
         _footer("help", "question_mark,f1", "app.help", "help", "show the keys that work here"),
         _footer("palette", "ctrl+p", "command_palette", "palette",
-                "search all actions that are possible here", priority=True),
+                "find actions, cases, eval sets, agents, tools, runs, settings and themes by their letters",
+                priority=True),
+        _key("palette_colon", "colon", "command_palette", "palette", "the same, where no text is typed", yields=True),
         _footer("quit", "q", "quit", "quit", "close workbench"),
         _key("suspend", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     )),
@@ -299,6 +301,7 @@ _PLACES = (
         _footer("plan_more", "right,l", "step(1)", "more", "a larger value of the setting"),
         _footer("plan_type", "e", "type_value", "type", "type the value of the setting"),
         _footer("plan_criteria", "c", "criteria", "criteria", "choose the criteria of the run"),
+        _key("plan_filter", "slash", "filter", "filter", "list only settings with these letters"),
         _footer("plan_close", "escape,n", "close", "not now", "do not run"),
     )),
     _place("criteria", "In the criteria", made_of=("rows",), is_modal=True, actions=(
@@ -306,7 +309,7 @@ _PLACES = (
         _key("criteria_less", "left,h", "step(-1)", "less", "a lower threshold, or the option's previous value"),
         _footer("criteria_more", "right,l", "step(1)", "value", "a higher threshold, or the option's next value"),
         _footer("criteria_preset", "p", "preset", "preset", "criteria for a purpose"),
-        _footer("criteria_search", "slash", "search", "search", "find a metric"),
+        _footer("criteria_search", "slash", "filter", "search", "find a metric"),
         _footer("criteria_reset", "b", "reset", "as in file", "back to the criteria in the file"),
         _footer("criteria_run", "r", "run", "run", "run once with these criteria"),
         _footer("criteria_keep", "ctrl+s", "keep", "save", "save them to the file"),
@@ -314,6 +317,8 @@ _PLACES = (
         _footer("criteria_close", "escape", "close", "close", "close; the choice stays"),
     )),
     _place("problems", "In the problems", actions=(
+        _footer("problems_filter", "slash", "filter", "filter", "list only problems with these letters"),
+        _key("problems_end_filter", "escape", "end_filter", "list all problems", "while a filter is active"),
         _footer("problems_open_file", "F", "open_file", "file in editor",
                 "open the file of the problem in your editor, at its line"),
     )),
@@ -328,6 +333,7 @@ _PLACES = (
         _footer("comparing_flips", "f", "toggle_flips", "flips",
                 "list only regressions, fixes and flaky cases, or all cases again"),
         _footer("comparing_swap", "x", "swap", "swap", "exchange the earlier and the later run"),
+        _footer("comparing_filter", "slash", "filter", "filter", "list only cases with these letters"),
         _footer("comparing_close", "escape", "close", "back", "back to the history"),
     )),
     _place("chat_session", "In the dialog of a chat's session", made_of=(), is_modal=True, actions=(
@@ -372,6 +378,7 @@ _PLACES = (
         _footer("recovery_restore", "r", "restore", "restore"),
         _footer("recovery_look", "d", "look", "difference"),
         _footer("recovery_discard", "x", "discard", "discard"),
+        _key("recovery_filter", "slash", "filter", "filter", "list only eval sets with these letters"),
         _footer("recovery_later", "escape", "later", "decide later"),
     )),
     _place("versions", "Where two versions are compared", is_modal=True, actions=(
@@ -396,6 +403,7 @@ _PLACES = (
         _footer("scenarios_all", "A", "keep_all_or_none", "all/none", "keep all scenarios, or none if all are kept"),
         _footer("scenarios_edit", "e,E", "edit", "edit",
                 "edit this scenario in your own editor ($VISUAL or $EDITOR) before it is kept"),
+        _footer("scenarios_filter", "slash", "filter", "filter", "list only scenarios with these letters"),
         _footer("scenarios_save", "ctrl+s,s", "save", "save", "add the scenarios that are kept to the eval set"),
         _footer("scenarios_close", "escape,q", "close", "cancel"),
     )),
@@ -405,16 +413,29 @@ _PLACES = (
     )),
     _place("choose", "In a choice", made_of=("rows",), is_modal=True, actions=(
         _footer("choose_cancel", "escape,q", "cancel", "cancel"),
+        _footer("choose_filter", "slash", "filter", "filter",
+                "list only choices with these letters; a letter that is no key starts the filter too"),
     )),
     _place("ask", "In a question with a typed answer", made_of=(), is_modal=True, actions=(
         _footer("ask_cancel", "escape", "cancel", "cancel"),
     )),
     _place("finding", "While a search text is typed", made_of=(), is_modal=True, actions=(
-        _footer("finding_done", "enter,down", "submit", "done"),
-        _footer("finding_leave", "escape", "leave", "list all"),
+        _footer("finding_done", "enter,down", "submit", "done", yields=True),
+        _footer("finding_leave", "escape", "leave", "list all", yields=True),
+    )),
+    _place("filtering", "While a filter is typed", made_of=("finding",), is_modal=True, actions=(
+        _key("filtering_up", "up", "move(-1)", "up", "the row above in the list"),
+        _key("filtering_down", "down", "move(1)", "down", "the row below in the list"),
+        _key("filtering_page_up", "pageup", "page(-1)", "page up", "a page up in the list"),
+        _key("filtering_page_down", "pagedown", "page(1)", "page down", "a page down in the list"),
+    )),
+    _place("finder", "In the palette", made_of=("filtering", "finding"), is_modal=True, actions=(
+        _footer("finder_close", "escape", "close", "close", priority=True),
     )),
     _place("help", "In this help", made_of=("lines",), is_modal=True, actions=(
         _footer("help_close", "escape,q", "close", "close"),
+        _footer("help_filter", "slash", "filter", "filter",
+                "list only keys with these letters; a letter that is no key starts the filter too"),
     )),
     _place("rows", "In a list", made_of=(), actions=(
         _key("rows_up", "up,k", "move(-1)", "up"),
@@ -503,6 +524,12 @@ def keys_of(item: KeyAction, keymap: Mapping[str, str]) -> str:
 def find_first_key(action_id: str, keymap: Mapping[str, str]) -> str:
     """Return the first key of an action as the user writes it."""
     return _shown(_split(keymap.get(action_id, _BY_ID[action_id].keys))[0])
+
+
+def find_character(key: str) -> str | None:
+    """Return the character that a key types; None if it types none."""
+    character = _shown(key)
+    return character if len(character) == 1 else None
 
 
 def _binding(item: KeyAction) -> Binding:

@@ -267,3 +267,20 @@ def test_values_that_python_cannot_hold_are_clear_errors(tmp_path: Path, text: s
 
     with pytest.raises(StoreError, match=re.escape(message)):
         load_settings(tmp_path)
+
+
+def test_every_setting_is_listed_with_its_value_and_the_line_that_defines_it(tmp_path: Path) -> None:
+    own, project = tmp_path / "own.toml", tmp_path / "workbench.toml"
+    own.write_text('[tui]\ntheme = "light"\n[run]\nruns = 2\n')
+    project.write_text('[run]\n\nruns = 3\n[targets.home]\nkind = "function"\ntarget = "a:b"\n')
+
+    settings = {each.place: each for each in load_settings(tmp_path, user_file=own).list_values()}
+
+    assert settings["run", "runs"].value == "3"
+    assert settings["run", "runs"].where == f"{project}:3"
+    assert (settings["tui", "theme"].path, settings["tui", "theme"].line) == (own, 2)
+    assert settings["targets", "home"] == (("targets", "home"), "function a:b", project, 4)
+    assert settings["run", "isolation"] == (("run", "isolation"), "case", None, None)
+    assert settings["judge", "require_all_samples"].value == "false"
+    assert settings["judge", "max_calls"].value == ""
+    assert settings["judge", "max_calls"].where == ""

@@ -121,7 +121,7 @@ async def test_every_displayed_key_has_an_action_handler(
     ("dialog", "words", "keys"),
     [
         (lambda: ConfirmScreen("Is it so?"), "In a question", "y yes  n no  ? help"),
-        (lambda: ChooseScreen("Which?", ["this", "that"]), "In a choice", "⏎ choose  esc cancel  ? help"),
+        (lambda: ChooseScreen("Which?", ["this", "that"]), "In a choice", "⏎ choose  esc cancel  / filter  ? help"),
         (lambda: AskScreen("Who?", check=lambda _: None), "typed answer", "⏎ done  esc cancel  f1 help"),
     ],
 )

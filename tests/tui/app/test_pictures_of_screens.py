@@ -379,7 +379,7 @@ SCREENS: dict[str, Step] = {
     "conflict": show_conflict,
     "question": show_question,
     "help": press_keys("2", "f1", expected_texts=["In the diff"]),
-    "palette": press_keys("ctrl+p", expected_texts=["Search"]),
+    "palette": press_keys("ctrl+p", *"lamp", expected_texts=["Cases", "lamp_off  lights"]),
     "watch": show_watch,
     "watch_paused": show_paused_watch,
     "watch_off": press_keys("O", expected_texts=["w turns watch on"]),

@@ -23,14 +23,12 @@ from typing import Any
 import pytest
 from textual import events
 from textual.app import App
-from textual.command import CommandList
-from textual.geometry import Region
 from textual.screen import Screen
 
 from tests.engine.judged import serve_judge
 from tests.llm.servers import gemini
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette
+from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen
 from workbench.tui.keys import KEY_ACTIONS
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
@@ -307,32 +305,15 @@ async def test_a_command_for_a_closed_dialog_does_nothing(project: Path, open_ap
         await screen.until("passes")
         await screen.press("j", "j", "c")
         await screen.until("response_match_score")
-        commands = list(screen.app.get_system_commands(screen.app.screen))
+        actions = list(screen.app.find_actions(screen.app.screen))
         await screen.press("escape")
         await screen.until_gone("response_match_score")
 
-        for command in commands:
-            if command.help.startswith("key"):
-                command.callback()
+        for item, owner in actions:
+            owner.call_next(screen.app.run_action, item.action, owner)
         await screen.pilot.pause()
 
         assert screen.app.fault is None
-
-
-async def test_a_key_for_a_command_list_without_a_region_does_nothing(
-    project: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with open_app(project) as screen:
-        await screen.until("passes")
-        await screen.press("ctrl+p")
-        commands = screen.app.screen.query_one(CommandList)
-        with monkeypatch.context() as patch:
-            patch.setattr(CommandList, "scrollable_content_region", Region())
-            commands.clear_options().add_options(["one", "two"])
-            was_handled = await screen.app.run_action("command_list('page_down')", screen.app.screen)
-
-        assert not was_handled and screen.app.fault is None
-        assert not Palette().check_action("command_list", ("page_down",))  # it has no list yet
 
 
 async def test_a_dialog_may_open_while_the_application_ends(project: Path, open_app: Callable[..., Any]) -> None:

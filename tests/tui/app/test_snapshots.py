@@ -126,3 +126,17 @@ def test_an_empty_project(
     assert snap_compare(
         app, terminal_size=(80, 24), run_before=press_when_listed(screen_reader, expected_text="workbench demo")
     )
+
+
+def test_the_palette_in_a_small_terminal(
+    snap_compare: Any, judged_project: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any
+) -> None:
+    app = make_app(judged_project)
+
+    async def find(pilot: Pilot[None]) -> None:
+        await wait_for_text(pilot, screen_reader, "stored")
+        await pilot.press("ctrl+p", *"on")
+        await wait_for_text(pilot, screen_reader, "Cases")
+        await pilot.pause(0.2)
+
+    assert snap_compare(app, terminal_size=(40, 10), run_before=find)

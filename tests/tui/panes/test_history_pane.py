@@ -149,6 +149,12 @@ async def test_two_runs_are_compared_and_a_marked_run_takes_precedence(
         assert text.index("▼ regression") < text.index("= same")
         assert "tool_trajectory_avg_score  1 → 0 (-1)" in text
 
+        await screen.press("slash", *"off")
+        await screen.until("filter: off", "= same")
+        await screen.until_gone("▼ regression")
+        await screen.press("escape")
+        await screen.until("▼ regression")
+
         await screen.press("f")
         await screen.until("only the 1 whose verdict flipped")
         assert "= same" not in screen.text

@@ -40,6 +40,27 @@ def test_text_is_searched_in_ids_prompts_and_tools(make_listed_project: Any, mak
     assert project.ids == ["three"]
 
 
+def test_called_tools_keep_their_spelling(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["one", "two"])
+    calls: list[tuple[str, dict[str, Any]]] = [("lampOff", {}), ("ring", {}), ("lampOff", {})]
+    project.read(make.case("one", make.turn("x", "y", *calls)), make.case("two", make.turn("x", "y", ("ring", {}))))
+
+    assert [tuple(names) for names in project.browser.list_called_tools()] == [("lampOff", "ring"), ("ring",)]
+    project.browser.filter("tool:lampoff")
+    assert project.ids == ["one"]
+
+
+@pytest.mark.parametrize("is_case", [True, False])
+def test_a_row_within_folded_ones_is_selected(make_listed_project: Any, make: Any, is_case: bool) -> None:
+    browser = make_listed_project(["one", "two"]).browser
+    browser.restore_view(folded=[("home", ""), ("home", SET)], selected=None)
+    key = make.key("two") if is_case else None
+
+    assert browser.select_row(("home", SET, key))
+    assert browser.selected_row.key == ("home", SET, key)
+    assert browser.folded_keys == ([] if is_case else [("home", SET)])
+
+
 def test_an_unread_case_is_found_by_its_id(make_listed_project: Any, make: Any) -> None:
     project = make_listed_project(["lamp", "other"])
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.evalset import EvalCase, Invocation
@@ -21,7 +24,7 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import EvalSetEntry
-from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
+from workbench.store.settings import FoundSetting, load_settings
 from workbench.tui.state.browser_list import (
     HISTORY_READ_ONLY,
     CaseContent,
@@ -48,6 +51,38 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.history.history import History
     from workbench.store.project_discovery import EvalSetEntry
+
+
+# How work reaches the workspace, or leaves its thread because it waits for other machines.
+
+T = TypeVar("T")
+
+
+class Call(Protocol):
+    """Does work with the workspace on its thread. Returns or raises what the work does."""
+
+    def __call__(self, work: Callable[[Workspace], T], /) -> Awaitable[T]: ...
+
+
+async def run_in_own_thread(work: Callable[[], T]) -> T:
+    """Do work that waits for other machines in a daemon thread. The end of the program does not wait for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(how: Callable[[Any], None], value: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: None if done.done() else how(value))
+
+    def do_work() -> None:
+        try:
+            value = work()
+        except Exception as error:  # the caller gets it
+            settle(done.set_exception, error)
+        else:
+            settle(done.set_result, value)
+
+    threading.Thread(target=do_work, name="workbench-aside", daemon=True).start()
+    return await done
 
 
 # Datasets of recorded targets. Their rows are cases that cannot be edited.
@@ -278,6 +313,11 @@ def read_earlier_scores(history: History, earlier: EarlierVerdicts) -> Iterator[
 
 
 # The project: agents, eval sets, cases, and their last results.
+
+
+def read_settings(workspace: Workspace) -> Sequence[FoundSetting]:
+    """Read the settings of the project and of the user as they are now. Raises StoreError."""
+    return load_settings(workspace.root).list_values()
 
 
 class Projects:

@@ -20,16 +20,16 @@ from workbench.model.target import AgentKind
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import RunPart, StoredScores
+from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import CRITERIA_FILE
 from workbench.tui.backend.project_calls import (
+    Call,
     EarlierVerdicts,
     is_history_dataset,
     read_current_results,
     read_earlier_scores,
 )
-from workbench.tui.backend.workspace_thread import Call
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.dashboard import MOST_FAILING, MOST_WHOLE_RUNS, GroupReport, is_whole_run
 from workbench.tui.state.group_scores import GroupSummary, ScoreCollector, summarize_scores
@@ -416,6 +416,10 @@ class HistoryReader:
     async def read_runs(self, target: str, eval_set: str | None) -> list[RunPart]:
         """Read the newest runs of a target, or of one of its sets."""
         return await self._read([], lambda history: history.list_runs_of_target(target, eval_set, limit=MOST_RUNS))
+
+    async def read_newest_runs(self) -> list[StoredRun]:
+        """Read the newest runs of the project."""
+        return await self._read([], lambda history: history.runs(limit=MOST_RUNS))
 
     async def read_result(self, run_id: str, job: JobKey) -> CaseResult | None:
         """Read one stored result with its execution; None if the run has no such result."""

@@ -17,8 +17,7 @@ from workbench.model.run_events import CaseFinished, RunEvent
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.history.history_schema import get_history_path
-from workbench.tui.backend.project_calls import is_history_dataset
-from workbench.tui.backend.workspace_thread import Call, run_in_own_thread
+from workbench.tui.backend.project_calls import Call, is_history_dataset, run_in_own_thread
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, VerdictLocations
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, ReusedVerdict, ScreenEvent

@@ -23,9 +23,10 @@ from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.diff_state import find_merge_mark, merged_text, version_blocks
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import RecoveryList
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
 # Comparison of two versions of an eval set.
@@ -241,7 +242,7 @@ class ConflictScreen(Dialog[Decision | None]):
 # Recovery of unsaved edits of an earlier session.
 
 
-class RecoveryScreen(Dialog[Sequence[str]]):
+class RecoveryScreen(Dialog[Sequence[str]], Filtering):
     """Dialog that restores or discards unsaved edits. The result is the eval sets with restored edits."""
 
     HELP: ClassVar[str] = (
@@ -256,12 +257,14 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         super().__init__()
         self._backend = backend
         self._list = RecoveryList(found, datetime.now().astimezone())
+        self._listed = FilteredRows(self._list)
         self._restored: list[str] = []
 
     def compose(self) -> ComposeResult:
         """Yield the list of unsaved edits, details of the selected ones, and the keys."""
         with Vertical(classes="dialog recovery"):
             yield Static(Content("An earlier session ended with unsaved edits. They are stored:"))
+            yield FilterLine("letters of an eval set")
             yield RowList(id="recovery-list")
             yield LinesView(id="recovery-detail")
         yield KeyLine()
@@ -275,13 +278,20 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         self._show()
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self._list)
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
+        message.steer(self._listed)
         self._show()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         self.action_look()
+
+    def filter_rows(self, text: str) -> bool:
+        """List the edits that match a text. Return False if none does."""
+        self._listed.filter(text)
+        self._show()
+        return self._listed.is_found
 
     @work(group="recovery")
     async def action_restore(self) -> None:
@@ -331,11 +341,13 @@ class RecoveryScreen(Dialog[Sequence[str]]):
         self._remove_decided()
 
     def action_later(self) -> None:
-        """Close the dialog; the remaining edits stay recoverable."""
-        self.dismiss(self._restored)
+        """List all edits again; without a filter, close the dialog. The remaining edits stay recoverable."""
+        if not self.end_filter():
+            self.dismiss(self._restored)
 
     def _remove_decided(self) -> None:
         self._list.remove_selected()
+        self._listed.refresh()
         if len(self._list):
             self._show()
         else:
@@ -344,5 +356,5 @@ class RecoveryScreen(Dialog[Sequence[str]]):
     def _show(self) -> None:
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._list), 12)
-        rows.show(self._list)
+        rows.show(self._listed)
         self.query_one(LinesView).show_blocks(self._list.detail(), from_top=True)

@@ -11,7 +11,6 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.command import CommandList, CommandPalette
 from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
@@ -27,6 +26,7 @@ from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_def
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
 from workbench.tui.screen_context import ProjectChanged, ScreenContext
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, STALE, CaseState, get_badge
+from workbench.tui.state.finder import FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -38,7 +38,7 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
@@ -77,20 +77,6 @@ class ResultScreen(Screen[Result]):
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
     """A modal screen. The covered screen stays visible around it, but receives no keys."""
-
-
-class Palette(CommandPalette, Dialog[None]):
-    """Textual's command palette as a dialog."""
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse keys for a command list that has no layout yet.
-
-        Textual 8.2.8 knows no lines of such a list (`OptionList._update_lines`), so page up and down would fail.
-        The project uses no other `OptionList`.
-        """
-        if action == "command_list":
-            return any(commands.scrollable_content_region for commands in self.query(CommandList))
-        return super().check_action(action, parameters)
 
 
 async def wait_until_built(app: App[Any]) -> None:
@@ -170,7 +156,7 @@ class AskScreen(Dialog[str | None]):
 
 # Question with a list of choices.
 
-_DIGITS = "123456789"  # keys of the first choices
+_DIGITS = "123456789"  # keys of the first choices that are listed, while nothing is typed
 _AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
@@ -180,18 +166,22 @@ class _Choices(CursorRows):
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
         self._choices = choices
         self.cursor = cursor
+        self.has_digits = True
 
     def __len__(self) -> int:
         return len(self._choices)
 
     def line(self, index: int, width: int) -> Line:
         """Return the row of a choice, cut to `width` cells."""
-        digit = _DIGITS[index : index + 1] or " "
+        digit = (_DIGITS[index : index + 1] if self.has_digits else "") or " "
         return StyledText(f" {digit} ", Style.KEY), StyledText(safe_line(self._choices[index], width=max(width - 4, 1)))
 
 
-class ChooseScreen(Dialog[int | None]):
-    """Question with at least one choice. The result is the index of the choice, or None if the user cancels."""
+class ChooseScreen(Dialog[int | None], Filtering):
+    """Question with at least one choice. The result is the index of the choice, or None if the user cancels.
+
+    Digits choose, and letters filter the choices.
+    """
 
     PLACES: ClassVar[tuple[str, ...]] = ("choose",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("choose")]
@@ -200,11 +190,13 @@ class ChooseScreen(Dialog[int | None]):
         super().__init__()
         self._question = question
         self._choices = _Choices(choices, chosen)
+        self._listed = FilteredRows(self._choices)
 
     def compose(self) -> ComposeResult:
         """Yield the question, the choices and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
+            yield FilterLine("letters of a choice")
             yield RowList()
             yield KeyLine(enter="choose")
 
@@ -213,35 +205,48 @@ class ChooseScreen(Dialog[int | None]):
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._choices), 3)
         rows.focus()
-        rows.show(self._choices)
+        rows.show(self._listed)
 
     def on_resize(self) -> None:
         """Fit the height of the list to the screen."""
         self.call_after_refresh(self._share_height)
 
     def _share_height(self) -> None:
-        room = self.size.height * 9 // 10 - self.query_one(Static).size.height - _AROUND_LIST
-        self.query_one(RowList).styles.height = min(len(self._choices), max(room, 3))
+        around = self.query_one(Static).size.height + self.query_one(FilterLine).outer_size.height + _AROUND_LIST
+        self.query_one(RowList).styles.height = min(len(self._choices), max(self.size.height * 9 // 10 - around, 3))
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self._choices)
-        self.query_one(RowList).show(self._choices)
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
+        message.steer(self._listed)
+        self.query_one(RowList).show(self._listed)
 
     @on(RowList.Entered)
-    def _on_entered(self) -> None:
+    def enter_filtered(self) -> None:
+        """Choose the selected row."""
         self.dismiss(self._choices.cursor)
 
     def on_key(self, event: Key) -> None:
-        """Choose by the digit before a choice."""
+        """Choose by the digit before a choice; begin to filter with a letter."""
+        if self.begin_filter(event) or not self._choices.has_digits:
+            return
         index = _DIGITS.find(event.character or " ")
         if 0 <= index < len(self._choices):
             event.stop()
             self.dismiss(index)
 
+    def filter_rows(self, text: str) -> bool:
+        """List the choices that match a text. Return False if no choice does."""
+        self._choices.has_digits = not text
+        self._listed.filter(text)
+        self.query_one(RowList).show(self._listed)
+        self.call_after_refresh(self._share_height)
+        return self._listed.is_found
+
     def action_cancel(self) -> None:
-        """Close without a choice."""
-        self.dismiss(None)
+        """List all choices again; without a filter, close without a choice."""
+        if not self.end_filter():
+            self.dismiss(None)
 
 
 # Question with yes or no as its answer.
@@ -273,7 +278,7 @@ class ConfirmScreen(Dialog[bool]):
 _KEY_WIDTH = 24
 
 
-class HelpScreen(Dialog[None]):
+class HelpScreen(Dialog[None], Filtering):
     """Dialog with the purpose of the focused pane and its current keys, including remapped ones."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("help",)
@@ -291,25 +296,63 @@ class HelpScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Yield a scrollable text and the keys."""
         with Vertical(classes="dialog dialog-tall"):
+            yield FilterLine("letters of a key or of what it does")
             yield LinesView()
             yield KeyLine()
 
     def on_mount(self) -> None:
         """Show the text."""
+        self.query_one(LinesView).show_blocks(tuple(self._blocks()), from_top=True)
+        self.focus_rows()
+
+    def on_key(self, event: Key) -> None:
+        """Begin to filter with a letter."""
+        self.begin_filter(event)
+
+    def filter_rows(self, text: str) -> bool:
+        """List only the keys that match a text. Return False if no key does."""
+        pattern = Pattern(text)
+        blocks = tuple(self._find_keys(pattern) if pattern.words else self._blocks())
+        if blocks:
+            self.query_one(LinesView).show_blocks(blocks, from_top=True)
+        return bool(blocks)
+
+    def focus_rows(self) -> None:
+        """Focus the text."""
+        self.query_one(LinesView).focus()
+
+    def move_rows(self, message: FilterInput.Moved) -> None:
+        """Scroll while the user types."""
         view = self.query_one(LinesView)
-        view.show_blocks(tuple(self._blocks()), from_top=True)
-        view.focus()
+        view.scroll_relative(y=message.by + message.pages * view.size.height, animate=False)
 
     def action_close(self) -> None:
-        """Close the help."""
-        self.dismiss(None)
+        """Show the whole help again; without a filter, close it."""
+        if not self.end_filter():
+            self.dismiss(None)
+
+    def _find_keys(self, pattern: Pattern) -> Iterator[Block]:
+        """Find the keys that match, below the titles of their places."""
+        for place in self._ordered_places:
+            found = [
+                _row(keys, item.help)
+                for item in place.actions
+                for keys in [keys_of(item, self._keymap)]
+                if pattern.matches_row(fold(f"{keys} {item.help} {item.description} {item.id}"))
+            ]
+            if found:
+                yield from (Paragraph.from_text(place.title, Style.HEADING), *found, BLANK)
+
+    @property
+    def _ordered_places(self) -> Sequence[KeyPlace]:
+        """The places; keys that are shared by many follow those of one."""
+        return sorted(self._places, key=lambda place: place in (PLACES["rows"], PLACES["lines"]))
 
     def _blocks(self) -> Iterator[Block]:
         for text in self._helps:
             yield Paragraph.from_text(text)
             yield BLANK
-        # Keys shared by many places follow the keys of this place.
-        for place in sorted(self._places, key=lambda place: place in (PLACES["rows"], PLACES["lines"])):
+        for place in self._ordered_places:
             yield Paragraph.from_text(place.title, Style.HEADING)
             for item in place.actions:
                 yield _row(keys_of(item, self._keymap), item.help)

@@ -9,7 +9,6 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.widgets import Input
 
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
@@ -25,10 +24,11 @@ from workbench.tui.backend.run_calls import (
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import ScreenContext
+from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
 from workbench.tui.state.text_layout import Paragraph, Style, StyledText
-from workbench.tui.widgets.inputs import KeyLine, copy, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, copy, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
 # Results table: a row for each case, scrolling columns, and mean and deviation below.
@@ -37,7 +37,7 @@ _REFRESH = 0.5  # seconds between updates while rows are read
 _TABLE_STYLES = 1.0  # seconds between checks for stale verdicts
 
 
-class TableScreen(ResultScreen[CaseKey | None]):
+class TableScreen(ResultScreen[CaseKey | None], Filtering):
     """Table of the newest results of a scope, or of a stored run. The result is the case that the user opens."""
 
     HELP: ClassVar[str] = (
@@ -63,7 +63,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
     def compose(self) -> ComposeResult:
         """Yield title, filter, column titles, rows, statistics and keys."""
         yield StatusLine(id="table-title")
-        yield Input(id="table-filter", placeholder="words that the rows must contain", compact=True)
+        yield FilterLine("words that the rows must contain", id="table-filter")
         yield StatusLine(id="table-head")
         yield RowList(id="table-rows")
         yield StatusLine(id="table-mean")
@@ -72,7 +72,6 @@ class TableScreen(ResultScreen[CaseKey | None]):
 
     def on_mount(self) -> None:
         """Start to read the rows."""
-        self.query_one(Input).display = False
         self.query_one(RowList).focus()
         self._read()
         self.set_interval(_TABLE_STYLES, self._arrange_if_stale)
@@ -88,7 +87,8 @@ class TableScreen(ResultScreen[CaseKey | None]):
         return True
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         message.steer(self._table)
         self.query_one(RowList).show(self._table)
 
@@ -97,15 +97,11 @@ class TableScreen(ResultScreen[CaseKey | None]):
         if self._table.selected_row is not None:
             self.dismiss(self._table.selected_row.case)
 
-    @on(Input.Changed, "#table-filter")
-    def _on_filter_changed(self, message: Input.Changed) -> None:
-        self._table.filtered_by = message.value
+    def filter_rows(self, text: str) -> bool:
+        """List the rows that contain some words. Return True: the title says if no row does."""
+        self._table.filtered_by = text
         self._arrange()
-
-    @on(Input.Submitted, "#table-filter")
-    def _on_filter_submitted(self, message: Input.Submitted) -> None:
-        message.input.display = bool(message.value)
-        self.query_one(RowList).focus()
+        return True
 
     def action_move_column(self, by: int) -> None:
         """Move the cursor by a number of columns."""
@@ -116,12 +112,6 @@ class TableScreen(ResultScreen[CaseKey | None]):
         """Sort by the column under the cursor."""
         self._table.sort()
         self._show()
-
-    def action_filter(self) -> None:
-        """Show and focus the filter."""
-        line = self.query_one(Input)
-        line.display = True
-        line.focus()
 
     def action_toggle_repeats(self) -> None:
         """Switch between a row for each repeat and a row for each case."""
@@ -141,12 +131,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
 
     def action_close(self) -> None:
         """Clear the filter; without a filter, close the screen."""
-        line = self.query_one(Input)
-        if line.has_focus or line.value:
-            line.value = ""
-            line.display = False
-            self.query_one(RowList).focus()
-        else:
+        if not self.end_filter():
             self.dismiss(None)
 
     @work(group="dialog", exclusive=True)
@@ -267,7 +252,7 @@ class TableScreen(ResultScreen[CaseKey | None]):
 _HEAD_LINES = 3
 
 
-class ComparingScreen(ResultScreen[CaseKey | None]):
+class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
     """Changes of each case from an earlier run to a later one. The result is the case that the user opens."""
 
     HELP: ClassVar[str] = (
@@ -280,12 +265,14 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
     def __init__(self, cases: ComparedCases, context: ScreenContext) -> None:
         super().__init__()
         self._cases = cases
+        self._listed = FilteredDetails(cases)
         self._screen_context = context
 
     def compose(self) -> ComposeResult:
-        """Yield the header lines, the cases with their details, and the keys."""
+        """Yield the header lines, the filter, the cases with their details, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"comparing-{number}")
+        yield FilterLine("letters of a case or of its change")
         yield RowsAndText()
         yield KeyLine()
 
@@ -300,27 +287,38 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
             self.dismiss(self._cases.selected_case.case)
             return
         self._cases.toggle_fold()
-        self.query_one(RowsAndText).show(self._cases, from_top=False)
+        self._listed.refresh()
+        self.query_one(RowsAndText).show(self._listed, from_top=False)
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
+
+    def filter_rows(self, text: str) -> bool:
+        """List the cases that match a text. Return False if no case does."""
+        self._listed.filter(text)
+        self._show()
+        return self._listed.is_found
 
     def action_toggle_flips(self) -> None:
         """Switch between all cases and those with a flipped verdict."""
-        self._cases = ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips)
-        self._show()
+        self._replace(ComparedCases(self._cases.comparison, only_flips=not self._cases.only_flips))
 
     def action_swap(self) -> None:
         """Swap the earlier and the later run."""
         self._swap()
 
     def action_close(self) -> None:
-        """Close the comparison."""
-        self.dismiss(None)
+        """List all cases again; without a filter, close the comparison."""
+        if not self.end_filter():
+            self.dismiss(None)
 
     def _show(self) -> None:
         for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
         body = self.query_one(RowsAndText)
         if len(self._cases):
-            body.show(self._cases, from_top=True)
+            body.show(self._listed, from_top=True)
         else:
             empty = "No verdict flipped. f lists all cases." if self._cases.only_flips else "Neither run has a case."
             body.show_text([Paragraph.from_text(empty, Style.STRONG), *self._cases.blocks()])
@@ -336,5 +334,10 @@ class ComparingScreen(ResultScreen[CaseKey | None]):
             say(self, str(error), severity="error")
             return
         if swapped is not None:
-            self._cases = ComparedCases(swapped, only_flips=self._cases.only_flips)
-            self._show()
+            self._replace(ComparedCases(swapped, only_flips=self._cases.only_flips))
+
+    def _replace(self, cases: ComparedCases) -> None:
+        self._cases = cases
+        self._listed = FilteredDetails(cases)
+        self._listed.filter(self.query_one(FilterLine).text)
+        self._show()

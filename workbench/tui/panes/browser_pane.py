@@ -22,7 +22,7 @@ from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext, TabWanted
-from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.browser_list import ListedSet, RowKey
 from workbench.tui.state.case_filter import (
     SYNTAX,
     Order,
@@ -386,7 +386,7 @@ class BrowserPane(Vertical):
 
     def compose(self) -> ComposeResult:
         """Yield the filter line and the list."""
-        yield FilterLine(id="filter")
+        yield FilterLine("text in id, prompt or tool", id="filter")
         yield CaseList(id="case-list", go=self._select_row)
 
     def on_mount(self) -> None:
@@ -397,6 +397,20 @@ class BrowserPane(Vertical):
         """Select a case, or the set with this path, once it is listed; end a filter that hides it."""
         self._browser.select_when_listed(wanted)
         self._end_hiding_filter()
+
+    def go_to(self, key: RowKey) -> None:
+        """Select a row; end a filter that hides it."""
+        if not self._browser.select_row(key) and self._browser.is_filtered:
+            self.list_matching("")
+            self._browser.select_row(key)
+        self._after_move()
+
+    def list_matching(self, text: str) -> None:
+        """List only the cases that match a filter."""
+        self.query_one(FilterLine).write(text)
+        self._browser.filter(text)
+        self._show_filter_help()
+        self._after_move()
 
     def show(self) -> None:
         """Draw the current list."""
@@ -538,6 +552,12 @@ class BrowserPane(Vertical):
         self._browser.filter(message.value)
         self._show_filter_help()
         self._after_move()
+
+    @on(FilterInput.Moved)
+    def _on_filter_moved(self, message: FilterInput.Moved) -> None:
+        message.stop()
+        rows = self.query_one(CaseList)
+        self._select_row(rows.source.cursor + (message.by or message.pages * rows.page_size))
 
     @on(FilterInput.Submitted)
     @on(FilterInput.Left)

@@ -17,10 +17,11 @@ from workbench.tui.external_editor import open_file
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, make_selections
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.inputs import Filtering, FilterLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList, RowSource, StatusLine, Steerable
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class WatchPane(RowsPane):
 # The problems pane: problems with file and position, and the messages of the screen.
 
 
-class ProblemsPane(Pane):
+class ProblemsPane(Pane, Filtering):
     """The list of problems and messages, and details of the selected one."""
 
     TAB = "Problems"
@@ -238,6 +239,10 @@ class ProblemsPane(Pane):
     )
     PLACES: ClassVar[tuple[str, ...]] = ("problems",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("problems")]
+
+    def __init__(self, context: ScreenContext, *, id: str) -> None:
+        super().__init__(context, id=id)
+        self._listed = FilteredRows(context.state.problems)
 
     @dataclass
     class ConflictOpened(Message):
@@ -251,15 +256,26 @@ class ProblemsPane(Pane):
 
     def compose(self) -> ComposeResult:
         """Yield the list, and the details of the selected problem."""
+        yield FilterLine("letters of a problem or its file")
         yield RowList(id="problems-list")
         yield LinesView(id="problems-detail")
 
+    def filter_rows(self, text: str) -> bool:
+        """List the problems that match a text. Return False if no problem does."""
+        self._listed.filter(text)
+        self._show()
+        return self._listed.is_found
+
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
         """Show the current problems."""
+        self._listed.refresh()
+        self._show()
+
+    def _show(self) -> None:
         problems = self.context.state.problems
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
-        rows.show(problems)
+        rows.show(self._listed)
         detail.show_blocks(problems.detail(), from_top=True)
 
     def focus_first(self) -> None:
@@ -275,9 +291,10 @@ class ProblemsPane(Pane):
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self.context.state.problems)
-        self.show(self.context.state.subject())
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
+        message.steer(self._listed)
+        self._show()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
@@ -292,6 +309,14 @@ class ProblemsPane(Pane):
             self.post_message(CaseWanted(problem.case, tab="case"))
         else:
             self._open(problem)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Allow to end the filter only if there is one."""
+        return action != "end_filter" or self.query_one(FilterLine).display
+
+    def action_end_filter(self) -> None:
+        """List all problems again."""
+        self.end_filter()
 
     def action_open_file(self) -> None:
         """Open the file of the problem in the user's editor."""

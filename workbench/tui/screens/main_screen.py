@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -15,8 +15,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
+from workbench.store.errors import StoreError
 from workbench.store.settings import FILE_NAME
 from workbench.store.toml_files import Layout
+from workbench.tui.backend.project_calls import read_settings
 from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
@@ -40,6 +42,7 @@ from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
+from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.project_state import (
@@ -52,6 +55,7 @@ from workbench.tui.state.project_state import (
     leads_footer,
 )
 from workbench.tui.state.results_table import Scope
+from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
@@ -503,13 +507,17 @@ class MainScreen(Screen[None]):
         """Widen or narrow the eval sets by columns."""
         self._set_left_width(self.query_one("#left").outer_size.width + by)
 
-    @work(group="table", exclusive=True)
-    async def action_open_table(self) -> None:
-        """Show the newest results as a table, and go to the case that is chosen there."""
+    def action_open_table(self) -> None:
+        """Show the newest results as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
         scope = Scope.from_row(self.state.browser.selected_row)
-        case = await self.app.push_screen_wait(TableScreen(self._screen_context, scope=scope))
+        self._open_table(TableScreen(self._screen_context, scope=scope))
+
+    @work(group="table", exclusive=True)
+    async def _open_table(self, table: Screen[CaseKey | None]) -> None:
+        """Show a table of results, and go to the case that is chosen there."""
+        case = await self.app.push_screen_wait(table)
         if case is not None:
             self.post_message(CaseWanted(case, tab="diff"))
 
@@ -556,6 +564,40 @@ class MainScreen(Screen[None]):
         self.state.leave_row()
         self.refresh_overview()
         self._reader.read_selected_soon()
+
+    # What the palette goes to.
+
+    def go_to_row(self, key: RowKey) -> None:
+        """Select a row of the eval sets and focus it; a filter that hides it ends."""
+        self.query_one(BrowserPane).go_to(key)
+        self.query_one(BrowserPane).focus_list()
+
+    def list_matching(self, text: str) -> None:
+        """List only the cases that match a filter."""
+        self.query_one(BrowserPane).list_matching(text)
+        self.query_one(BrowserPane).focus_list()
+
+    def open_run(self, run_id: str) -> None:
+        """Show the results of a stored run as a table."""
+        from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
+
+        self._open_table(TableScreen(self._screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
+
+    @work(group="open_file")
+    async def open_setting(self, place: Sequence[str]) -> None:
+        """Open the file that defines a setting at its line in the user's editor; else that of the project."""
+        from workbench.tui.external_editor import open_file  # seldom needed
+
+        try:
+            root, found = await self._screen_context.backend.call(
+                lambda workspace: (workspace.root, read_settings(workspace))
+            )
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
+        path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
+        await open_file(self.app, path or root / FILE_NAME, line=line)
 
     # Messages of the panes.
 

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from workbench.engine.plan import PlanError
 from workbench.metrics.registry import PRESETS, CaseFacts
@@ -32,9 +32,10 @@ from workbench.tui.state.criteria_choice import (
     format_option_value,
     parse_value,
 )
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, describe_plan
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _LOW = 18
 """Screens with fewer rows are filled by the dialog, without margins."""
 
 
-class PlanScreen(Dialog[PlannedRun | None]):
+class PlanScreen(Dialog[PlannedRun | None], Filtering):
     """Shows a plan. Returns the plan to run; None if the user cancels."""
 
     HELP: ClassVar[str] = (
@@ -62,6 +63,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
         self._screen_context = context
         self._planned = planned
         self._settings = PlanSettings(planned)
+        self._listed = FilteredRows(self._settings)
         self._config = planned.config
         self._is_planning = False
         self._is_wanted = False
@@ -70,6 +72,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
         """Yield the plan, its settings, a line for errors, and the keys."""
         with Vertical(classes="dialog", id="plan"):
             yield LinesView(id="plan-facts")
+            yield FilterLine("letters of a setting")
             yield RowList(id="plan-settings")
             yield Static(Content(""), classes="dialog-problem")
             yield KeyLine(enter="run")
@@ -85,9 +88,10 @@ class PlanScreen(Dialog[PlannedRun | None]):
         self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
-        message.steer(self._settings)
-        self.query_one(RowList).show(self._settings)
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
+        message.steer(self._listed)
+        self.query_one(RowList).show(self._listed)
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
@@ -95,6 +99,12 @@ class PlanScreen(Dialog[PlannedRun | None]):
             self._is_wanted = True  # run as soon as the plan has the shown settings
         else:
             self.dismiss(self._planned)
+
+    def filter_rows(self, text: str) -> bool:
+        """List the settings that match a text. Return False if no setting does."""
+        self._listed.filter(text)
+        self.query_one(RowList).show(self._listed)
+        return self._listed.is_found
 
     def action_step(self, by: int) -> None:
         """Change the selected setting."""
@@ -122,13 +132,14 @@ class PlanScreen(Dialog[PlannedRun | None]):
             self._start_planning()
 
     def action_close(self) -> None:
-        """Close without a run."""
-        self.dismiss(None)
+        """List all settings again; without a filter, close without a run."""
+        if not self.end_filter():
+            self.dismiss(None)
 
     def _start_planning(self) -> None:
         self._is_planning = True
         self._is_wanted = False
-        self.query_one(RowList).show(self._settings)
+        self.query_one(RowList).show(self._listed)
         self._replan(self._config)
 
     @work(group="plan", exclusive=True)
@@ -150,7 +161,7 @@ class PlanScreen(Dialog[PlannedRun | None]):
 
     def _show(self) -> None:
         self.query_one(LinesView).show_blocks(tuple(describe_plan(self._planned)), from_top=True)
-        self.query_one(RowList).show(self._settings)
+        self.query_one(RowList).show(self._listed)
 
 
 # The criteria picker: the metrics of the selected cases, with thresholds and options.
@@ -199,7 +210,7 @@ class CriteriaList(RowList):
         return found is not None
 
 
-class CriteriaScreen(Dialog[ChosenCriteria | None]):
+class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
     """Returns the criteria to run with; None if the user runs nothing.
 
     The choice is remembered for each eval set until the session ends.
@@ -229,12 +240,11 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         with Container(id="criteria-body"):
             yield CriteriaList(id="criteria-rows")
             yield LinesView(id="criteria-detail")
-        yield Input(placeholder="text in the name or purpose of a metric", compact=True, id="criteria-search")
+        yield FilterLine("text in the name or purpose of a metric")
         yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
 
     def on_mount(self) -> None:
         """Read the file, then the cases."""
-        self.query_one("#criteria-search").display = False
         self.query_one(RowList).focus()
         self._read()
         self._count()
@@ -246,7 +256,8 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         self._show()
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor."""
         if self._choice is not None:
             message.steer(self._choice)
             self._show()
@@ -259,15 +270,12 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
         elif isinstance(row, OptionRow):
             self._type_option(row)
 
-    @on(Input.Changed, "#criteria-search")
-    def _on_search(self, message: Input.Changed) -> None:
+    def filter_rows(self, text: str) -> bool:
+        """List the metrics that match a text. Return False if no metric does."""
         if self._choice is not None:
-            self._choice.search_for_text(message.value)
+            self._choice.search_for_text(text)
             self._show()
-
-    @on(Input.Submitted, "#criteria-search")
-    def _on_searched(self) -> None:
-        self.query_one(RowList).focus()
+        return self._choice is None or len(self._choice) > 0
 
     def action_switch(self) -> None:
         """Switch the selected metric on or off."""
@@ -287,22 +295,11 @@ class CriteriaScreen(Dialog[ChosenCriteria | None]):
             self._choice.reset()
             self._show()
 
-    def action_search(self) -> None:
-        """Open the search for metrics."""
-        search = self.query_one("#criteria-search", Input)
-        search.display = True
-        search.focus()
-
     def action_close(self) -> None:
         """End the search; without one, close and remember the choice."""
-        search = self.query_one("#criteria-search", Input)
-        if search.display:
-            search.value = ""
-            search.display = False
-            self.query_one(RowList).focus()
-            return
-        self._remember()
-        self.dismiss(None)
+        if not self.end_filter():
+            self._remember()
+            self.dismiss(None)
 
     def action_run(self) -> None:
         """Run with these criteria."""

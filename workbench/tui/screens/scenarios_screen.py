@@ -19,7 +19,7 @@ from workbench.report.text_report import spending_text
 from workbench.simulation.scenario_writer import GenerationError
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.filetypes import derive_set_name
-from workbench.tui.backend.chat_calls import (
+from workbench.tui.backend.document_calls import (
     add_scenarios,
     check_scenario_text,
     find_new_sets,
@@ -34,8 +34,9 @@ from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveW
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.chat_state import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
+from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import plural, safe, safe_line
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class WritingScreen(Dialog[None]):
         self.query_one("#writing-progress", Static).update(Content(f"{safe(progress)} …"))
 
 
-class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
+class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
     """Returns the scenarios to save; None if the user cancels. Needs at least one scenario."""
 
     HELP: ClassVar[str] = (
@@ -100,11 +101,13 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
         """Prepare the screen. `eval_set` is empty for a new set."""
         super().__init__()
         self._scenarios = scenarios
+        self._listed = FilteredDetails(scenarios)
         self._eval_set = eval_set
 
     def compose(self) -> ComposeResult:
         """Yield the counts, the scenarios, the selected one in full, and the keys."""
         yield StatusLine(id="scenarios-head")
+        yield FilterLine("letters of a scenario")
         yield RowsAndText()
         yield KeyLine()
 
@@ -121,6 +124,16 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         self.action_keep_or_not()
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
+
+    def filter_rows(self, text: str) -> bool:
+        """List the scenarios that match a text. Return False if no scenario does."""
+        self._listed.filter(text)
+        self._show()
+        return self._listed.is_found
 
     def action_keep_all_or_none(self) -> None:
         """Keep all, or none."""
@@ -144,16 +157,20 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None]):
         else:
             say(self, "no scenario is kept: x keeps the one under the cursor", severity="warning")
 
+    def action_close(self) -> None:
+        """List all scenarios again; without a filter, close without saving, after a confirmation."""
+        if not self.end_filter():
+            self._discard()
+
     @work(exclusive=True)
-    async def action_close(self) -> None:
-        """Close without saving, after a confirmation."""
+    async def _discard(self) -> None:
         question = f"Discard {plural(len(self._scenarios), 'scenario')}? They are not saved."
         if await self.app.push_screen_wait(ConfirmScreen(question)):
             self.dismiss(None)
 
     def _show(self) -> None:
         self.query_one("#scenarios-head", StatusLine).show(self._scenarios.header_line(self._eval_set))
-        self.query_one(RowsAndText).show(self._scenarios, from_top=True)
+        self.query_one(RowsAndText).show(self._listed, from_top=True)
 
 
 # The steps: ask for number and topic, generate, review, save.

@@ -222,9 +222,9 @@ Hashes = tuple[str, str]
 class CaseContent:
     """Searchable content of a case.
 
-    `text` has the id, the user messages and the tool names; `tools` has the tool names. Both are case-folded. `hashes`
-    are those of a plan made now; None if no plan can be made. `turns`: None for a scenario and a broken case, whose
-    number of turns is unknown.
+    `text` has the id, the user messages and the tool names; `tools` has the tool names. Both are case-folded.
+    `tool_names` are the tool names as written. `hashes` are those of a plan made now; None if no plan can be made.
+    `turns`: None for a scenario and a broken case, whose number of turns is unknown.
     """
 
     key: CaseKey
@@ -232,14 +232,16 @@ class CaseContent:
     tools: tuple[str, ...]
     hashes: Hashes | None = None
     turns: int | None = None
+    tool_names: tuple[str, ...] = ()
 
 
 def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
     """Make the searchable content of a case."""
-    tools = tuple(dict.fromkeys(name.casefold() for name in _iterate_tool_names(case)))
+    names = tuple(dict.fromkeys(_iterate_tool_names(case)))
+    tools = tuple(dict.fromkeys(name.casefold() for name in names))
     text = "\n".join((key.eval_id.casefold(), *(said.casefold() for said in _iterate_user_texts(case)), *tools))
     turns = None if case.conversation_scenario is not None else len(case.conversation or ())
-    return CaseContent(key, text, tools, hashes, turns)
+    return CaseContent(key, text, tools, hashes, turns, tools if tools == names else names)
 
 
 def index_broken_case(key: CaseKey, text: str) -> CaseContent:

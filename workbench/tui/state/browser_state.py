@@ -135,6 +135,10 @@ class Browser:
         for place in self._iterate_set_keys():
             yield from self._sets[place].cases or ()
 
+    def list_called_tools(self) -> Sequence[Collection[str]]:
+        """List the names of the tools that each case calls, of the cases whose content was read."""
+        return [content.tool_names for content in self._contents.values()]
+
     def iterate_listed_rows(self) -> Iterable[Row]:
         """Iterate over the cases that match the filter, folded or not, in the order of the screen."""
         for place in self._iterate_set_keys():
@@ -263,18 +267,21 @@ class Browser:
 
     def select_case(self, key: CaseKey) -> bool:
         """Put the cursor on a case and unfold its set and target. Return False if it is not listed."""
-        hiding = {(key.target, ""), (key.target, key.eval_set)} & self._folded
-        if hiding:
-            self._folded -= hiding
-            self._rebuild()
-        return self._select_row((key.target, key.eval_set, key))
+        return self.select_row((key.target, key.eval_set, key))
 
     def select_set(self, listed: ListedSet) -> bool:
         """Put the cursor on an eval set and unfold its target. Return False if it is not listed."""
-        if (listed.target, "") in self._folded:
-            self._folded.discard((listed.target, ""))
+        return self.select_row((*listed.key, None))
+
+    def select_row(self, key: RowKey) -> bool:
+        """Put the cursor on a row and unfold what contains it. Return False if it is not listed."""
+        target, eval_set, case = key
+        around = {(target, "")} if eval_set else set()
+        hiding = (around | ({(target, eval_set)} if case is not None else set())) & self._folded
+        if hiding:
+            self._folded -= hiding
             self._rebuild()
-        return self._select_row((*listed.key, None))
+        return self._select_row(key)
 
     def fold(self) -> None:
         """Fold the selected row. If it is a case, or folded already, go to its parent."""

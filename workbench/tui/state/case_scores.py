@@ -565,7 +565,8 @@ class CaseScores(CursorRows):
             return [metric.score]
         return collect_scores(metric.name, self._repeats)
 
-    def _can_select(self, index: int) -> bool:
+    def can_select(self, index: int) -> bool:
+        """Return False for a separator."""
         return self._rows[index] is not None
 
 

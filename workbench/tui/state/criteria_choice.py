@@ -16,6 +16,7 @@ from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, 
 from workbench.model.evalset import ConversationScenario
 from workbench.report.text_report import score_text
 from workbench.tui.state.case_outline import find_spelling
+from workbench.tui.state.finder import Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -73,7 +74,7 @@ class CriteriaChoice(CursorRows):
     def __init__(self, file: EvalConfig, *, chosen: EvalConfig | None = None) -> None:
         """Start with the criteria `chosen` last, if any. `file` are those that apply otherwise."""
         self._file = file
-        self.search = ""
+        self._pattern = Pattern("")
         self.scores: Mapping[str, Sequence[float]] = {}
         """Scores of the newest results of the selected cases, by metric."""
         self._criteria: dict[str, Criterion] = {}
@@ -155,8 +156,8 @@ class CriteriaChoice(CursorRows):
     # Actions of the user.
 
     def search_for_text(self, text: str) -> None:
-        """List only metrics with this text in their name or purpose; empty text lists all."""
-        self.search = text.strip().casefold()
+        """List only metrics with these words in their name or purpose; empty text lists all."""
+        self._pattern = Pattern(text)
         self.move_to(next((index for index, row in enumerate(self.rows) if isinstance(row, MetricRow)), 0))
 
     def toggle(self) -> None:
@@ -262,7 +263,7 @@ class CriteriaChoice(CursorRows):
 
     def _matches_search(self, metric: str, info: MetricInfo | None) -> bool:
         about = "" if info is None else f"{info.purpose} {info.when}"
-        return self.search in f"{metric} {about}".casefold()
+        return self._pattern.matches_row(fold(f"{metric} {about}"))
 
     def _select_criteria(self, criteria: Sequence[Criterion]) -> None:
         self._selected_metrics = {criterion.metric: None for criterion in criteria}

@@ -312,10 +312,11 @@ class GroupScores(CursorRows):
             self._rows.append(_Row(metric))
             if metric.name in self._unfolded:
                 self._rows += [_Row(metric, worst) for worst in metric.worst]
-        if self._rows and not self._can_select(self.cursor):
+        if self._rows and not self.can_select(self.cursor):
             self.move_to(self.cursor)
 
-    def _can_select(self, index: int) -> bool:
+    def can_select(self, index: int) -> bool:
+        """Return False for a separator."""
         return 0 <= index < len(self._rows) and self._rows[index].metric is not None
 
 

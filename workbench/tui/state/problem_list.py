@@ -251,7 +251,8 @@ class Problems(CursorRows):
             Paragraph.from_text(_describe_enter_key(problem), Style.MUTED),
         )
 
-    def _can_select(self, index: int) -> bool:
+    def can_select(self, index: int) -> bool:
+        """Return False for the heading of the messages."""
         return index != len(self._rows)
 
     def _set_source(self, source: Source, problems: Sequence[ListedProblem]) -> None:

@@ -28,6 +28,7 @@ from workbench.tui.state.case_status import (
     get_badge,
     get_metric_badge,
 )
+from workbench.tui.state.finder import Pattern
 from workbench.tui.state.text_layout import (
     CursorRows,
     Line,
@@ -417,9 +418,9 @@ class ResultTable(CursorRows):
         """List one row for each case or repeat, filtered and sorted. The same row stays selected."""
         selected = self.selected_row
         rows = self._all if self.by_repeat or not self._has_repeats else merge_repeats(self._all)
-        words = self.filtered_by.casefold().split()
-        if words:
-            rows = [row for row in rows if all(word in row.search_text for word in words)]
+        pattern = Pattern(self.filtered_by)
+        if pattern.words:
+            rows = [row for row in rows if pattern.matches_text(row.search_text)]
         self._matching_rows = list(rows)
         self._states = Counter(row.status for row in rows)
         self._stale = sum(row.is_stale for row in rows)

@@ -40,6 +40,7 @@ class Style(StrEnum):
     TAB = "tab"
     MATCH = "match"
     CURSOR = "cursor"  # a part of a line under the cursor
+    FOUND = "found"  # letters that match a typed text
 
 
 class StyledText(NamedTuple):
@@ -457,7 +458,8 @@ class CursorRows(ABC):
         """Put the cursor on a row, or on the next one that can be selected. Beyond an end, use the row at that end."""
         self.cursor = self._find_row(index, onward=1, otherwise=0)
 
-    def _can_select(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude separators
+    def can_select(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude separators
+        """Return False for a separator."""
         return True
 
     def _find_row(self, index: int, *, onward: int, otherwise: int) -> int:
@@ -466,7 +468,7 @@ class CursorRows(ABC):
         index = min(max(index, 0), count - 1)
         below, above = range(max(index, 0), count), range(index, -1, -1)
         places = chain(below, above) if onward > 0 else chain(above, below)
-        return next(filter(self._can_select, places), otherwise)
+        return next(filter(self.can_select, places), otherwise)
 
 
 # The key line: the current keys, as many as fit, and always the key for help.

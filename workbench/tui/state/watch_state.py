@@ -444,7 +444,8 @@ class WatchRows(CursorRows):
             return 0
         return next((i for i, each in enumerate(self._entries) if each.identity == entry.identity), self.cursor)
 
-    def _can_select(self, index: int) -> bool:
+    def can_select(self, index: int) -> bool:
+        """Return False for a separator."""
         return bool(self._entries[index].identity)
 
 

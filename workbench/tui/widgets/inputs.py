@@ -24,7 +24,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, Static, TextArea
 
 from workbench.model.text import pluralise
-from workbench.tui.keys import KEY_ACTIONS, bindings
+from workbench.tui.keys import KEY_ACTIONS, bindings, find_character
 from workbench.tui.state.call_line import KnownCalls, complete_call
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
@@ -41,7 +41,7 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, make_strip
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, RowList, make_strip
 
 # An input for a search text.
 
@@ -65,31 +65,50 @@ class FindInput(Input):
 
 
 class FilterInput(FindInput):
-    """Input of a filter. Enter keeps it, escape ends it."""
+    """Input of a filter. Up and down move in the list, enter keeps the filter, escape ends it."""
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="text in id, prompt or tool", compact=True, select_on_focus=False)
+    PLACES: ClassVar[tuple[str, ...]] = ("filtering", "finding")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("filtering")]
+
+    @dataclass
+    class Moved(Message):
+        """The user moves in the list, by rows or by pages."""
+
+        by: int = 0
+        pages: int = 0
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, compact=True, select_on_focus=False)
 
     def action_leave(self) -> None:
         """Clear the filter and leave the input."""
         self.value = ""
         super().action_leave()
 
+    def action_move(self, by: int) -> None:
+        """Post that the user moves by rows."""
+        self.post_message(self.Moved(by=by))
+
+    def action_page(self, pages: int) -> None:
+        """Post that the user moves by pages."""
+        self.post_message(self.Moved(pages=pages))
+
 
 class FilterLine(Vertical):
     """The filter line with its name and help; hidden without a filter."""
 
-    def __init__(self, *, id: str) -> None:
+    def __init__(self, placeholder: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
+        self._placeholder = placeholder
         self._help = ""
 
     def compose(self) -> ComposeResult:
         """Yield the name, the input and the help."""
         with Horizontal():
             yield Label("filter:", markup=False)
-            yield FilterInput()
-        yield Static(Content(""), id="filter-help")
+            yield FilterInput(self._placeholder)
+        yield Static(Content(""), classes="filter-help")
 
     @property
     def text(self) -> str:
@@ -108,8 +127,9 @@ class FilterLine(Vertical):
 
     def show_help(self, text: str, *, problem: bool) -> None:
         """Show help or an error below the input. The text is never parsed as markup."""
-        line = self.query_one("#filter-help", Static)
+        line = self.query_one(".filter-help", Static)
         line.set_class(problem, "-problem")
+        line.set_class(bool(text), "-filled")
         if text != self._help:  # a new help text causes a new layout of the screen
             self._help = text
             line.update(Content(text))
@@ -122,6 +142,83 @@ class FilterLine(Vertical):
     def _on_blurred(self, message: FilterInput.Blurred) -> None:
         self.remove_class("-writing")
         self.display = bool(message.value)
+
+
+class Filtering(Widget):
+    """A dialog or pane with a `FilterLine`, whose rows follow the typed text.
+
+    It is the last base of a class, because Textual takes the stylesheet from the first one.
+    """
+
+    def filter_rows(self, text: str) -> bool:
+        """List the rows that match a text. Return False if no row does."""
+        raise NotImplementedError
+
+    def focus_rows(self) -> None:
+        """Focus the rows, because the user has typed the text."""
+        self.query_one(RowList).focus()
+
+    def enter_filtered(self) -> None:
+        """Do what the enter key does in the filter line: go to the rows."""
+        self.focus_rows()
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor of the rows."""
+        raise NotImplementedError
+
+    def move_rows(self, message: FilterInput.Moved) -> None:
+        """Move the cursor of the rows while the user types."""
+        rows = self.query_one(RowList)
+        # At once, because the next key may choose the row.
+        self.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        self.query_one(FilterLine).open()
+
+    def begin_filter(self, event: events.Key) -> bool:
+        """Open the filter line with a typed letter that is not a key here. Return False for any other key."""
+        letter = event.character or ""
+        line = self.query_one(FilterLine)
+        if not letter.isalpha() or line.has_focus_within or event.key in self.screen.active_bindings:
+            return False
+        event.stop()
+        line.write(line.text + letter)
+        line.open()
+        return True
+
+    def end_filter(self) -> bool:
+        """List all rows again. Return False if there is no filter."""
+        line = self.query_one(FilterLine)
+        if not line.display:
+            return False
+        line.write("")
+        self.focus_rows()
+        return True
+
+    @on(FilterInput.Changed)
+    def _filter_typed(self, message: FilterInput.Changed) -> None:
+        if isinstance(message.input, FilterInput):
+            message.stop()
+            is_found = self.filter_rows(message.value)
+            help_text = "" if is_found else "no row matches"
+            self.query_one(FilterLine).show_help(help_text, problem=not is_found)
+
+    @on(FilterInput.Moved)
+    def _filter_moved(self, message: FilterInput.Moved) -> None:
+        message.stop()
+        self.move_rows(message)
+
+    @on(FilterInput.Submitted)
+    def _filter_done(self, message: FilterInput.Submitted) -> None:
+        if isinstance(message.input, FilterInput):
+            message.stop()
+            self.enter_filtered()
+
+    @on(FilterInput.Left)
+    def _filter_left(self, message: FilterInput.Left) -> None:
+        message.stop()
+        self.focus_rows()
 
 
 # The line of keys at the bottom of a screen or dialog: only keys that have an effect at the current focus. Messages
@@ -224,6 +321,8 @@ class KeyLine(Widget):
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
+            if (self._enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
+                continue
             is_shown = active.binding.show and is_offered(active.node, active.binding.action)
             if active.enabled and (is_shown or _is_leading(active)):
                 groups.setdefault((active.node, active.binding.action), []).append(active)
@@ -241,6 +340,11 @@ class KeyLine(Widget):
         if list(found) != list(self._hints):
             self.refresh(layout=self.styles.is_auto_width)
         self._hints = found
+
+    def _is_typed(self, key: str) -> bool:
+        """Return True if the focused input takes the key as text. Textual does not know this of `slash`."""
+        focused = self.screen.focused
+        return isinstance(focused, Input) and focused.check_consume_key(key, find_character(key))
 
     def _rank_binding(self, active: ActiveBinding) -> int:
         """Rank the more useful actions of a place first."""

@@ -239,6 +239,16 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         """Rows of the list."""
         return self._source
 
+    @property
+    def shows_focus(self) -> bool:
+        """True if the cursor is drawn as that of the focused widget."""
+        return self.has_focus
+
+    @property
+    def page_size(self) -> int:
+        """Rows by which a page moves the cursor."""
+        return max(self.scrollable_content_region.height - 1, 1)
+
     def show(self, source: RowSource) -> None:
         """Draw the rows of `source`, with the cursor visible."""
         self._source = source
@@ -261,7 +271,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
             return _RowKey(None, "", width)
         cursor = ""
         if index == self._source.cursor:
-            cursor = "row-list--cursor" if self.has_focus else "row-list--cursor-blurred"
+            cursor = "row-list--cursor" if self.shows_focus else "row-list--cursor-blurred"
         return _RowKey(self._source.line(index, width), cursor, width)
 
     def _draw(self, look: _RowKey) -> Strip:
@@ -280,7 +290,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_page(self, pages: int) -> None:
         """Post that the user moved the cursor by pages."""
-        self.post_message(self.Moved(self, pages * max(self.scrollable_content_region.height - 1, 1)))
+        self.post_message(self.Moved(self, pages * self.page_size))
 
     def action_first(self) -> None:
         """Post that the user chose the first row."""
@@ -309,6 +319,23 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self.post_message(self.WentTo(self, index))
         if event.chain > 1:
+            self.post_message(self.Entered(self))
+
+
+class PickList(RowList, can_focus=False):
+    """Rows below an input that keeps the focus. A click on a row opens it."""
+
+    @property
+    def shows_focus(self) -> bool:
+        """Return True: the keys of the input move the cursor."""
+        return True
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the row of a click."""
+        event.prevent_default()
+        index = self.find_index(event)
+        if index is not None:
+            self.post_message(self.WentTo(self, index))
             self.post_message(self.Entered(self))
 
 
@@ -356,7 +383,7 @@ class CaseList(RowList):
 
     def action_page(self, pages: int) -> None:
         """Move by pages."""
-        self._go(self.source.cursor + pages * max(self.scrollable_content_region.height - 1, 1))
+        self._go(self.source.cursor + pages * self.page_size)
 
     def action_first(self) -> None:
         """Go to the first row."""
@@ -595,7 +622,8 @@ class RowsAndText(Vertical):
         self.query_one(LinesView).focus()
 
     @on(RowList.Steered)
-    def _on_steered(self, message: RowList.Steered) -> None:
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor of the rows."""
         message.stop()
         if self._rows is not None:
             message.steer(self._rows)

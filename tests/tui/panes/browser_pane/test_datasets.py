@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from workbench.cli.main import main
-from workbench.tui.keys import PLACES
 
 SETTINGS = """
 [targets.stored]
@@ -206,9 +205,7 @@ EDITING = ("edit", "accept", "list_new_case", "list_duplicate", "list_delete", "
 
 def find_offered_keys(screen: Any, keys: Iterable[str]) -> set[str]:
     """Return which of these keys the palette offers."""
-    help_texts = {item.id: item.help for place in PLACES.values() for item in place.actions}
-    commands = {command.title.casefold() for command in screen.app.get_system_commands(screen.app.screen)}
-    return {key for key in keys if help_texts[key].casefold() in commands}
+    return {item.id for item, _ in screen.app.find_actions(screen.app.screen)}.intersection(keys)
 
 
 async def test_json_files_of_a_recorded_target_are_datasets_or_eval_sets(

@@ -30,6 +30,27 @@ async def test_broken_cases_duplicate_ids_settings_and_themes_are_listed_with_th
         assert "lights.evalset.json:29:" in text or "found 7" in text
 
 
+async def test_problems_are_filtered(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
+    cases = [actions.case("on"), {"eval_id": "odd", "conversation": 7}, {"eval_id": "even", "conversation": 8}]
+    lights.write_text(json.dumps({"eval_set_id": "lights", "eval_cases": cases}))
+    async with open_app(project) as screen:
+        await screen.until("odd", "even", "2 problems")
+        await screen.press("exclamation_mark", "slash", *"found 8", "enter")
+        rows = screen.app.screen.query_one("#problems-list")
+        await screen.until("filter: found 8")
+        assert len(rows.source) == 1
+        await screen.press("escape")
+        await screen.until_gone("filter: found 8")
+        assert rows.has_focus
+        assert len(rows.source) == 2
+        await screen.press("slash", *"found 8", "enter")
+        await screen.until("filter: found 8")
+
+        await screen.press("enter")
+        await screen.until_gone("reading")
+        assert screen.state.selected_case is not None and screen.state.selected_case.eval_id == "even"
+
+
 async def test_problems_that_concern_only_adk_are_listed_even_in_large_sets(
     open_app: Any, project: Path, lights: Path, actions: Any, monkeypatch: Any
 ) -> None:

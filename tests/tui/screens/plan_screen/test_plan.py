@@ -141,6 +141,23 @@ async def test_repeats_are_changed_with_the_arrows_and_the_plan_follows(
         await screen.until("finished", "4/4")
 
 
+async def test_settings_are_filtered_and_enter_in_the_filter_does_not_run(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello) as screen:
+        await screen.until("one")
+        await screen.press("C")
+        await screen.until("2 jobs", "cases at a time")
+
+        await screen.press("slash", *"at a time", "enter")
+        await screen.until("filter: at a time", "2 jobs")
+        rows = screen.app.screen.query_one("#plan-settings")
+        assert len(rows.source) == 1
+        await screen.press("escape", "enter")
+
+        await screen.until("finished", "2/2")
+
+
 async def test_a_value_is_typed_and_a_wrong_one_refused(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await screen.until("one")
