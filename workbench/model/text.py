@@ -295,6 +295,35 @@ def redact_data(data: Any, name: object = "") -> Any:
     )
 
 
+def compare_with_threshold(score: float, threshold: float) -> str:
+    """Format a score beside its threshold: "0.50 < 0.80", "1.00 ≥ 0.80".
+
+    Lower scores can be better, so only the status says whether this is good.
+    """
+    sign = "<" if score < threshold else "≥"
+    return f"{score_text(score, threshold)} {sign} {score_text(threshold, score)}"
+
+
+_LARGE = 100.0
+
+
+def score_text(score: float, other: float | None = None) -> str:
+    """Format a score with two digits, or with up to six if it would look equal to a different `other`.
+
+    Large values, such as times and counts, have no digits after the point.
+    """
+    for digits in range(0 if max(abs(score), abs(other or 0.0)) >= _LARGE else 2, 7):
+        text = f"{score:.{digits}f}"
+        if other is None or score == other or text != f"{other:.{digits}f}":
+            return text
+    return repr(score)
+
+
+def format_change(difference: float) -> str:
+    """Format the difference of two scores with its sign."""
+    return f"{'-' if difference < 0 else '+'}{score_text(abs(difference))}"
+
+
 def pluralise(number: int, noun: str) -> str:
     """Format a number with its noun, such as `1 row` or `2,000 rows`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import one_line, pluralise, redact
+from workbench.model.text import format_change, one_line, pluralise, redact, score_text
 from workbench.report.report_formats import SCHEMA_VERSION, summary_record
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -23,7 +23,7 @@ from workbench.report.run_report import (
     explain_incomplete,
     time_text,
 )
-from workbench.report.text_report import Style, cell_length, format_change, score_text
+from workbench.report.text_report import Style, cell_length
 from workbench.store.errors import StoreError
 from workbench.store.history.history import LATEST, History
 from workbench.store.history.history_queries import RunRecord, StoredJob, StoredRun, StoredScores

@@ -28,7 +28,15 @@ from workbench.model.results import (
     measure_agreement,
 )
 from workbench.model.run_events import RunSummary
-from workbench.model.text import is_secret_key, mask_named_secrets, may_be_redacted, neutralise, one_line, redact
+from workbench.model.text import (
+    is_secret_key,
+    mask_named_secrets,
+    may_be_redacted,
+    neutralise,
+    one_line,
+    redact,
+    score_text,
+)
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
@@ -43,7 +51,7 @@ from workbench.report.run_report import (
     total_line,
     unsure_text,
 )
-from workbench.report.text_report import explain, explain_at_length, score_text, spending_line
+from workbench.report.text_report import explain, explain_at_length, spending_line
 from workbench.report.turn_diff import Difference, find_name
 
 # JSON: the versioned documents of `--format json` and `jsonl`, described in `docs/formats.md`.

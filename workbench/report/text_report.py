@@ -25,7 +25,16 @@ from workbench.model.results import (
     ModelSpending,
     has_judgements,
 )
-from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, shorten
+from workbench.model.text import (
+    compare_with_threshold,
+    mask_named_secrets,
+    neutralise,
+    one_line,
+    pluralise,
+    redact,
+    score_text,
+    shorten,
+)
 from workbench.model.trace import ToolCall, Trajectory, get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
@@ -230,35 +239,6 @@ def _explain_no_score(metric: MetricResult) -> str:
     word = "could not be computed" if metric.status is MetricStatus.ERROR else "undefined"
     # The error of a custom function starts with the name of the metric.
     return f"{word}: {make_safe((metric.reason or 'no reason given').removeprefix(f'{metric.name}: '))}"
-
-
-def compare_with_threshold(score: float, threshold: float) -> str:
-    """Format a score beside its threshold: "0.50 < 0.80", "1.00 ≥ 0.80".
-
-    Lower scores can be better, so only the status says whether this is good.
-    """
-    sign = "<" if score < threshold else "≥"
-    return f"{score_text(score, threshold)} {sign} {score_text(threshold, score)}"
-
-
-_LARGE = 100.0
-
-
-def score_text(score: float, other: float | None = None) -> str:
-    """Format a score with two digits, or with up to six if it would look equal to a different `other`.
-
-    Large values, such as times and counts, have no digits after the point.
-    """
-    for digits in range(0 if max(abs(score), abs(other or 0.0)) >= _LARGE else 2, 7):
-        text = f"{score:.{digits}f}"
-        if other is None or score == other or text != f"{other:.{digits}f}":
-            return text
-    return repr(score)
-
-
-def format_change(difference: float) -> str:
-    """Format the difference of two scores with its sign."""
-    return f"{'-' if difference < 0 else '+'}{score_text(abs(difference))}"
 
 
 def describe_difference(difference: Difference) -> str:

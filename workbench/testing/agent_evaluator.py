@@ -23,7 +23,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus, has_judgements
 from workbench.model.run_events import Notice
 from workbench.model.target import AgentKind, Target
-from workbench.model.text import neutralise, pluralise, redact
+from workbench.model.text import neutralise, pluralise, redact, score_text
 from workbench.report.report_formats import cell_text
 from workbench.report.run_report import SYMBOLS, ReportedCase, judging_lines, missing_samples_lines
 from workbench.report.text_report import (
@@ -35,7 +35,6 @@ from workbench.report.text_report import (
     list_reasons,
     make_safe,
     row_name,
-    score_text,
     width_of_names,
 )
 from workbench.report.turn_diff import format_calls

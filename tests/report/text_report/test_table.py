@@ -21,8 +21,9 @@ from workbench.model.results import (
     MetricStatus,
 )
 from workbench.model.run_events import MetricSummary
+from workbench.model.text import score_text
 from workbench.report.run_report import ReportedCase, RunReport
-from workbench.report.text_report import Style, VerdictTable, cell_length, explain, row_name, score_text, width_of_names
+from workbench.report.text_report import Style, VerdictTable, cell_length, explain, row_name, width_of_names
 
 MakeReport = Callable[..., RunReport]
 MakeCase = Callable[..., ReportedCase]

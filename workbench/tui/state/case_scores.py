@@ -22,17 +22,10 @@ from workbench.model.results import (
     is_unsure,
     measure_agreement,
 )
-from workbench.model.text import REDACTED, is_secret_key, pluralise, redact
+from workbench.model.text import REDACTED, compare_with_threshold, is_secret_key, pluralise, redact, score_text
 from workbench.report.dialect_report import POLICIES, rule_texts
 from workbench.report.run_report import agreement_text, samples_text
-from workbench.report.text_report import (
-    compare_with_threshold,
-    estimate_pass_all_k,
-    estimate_pass_at_k,
-    folded_details,
-    score_text,
-    wilson_interval,
-)
+from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (

@@ -14,7 +14,7 @@ from workbench.metrics.metric_types import MetricInfo
 from workbench.metrics.registry import CaseFacts, Preset, check_criteria, compute_fit, find_info, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
-from workbench.report.text_report import score_text
+from workbench.model.text import score_text
 from workbench.tui.state.case_outline import find_spelling
 from workbench.tui.state.finder import Pattern, fold
 from workbench.tui.state.text_layout import (

@@ -11,10 +11,10 @@ from typing import Any
 from workbench.engine.acceptance import compare_turns
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
-from workbench.model.text import mask_named_secrets, redact
+from workbench.model.text import mask_named_secrets, redact, score_text
 from workbench.model.trace import ToolCall, find_simulators, get_trajectory
 from workbench.report.run_report import samples_text
-from workbench.report.text_report import describe_metric, failure_texts, score_text
+from workbench.report.text_report import describe_metric, failure_texts
 from workbench.report.turn_diff import (
     AgentMessage,
     Difference,

@@ -21,9 +21,9 @@ from workbench.model.results import (
     SimulatedConversation,
     TurnResult,
 )
-from workbench.model.text import mask_named_secrets, neutralise, pluralise, redact
+from workbench.model.text import compare_with_threshold, mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import ToolCall, get_trajectory
-from workbench.report.text_report import compare_with_threshold, find_subjects
+from workbench.report.text_report import find_subjects
 from workbench.report.turn_diff import (
     Change,
     Difference,

@@ -13,7 +13,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import MetricResult
 from workbench.model.run_events import RunSummary
-from workbench.model.text import redact
+from workbench.model.text import format_change, redact, score_text
 from workbench.report.comparison import (
     CHANGE_SYMBOLS,
     FLIPS,
@@ -29,7 +29,6 @@ from workbench.report.comparison import (
     threshold_text,
 )
 from workbench.report.run_report import counts_text, explain_incomplete, samples_text, time_text
-from workbench.report.text_report import format_change, score_text
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (

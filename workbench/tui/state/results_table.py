@@ -14,10 +14,9 @@ from rich.cells import cell_len
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, has_missing_samples
-from workbench.model.text import redact
+from workbench.model.text import redact, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import samples_text
-from workbench.report.text_report import score_text
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import (

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.report.text_report import cost_text, score_text
+from workbench.model.text import score_text
+from workbench.report.text_report import cost_text
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
