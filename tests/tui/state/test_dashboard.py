@@ -188,7 +188,7 @@ def test_a_criterion_has_its_mean_threshold_spread_and_pass_count(make_page: Cal
 
     assert len(lines) == 2
     assert lines[1].startswith("✗ response_match_score      0.75  ─")
-    assert lines[1].endswith("≥ 0.8   2 of 4 pass")
+    assert lines[1].endswith("≥ 0.80  2 of 4 pass")
     track = lines[1].split()[3]
     length = len(track) - 1
     assert track.index("●") == round(0.75 * length)
@@ -461,7 +461,7 @@ def test_the_cursor_goes_from_case_to_case_and_is_shown_only_with_the_focus(judg
     judged.dashboard.move(1)
     assert "why c" in find_cursor()
     judged.dashboard.move(1)
-    assert "0.25 s" in find_cursor()
+    assert "250 ms" in find_cursor()
     assert judged.dashboard.selected_spot is not None
     assert judged.dashboard.selected_spot.section == "slowest"
     judged.dashboard.move(-5)
@@ -473,7 +473,7 @@ def test_the_cursor_goes_from_case_to_case_and_is_shown_only_with_the_focus(judg
 def test_the_case_under_the_mouse_is_found_in_both_columns(judged: Page, make: Any) -> None:
     lines = ["".join(piece.text for piece in line) for line in judged.lay_out(134)]
     failing = next(index for index, line in enumerate(lines) if "why c" in line)
-    slow = next(index for index, line in enumerate(lines) if line.rstrip().endswith("0.25 s"))
+    slow = next(index for index, line in enumerate(lines) if line.rstrip().endswith("250 ms"))
 
     assert judged.dashboard.find_case(failing, 5) == make.key("c")
     assert judged.dashboard.find_case(slow, 100) is not None

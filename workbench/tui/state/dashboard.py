@@ -11,12 +11,13 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
+from workbench.model.text import score_text
 from workbench.store.history.history_queries import RunPart, StoredRun
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
 from workbench.tui.state.case_scores import find_metric_info
 from workbench.tui.state.case_status import FAILING_STATES, STALE, Badge, CaseState, get_badge
-from workbench.tui.state.group_scores import GroupSummary, MeasuredCase, MetricSummary, format_score
+from workbench.tui.state.group_scores import GroupSummary, MeasuredCase, MetricSummary
 from workbench.tui.state.history_state import calculate_pass_rate
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
@@ -265,12 +266,13 @@ def _lay_out_section(section: _Section, width: int, height: int) -> Iterator[_Pl
         height -= 1
     total = max(section.total, len(section.rows))
     shown = section.rows[:height]
-    if section.total and len(shown) < total:
+    has_more = section.total > 0 and len(shown) < total and height > 1  # a line for a number alone says nothing
+    if has_more:
         shown = section.rows[: height - 1]
     for row in shown:
         line = _pad_line(cut_line(row.line, width), width)
         yield line, (() if row.case is None else (Spot(section.title, row.case, 0, 0, width),))
-    if section.total and len(shown) < total:
+    if has_more:
         yield (StyledText(f"… {total - len(shown):,} more", Style.MUTED),), ()
 
 
@@ -588,10 +590,10 @@ def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     badge = get_badge(_find_worst(metric))
     info = find_metric_info(metric.name)
     sign = "≤" if info is not None and info.lower_is_better else "≥"
-    against = "" if metric.threshold is None else f"{sign} {format_score(metric.threshold)}"
+    against = "" if metric.threshold is None else f"{sign} {score_text(metric.threshold)}"
     passing = f"  {metric.passed:,} of {metric.total:,} pass"
     name = _pad(shorten(safe_line(metric.name), column), column)
-    mean = "no score" if metric.mean is None else format_score(metric.mean)
+    mean = "no score" if metric.mean is None else score_text(metric.mean)
     lead = f"{name}  {mean:>8}"
     room = width - 2 - cell_len(lead) - len(passing) - 2 - 7
     track = _draw_spread(metric, min(room, _TRACK[1]), badge.style) if room >= _TRACK[0] else ()

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
+from workbench.model.text import score_text
 from workbench.store.history.history_queries import StoredScores
 from workbench.tui.state.case_scores import describe_metric, find_metric_info
 from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
@@ -342,7 +343,7 @@ def _format_metric(metric: MetricSummary, *, is_unfolded: bool, width: int) -> L
 
 def _format_worst(worst: WorstCase, *, width: int) -> Line:
     name = str(worst.case) + (f" [{worst.repeat + 1}]" if worst.repeat else "")
-    score = f"{format_score(worst.score)} "
+    score = f"{score_text(worst.score)} "
     room = max(width - len(score) - 5, 8)
     label = cut_line((StyledText(safe_line(name)),), room)
     gap = " " * max(room - sum(cell_len(piece.text) for piece in label), 0)
@@ -352,13 +353,8 @@ def _format_worst(worst: WorstCase, *, width: int) -> Line:
 def _format_mean(metric: MetricSummary) -> str:
     if metric.mean is None:
         return "no score"
-    std = "" if metric.std is None else f" ±{metric.std:.3g}"
-    return f"{format_score(metric.mean)}{std}"
-
-
-def format_score(score: float) -> str:
-    """Format a score, or the mean of several."""
-    return f"{score:.4g}"
+    std = "" if metric.std is None else f" ±{score_text(metric.std)}"
+    return f"{score_text(metric.mean)}{std}"
 
 
 def _describe_numbers(metric: MetricSummary) -> list[Block]:
@@ -380,7 +376,7 @@ def _describe_numbers(metric: MetricSummary) -> list[Block]:
 def _draw_histogram(metric: MetricSummary) -> list[Block]:
     step = (metric.highest - metric.lowest) / len(metric.bins)
     if not step:
-        return [Paragraph.from_text(f"all {metric.scored:,} are {metric.lowest:.4g}", indent=2)]
+        return [Paragraph.from_text(f"all {metric.scored:,} are {score_text(metric.lowest)}", indent=2)]
     most = max(metric.bins)
     blocks: list[Block] = [Paragraph.from_text(sparkline([float(count) for count in metric.bins]), Style.KEY, indent=2)]
     for place, count in enumerate(metric.bins):

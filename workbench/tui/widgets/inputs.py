@@ -309,7 +309,9 @@ class KeyLine(Widget):
     def _visible_hints(self) -> Sequence[KeyHint]:
         last = [hint for hint, active in self._hints.items() if active and active.binding.id in _LAST]
         hints = [hint for hint in self._hints if hint not in last]
-        return fit_hints(hints, last, width=self.size.width - self._message_width)
+        width = self.size.width - self._message_width
+        is_room = not self._message or width > sum(hint.width + 2 for hint in last)
+        return fit_hints(hints, last, width=width) if is_room else ()
 
     @property
     def _message_width(self) -> int:

@@ -111,7 +111,7 @@ async def test_a_set_has_means_distributions_and_selectable_worst_cases(
     async with open_app(project.path) as screen:
         await screen.until("2/3")
         await screen.press("j", "4")
-        await screen.until("3 results", "distribution", "±0.577", "failed  1")
+        await screen.until("3 results", "distribution", "±0.58", "failed  1")
 
         await screen.press("enter")
         await screen.until("▾ tool_trajectory_avg_score", "lights.evalset.json:dim")
