@@ -89,7 +89,7 @@ WRONG = 2
 _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
-_THEME_SECONDS = 1.0  # seconds between two checks of the theme files
+_THEME_SECONDS = 2.0  # seconds between two checks of the theme files
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
@@ -208,7 +208,7 @@ class WorkbenchApp(App[None]):
             self.set_timer(_LONGEST_OPENING, self._hide_picture)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
         if self._theme_changes is not None:
-            self.set_interval(_THEME_SECONDS, self._look_at_themes)
+            self._follow_themes(self._theme_changes)
         # Immediate, because the process stops as soon as the signal is published.
         self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
         self._quit_when_told()
@@ -388,12 +388,14 @@ class WorkbenchApp(App[None]):
         """Apply the first of these themes that exists."""
         self.theme = next((name for name in (*names, _DEFAULT_THEME) if name in self.available_themes), self.theme)
 
-    @work(thread=True, group="themes", exclusive=True)
-    def _look_at_themes(self) -> None:
+    @work(group="themes")
+    async def _follow_themes(self, changes: ThemeChanges) -> None:
         """Reload changed theme files. An invalid file is reported, and its last valid theme stays."""
-        changed = self._theme_changes.look() if self._theme_changes is not None else None
-        if changed is not None:
-            self.call_later(self._take_themes, changed)
+        while True:
+            await asyncio.sleep(_THEME_SECONDS)
+            changed = await asyncio.to_thread(changes.look)
+            if changed is not None:
+                self._take_themes(changed)
 
     def _take_themes(self, loaded: LoadedThemes) -> None:
         for theme in loaded.themes.values():

@@ -24,6 +24,7 @@ class Backend(WorkspaceThread):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.edits = 0  # number of calls that may have changed unsaved edits; recovery files follow it
+        self.on_edit: Callable[[], None] = lambda: None
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
         self.accepting = Accepting(self.call, self.edit)
@@ -43,3 +44,4 @@ class Backend(WorkspaceThread):
             return await self.call(work)
         finally:
             self.edits += 1
+            self.on_edit()

@@ -65,6 +65,11 @@ class Alarm:
         if self._since is None:
             self._since = now
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is a message that `announce` has not returned yet."""
+        return self._since is not None and not self._is_announced
+
     def announce(self, *, now: float) -> str | None:
         """Return the message once, as soon as it is complete or has waited long enough; otherwise None."""
         if self._is_announced or self._since is None:
@@ -245,6 +250,11 @@ class WatchState:
             if words is not None:
                 return words, change.event.reason
         return None
+
+    @property
+    def has_alarm(self) -> bool:
+        """Whether an alarm is due, now or later."""
+        return any(change.alarm.is_waiting for change in self.changes)
 
     def complete_alarms(self) -> None:
         """Note that no further results of the changes will come."""
