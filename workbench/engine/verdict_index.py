@@ -242,7 +242,7 @@ class Verdicts:
     def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
         """As `find`, but always with the newest verdict of the job, last if many other jobs had the same input."""
         with self._lock:
-            known, own = self.find(asked), self._newest.get(job)
+            known, own = self._by_asked.get(asked, _NO_VERDICTS)[::-1], self._newest.get(job)
         if own is None or (known and known[0] is own):  # the usual case
             return known
         if _make_question(own) != asked or any(each is own for each in known):
