@@ -32,6 +32,7 @@ from textual.notifications import Notification, Notify
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import ThemeProvider
+from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed, get_current_worker
 
 from workbench.model.text import neutralise
@@ -44,7 +45,7 @@ from workbench.tui.backend.project_calls import find_named_files
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Palette, Result, is_leaving, wait_until_built
 from workbench.tui.keys import PLACES, KeyPlace, bindings, check_keys, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
-from workbench.tui.screen_context import ScreenContext
+from workbench.tui.screen_context import RestingTimer, ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.state.problem_list import Source
@@ -90,6 +91,7 @@ _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 2.0  # seconds between two checks of the theme files
+_BLINKING = 10.0  # seconds after a key in which the cursor blinks
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
@@ -169,6 +171,8 @@ class WorkbenchApp(App[None]):
         self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
+        self._calming: RestingTimer | None = None
+        self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._notified: list[Notification] = []  # messages shown; the user may have dismissed some
         self._backend = backend
         self._layout = layout or Layout()
@@ -207,6 +211,7 @@ class WorkbenchApp(App[None]):
         if self._shows_last_picture:
             self.set_timer(_LONGEST_OPENING, self._hide_picture)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
+        self._calming = RestingTimer(self, _BLINKING, self._stop_blinking)
         if self._theme_changes is not None:
             self._follow_themes(self._theme_changes)
         # Immediate, because the process stops as soon as the signal is published.
@@ -241,6 +246,7 @@ class WorkbenchApp(App[None]):
         if isinstance(event, Key) and event.key == "escape":
             self.clear_notifications()  # in addition to what the key does
         if isinstance(event, InputEvent):
+            self._blink()
             await self._wait_until_opened()
             if self._is_blind(event):
                 return
@@ -250,6 +256,23 @@ class WorkbenchApp(App[None]):
         elif isinstance(event, Resize) and event.size != self.size:
             self._hide_picture()  # the terminal moved its text
         await super().on_event(event)
+
+    def _blink(self) -> None:
+        """Let the cursor blink for a while, because a key was pressed."""
+        field, self._still = self._still, None
+        if field is not None and field.has_focus:
+            field.cursor_blink = True
+        elif field is not None:
+            field.set_reactive(type(field).cursor_blink, True)  # without starting its timer
+        if self._calming is not None:
+            self._calming.restart()
+
+    def _stop_blinking(self) -> bool:
+        """Show the cursor of the focused field all the time: blinking draws twice a second."""
+        focused = self.focused
+        if isinstance(focused, Input | TextArea) and focused.cursor_blink:
+            focused.cursor_blink, self._still = False, focused
+        return False
 
     async def _wait_until_opened(self) -> None:
         """Wait for the first reading of the project, which decides what most keys do; not for long, it may hang."""

@@ -131,7 +131,7 @@ class Controller:
 class RestingTimer:
     """Calls a function at an interval while the function has work, so that an idle screen costs nothing."""
 
-    def __init__(self, widget: Widget, seconds: float, work: Callable[[], bool]) -> None:
+    def __init__(self, widget: Widget | App[Any], seconds: float, work: Callable[[], bool]) -> None:
         """`work` returns False if it need not be called again before `wake`. The timer rests at first."""
         self._work = work
         self._timer = widget.set_interval(seconds, self._tick, pause=True)
@@ -139,6 +139,10 @@ class RestingTimer:
     def wake(self) -> None:
         """Call the function soon, at once if the timer has rested for longer than its interval."""
         self._timer.resume()
+
+    def restart(self) -> None:
+        """Call the function after the interval, or a little later if the timer did not rest."""
+        self._timer.reset()
 
     def rest(self) -> None:
         """Do not call the function before `wake`."""

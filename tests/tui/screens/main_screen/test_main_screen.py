@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.widgets import Input
 
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseStarted, InvocationFinished, Notice
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
+from workbench.tui import app
+from workbench.tui.screens import save_controller
 from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.widgets.row_lists import CaseList, LinesView
 
@@ -25,6 +33,53 @@ async def test_sets_and_cases_are_listed_with_the_selected_expectations(open_fak
         await screen.press("j", "down")
 
         await screen.until("turn 1 · user  Turn on the lamp", '"lamp"', "The lamp is on.", "○ NOT RUN")
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.02)
+
+
+def list_active_timers(opened: App[Any]) -> list[float]:
+    """Return the intervals of the timers that would still tick if nothing happened."""
+    nodes: list[MessagePump] = [opened, *opened.screen_stack, *opened.screen.walk_children()]
+    timers = [timer for node in nodes for timer in node._timers]
+    return sorted(timer._interval for timer in timers if timer._task is not None and timer._active.is_set())
+
+
+async def test_an_idle_screen_has_no_timer_but_the_one_that_checks_files(
+    open_app: Any, make_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_BLINKING", 0.1)
+    turn = {"user_content": {"parts": [{"text": "Hi"}]}}
+    async with open_app(make_project(pings=[{"eval_id": "first", "conversation": [turn]}])) as screen:
+        await screen.until("first")
+        await screen.press("down", "down", *"12345", "r")
+        await screen.until("finished")
+        await screen.press("w")
+        await screen.until("watching")
+        await screen.press("6")  # the chat, whose input has the focus
+
+        screen.app.clear_notifications()
+
+        await wait_until(lambda: list_active_timers(screen.app) == [save_controller._CHECK])
+
+
+async def test_the_cursor_of_a_field_stops_blinking_without_keys(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_BLINKING", 0.1)
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("slash")
+        await wait_until(lambda: isinstance(screen.app.focused, Input) and not screen.app.focused.cursor_blink)
+        monkeypatch.setattr(screen.app, "_stop_blinking", lambda: False)
+
+        await screen.press("x")
+
+        assert screen.app.focused.cursor_blink
 
 
 async def test_r_runs_the_selected_case_and_R_all(open_fake_app: Any, lights: Any) -> None:
