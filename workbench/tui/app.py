@@ -91,7 +91,7 @@ _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "next_pane", "previous_pane"})  # useless from the palette
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 2.0  # seconds between two checks of the theme files
-_BLINKING = 10.0  # seconds after a key in which the cursor blinks
+_BLINKING = 10.0  # seconds after a key, up to twice as many, in which the cursor blinks
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 

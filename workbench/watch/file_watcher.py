@@ -128,7 +128,7 @@ class InotifyListener:
             _raise_error(0 if self._inotify >= 0 else ctypes.get_errno())
             for folder in folders:
                 number = system.inotify_add_watch(self._inotify, os.fsencode(folder), _CHANGES)
-                if number < 0 and ctypes.get_errno() == errno.EACCES:
+                if number < 0 and ctypes.get_errno() in (errno.EACCES, errno.EPERM):
                     continue
                 _raise_error(0 if number >= 0 else ctypes.get_errno())
                 self._folders[number] = folder
