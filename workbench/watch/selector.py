@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase, set_executions
@@ -115,6 +116,9 @@ class VerdictKey(NamedTuple):
     job: JobKey
 
 
+_NONE_SHOWN: Mapping[JobKey, VerdictKey] = MappingProxyType({})
+
+
 class _SpecialRows(NamedTuple):
     """Rows of a set whose result depends on the verdict."""
 
@@ -186,8 +190,10 @@ class Selector:
             self._signatures[number, folder] = known
         return known
 
-    def decide(self, job: JobKey, planned: PlannedCase, *, shown: VerdictKey | None = None) -> Decision:
-        """Decide on one repeat of a case. If several verdicts are current, prefer the one that is `shown`."""
+    def decide(
+        self, job: JobKey, planned: PlannedCase, *, shown: Mapping[JobKey, VerdictKey] = _NONE_SHOWN
+    ) -> Decision:
+        """Decide on one repeat of a case. If several verdicts are current, prefer the one that is `shown` for it."""
         if planned.problem is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
@@ -197,8 +203,8 @@ class Selector:
         if planned.target.rerun == "always" and planned.needs_agent and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
         shown_first = known
-        if shown is not None and len(known) > 1:
-            shown_first = sorted(known, key=lambda verdict: get_verdict_key(verdict) != shown)
+        if len(known) > 1 and (preferred := shown.get(job)) is not None:
+            shown_first = sorted(known, key=lambda verdict: get_verdict_key(verdict) != preferred)
         for verdict in shown_first:
             if not _is_verdict(verdict):
                 continue

@@ -326,7 +326,7 @@ class _Checker:
         for job, case in jobs:
             places = shown[case.key]
             place = places.get(job.repeat)
-            decision = self._selector.decide(job, case, shown=None if place is None else VerdictKey(*place))
+            decision = self._selector.decide(job, case, shown={} if place is None else {job: VerdictKey(*place)})
             verdict = decision.verdict
             if decision.action is not Action.NOTHING:
                 if not places:
