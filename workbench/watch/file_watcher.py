@@ -438,12 +438,12 @@ class Observer:
             before = len(self._paths)
             for path in paths:
                 seen = self._scanner.apply_event(path)
+                if not seen.is_unrelated:
+                    self._schedule_check()
                 self._note(seen.paths, max(began, time.monotonic() - 2 * STEP))
                 if seen.needs_scan:
                     self._scan_due = 0.0
                     self._listen_anew = self._listen_anew or path in self._listening
-            if paths:
-                self._schedule_check()
             if len(self._paths) - before <= _BURST or time.monotonic() > until:
                 return
 

@@ -18,7 +18,7 @@ from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until
 from tests.watch.folder_scanner.test_folders import make_files
 from workbench.watch import file_watcher
 from workbench.watch.file_watcher import SCAN_VARIABLE, InotifyListener, Wakeup, Watcher, WatchfilesListener, listen
-from workbench.watch.folder_scanner import Folders
+from workbench.watch.folder_scanner import Folders, Scanner
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems use watchfiles")
 
@@ -441,6 +441,35 @@ async def test_an_idle_watcher_only_wakes_for_scans(project: Path, monkeypatch: 
         await wait_until(lambda: len(waits) >= 2)
 
     assert min(waits[:2]) > 1.5, "scans are 2 seconds apart, or more"
+
+
+@linux
+async def test_other_files_beside_a_dependency_outside_of_the_project_cause_no_scans(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_watcher.Observer, "_compute_interval", lambda _: 1e6)  # no scan is due
+    scans: list[float] = []
+    scan = Scanner.scan
+
+    def note_scan(self: Scanner, folders: Folders | None = None) -> frozenset[str]:
+        scans.append(time.monotonic())
+        return scan(self, folders)
+
+    make_files(tmp_path, "shared/used.md")
+    async with watch_folders(project) as eyes:
+        await eyes.watcher.add([tmp_path / "shared/used.md", tmp_path / "shared/missing.md"])
+        await eyes.settle()
+        await asyncio.sleep(1.0)  # for the scan after the events so far
+        monkeypatch.setattr(Scanner, "scan", note_scan)
+        for number in range(20):
+            (tmp_path / f"shared/other{number}").write_text("")
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(2 * file_watcher._CHECK)
+        assert not scans
+
+        (tmp_path / "shared/missing.md").write_text("")
+        await eyes.see(tmp_path / "shared/missing.md")
+        await wait_until(lambda: scans)
 
 
 @linux
