@@ -257,8 +257,12 @@ class WorkbenchApp(App[None]):
             self._hide_picture()  # the terminal moved its text
         await super().on_event(event)
 
+    def on_descendant_focus(self) -> None:
+        """Let the cursor of a field blink for a while, also of one that got the focus without a key."""
+        self._blink()
+
     def _blink(self) -> None:
-        """Let the cursor blink for a while, because a key was pressed."""
+        """Let the cursor blink for a while."""
         field, self._still = self._still, None
         if field is not None and field.has_focus:
             field.cursor_blink = True

@@ -35,10 +35,10 @@ async def test_sets_and_cases_are_listed_with_the_selected_expectations(open_fak
         await screen.until("turn 1 · user  Turn on the lamp", '"lamp"', "The lamp is on.", "○ NOT RUN")
 
 
-async def wait_until(condition: Callable[[], bool]) -> None:
+async def wait_until(get: Callable[[], object], wanted: object) -> None:
     until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
+    while (found := get()) != wanted:
+        assert time.monotonic() < until, found
         await asyncio.sleep(0.02)
 
 
@@ -46,7 +46,8 @@ def list_active_timers(opened: App[Any]) -> list[float]:
     """Return the intervals of the timers that would still tick if nothing happened."""
     nodes: list[MessagePump] = [opened, *opened.screen_stack, *opened.screen.walk_children()]
     timers = [timer for node in nodes for timer in node._timers]
-    return sorted(timer._interval for timer in timers if timer._task is not None and timer._active.is_set())
+    running = [timer for timer in timers if timer._task is not None and not timer._task.done()]
+    return sorted(timer._interval for timer in running if timer._active.is_set())
 
 
 async def test_an_idle_screen_has_no_timer_but_the_one_that_checks_files(
@@ -64,7 +65,7 @@ async def test_an_idle_screen_has_no_timer_but_the_one_that_checks_files(
 
         screen.app.clear_notifications()
 
-        await wait_until(lambda: list_active_timers(screen.app) == [save_controller._CHECK])
+        await wait_until(lambda: list_active_timers(screen.app), [save_controller._CHECK])
 
 
 async def test_the_cursor_of_a_field_stops_blinking_without_keys(
@@ -73,13 +74,15 @@ async def test_the_cursor_of_a_field_stops_blinking_without_keys(
     monkeypatch.setattr(app, "_BLINKING", 0.1)
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
-        await screen.press("slash")
-        await wait_until(lambda: isinstance(screen.app.focused, Input) and not screen.app.focused.cursor_blink)
-        monkeypatch.setattr(screen.app, "_stop_blinking", lambda: False)
+        field = screen.app.query_one(Input)
+        field.focus()  # without a key
+        await wait_until(lambda: field.cursor_blink, False)
+        monkeypatch.setattr(screen.app._calming, "restart", lambda: None)
 
         await screen.press("x")
 
-        assert screen.app.focused.cursor_blink
+        assert field.value == "x"
+        assert field.cursor_blink
 
 
 async def test_r_runs_the_selected_case_and_R_all(open_fake_app: Any, lights: Any) -> None:
