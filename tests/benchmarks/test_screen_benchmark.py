@@ -25,6 +25,8 @@ pytestmark = pytest.mark.skipif(
 )
 WORKBENCH = Path(sys.executable).with_name("workbench")
 CASES = 10_000
+FILES = 100
+IDLE = 120.0  # seconds
 
 AGENT = """
 import time
@@ -132,3 +134,25 @@ def test_keys_and_memory_during_a_run_of_ten_thousand_cases(project: Path) -> No
         screen.settle(quiet=1.0)
         print(f"memory after the run: {screen.memory_mb:.0f} MB")
         _print_percentiles("cursor after the run", [screen.measure_press("j") for _ in range(100)])
+
+
+@pytest.mark.parametrize("watches", [False, True])
+def test_cpu_time_of_an_idle_screen(tmp_path: Path, watches: bool) -> None:
+    (tmp_path / "workbench.toml").write_text(SETTINGS)
+    (tmp_path / "agent.py").write_text(AGENT)
+    (tmp_path / "few.evalset.json").write_text(
+        json.dumps({"eval_set_id": "few", "eval_cases": [_case(number) for number in range(8)]})
+    )
+    for number in range(FILES):
+        (tmp_path / f"part{number}.py").write_text(f"NUMBER = {number}\n")
+    with TerminalProgram([WORKBENCH, tmp_path], cwd=tmp_path) as screen:
+        screen.measure_time_to_text("no run in this session")
+        screen.settle(quiet=1.0)
+        if watches:
+            screen.measure_press_to_text("w", "watching")
+        screen.wait(80.0)  # checks of all files become rarer after a minute without a change
+        before = screen.tree_cpu_seconds
+        screen.wait(IDLE)
+        share = (screen.tree_cpu_seconds - before) / IDLE
+    what, wanted = (f"watching {FILES} files", 0.5) if watches else ("not watching", 0.2)
+    print(f"\nidle screen, {what}: {share:.2%} of a core, {share * 3600:.1f} s of CPU in an hour ({wanted} % wanted)")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.benchmarks.measuring import measure_tree_mb
+from tests.benchmarks.measuring import measure_tree_cpu, measure_tree_mb
 
 _QUIET = 0.08  # seconds without output after which the screen counts as painted
 
@@ -53,6 +53,11 @@ class TerminalProgram:
         """CPU seconds of the program so far, without its children."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def tree_cpu_seconds(self) -> float:
+        """CPU seconds of the program and its children so far."""
+        return measure_tree_cpu(self._process.pid)
 
     @property
     def memory_mb(self) -> float:

@@ -326,6 +326,9 @@ class FakeBackend:
     def saved_files(self) -> FakeBackend:
         return self
 
+    def learn(self) -> None:
+        """Observe nothing."""
+
     async def observe(self, report: Callable[[], object]) -> None:
         """Observe nothing: no file is saved."""
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.watch.generated.harness import Claims
@@ -15,6 +15,7 @@ from tests.watch.generated.packages import CRITERIA, EVAL_SET
 from tests.watch.watched import WatchListener, watch_project
 from workbench.cli.run_commands import open_workspace, select_cases
 from workbench.engine.plan import Plan, RunOptions, Selection
+from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import DependencyKind
 from workbench.model.results import CaseResult
@@ -66,7 +67,8 @@ class DecisionsOnly:
         self.decisions = [self._selector.decide(job, planned) for job, planned in plan.jobs]
         with workspace.history() as history:
             part = plan_decisions(plan, self.decisions, runs=_TO_RUN, history=history, with_stored=True)
-        return _make_claims(self.decisions, _run_plan(workspace, part), project)
+        opaque_cases = _find_opaque_cases(self.decisions, workspace.verdicts)  # before the verdicts of the run
+        return _make_claims(self.decisions, opaque_cases, _run_plan(workspace, part), project)
 
     async def close(self) -> None:
         """See Strategy."""
@@ -98,7 +100,9 @@ class RunAffected:
             with workspace:
                 plan = workspace.plan(select_cases(workspace, project_selection, cases=()), _OPTIONS)
                 decisions = decide_plan(workspace, plan)  # for the reasons; `select_affected` decides again
-                return _make_claims(decisions, _run_plan(workspace, select_affected(workspace, plan)), project)
+                opaque_cases = _find_opaque_cases(decisions, workspace.verdicts)
+                results = _run_plan(workspace, select_affected(workspace, plan))
+                return _make_claims(decisions, opaque_cases, results, project)
 
 
 class LiveWatch:
@@ -177,7 +181,7 @@ class LiveWatch:
     def _record(self, event: WatchEvent, project: Path) -> Iterable[tuple[str, Action]]:
         if isinstance(event, DecisionsMade):
             self._decisions = {each.job.case.eval_id: each for each in event.decisions}
-            self._opaque_cases |= _find_opaque_cases(event.decisions)
+            self._opaque_cases |= _find_opaque_cases(event.decisions, self._listener.workspace.verdicts)
         elif isinstance(event, VerdictsReused):
             with History.open(project) as history:
                 self._results.update((job.case.eval_id, each) for job, each in read_results(history, event.verdicts))
@@ -196,28 +200,33 @@ def _run_plan(workspace: Workspace, plan: Plan) -> list[CaseResult]:
     return run.results()
 
 
-def _make_claims(decisions: Iterable[Decision], results: Iterable[CaseResult], project: Path) -> Claims:
+def _make_claims(
+    decisions: Sequence[Decision], opaque_cases: frozenset[str], results: Iterable[CaseResult], project: Path
+) -> Claims:
     """Return the claims after these decisions were carried out."""
-    decisions = list(decisions)
     reruns = frozenset(each.job.case.eval_id for each in decisions if each.action in _TO_RUN)
     return Claims(
         reruns=reruns,
         rescorings=frozenset(each.job.case.eval_id for each in decisions if each.action is Action.JUDGE),
         outcomes=_make_outcomes(((result.case.eval_id, result) for result in results), project),
-        opaque_reruns=reruns & _find_opaque_cases(decisions),
+        opaque_reruns=reruns & opaque_cases,
     )
 
 
-def _find_opaque_cases(decisions: Iterable[Decision]) -> frozenset[str]:
-    """Find the cases that run after any change: dependencies unknown, or no answer in the last run."""
-    return frozenset(each.job.case.eval_id for each in decisions if _is_opaque(each))
+def _find_opaque_cases(decisions: Iterable[Decision], verdicts: Verdicts) -> frozenset[str]:
+    """Find the cases that run after any change, also a change that is taken back.
+
+    Their dependencies are unknown or cannot all be followed, or they got no answer in the last run.
+    """
+    return frozenset(each.job.case.eval_id for each in decisions if _is_opaque(each, verdicts))
 
 
-def _is_opaque(decision: Decision) -> bool:
-    return decision.action is Action.LEAVE or any(
-        reason.why is Why.UNKNOWN or (reason.row is not None and reason.row.kind == DependencyKind.OPAQUE)
-        for reason in decision.reasons
-    )
+def _is_opaque(decision: Decision, verdicts: Verdicts) -> bool:
+    if decision.action is Action.LEAVE or any(reason.why is Why.UNKNOWN for reason in decision.reasons):
+        return True
+    number = None if decision.verdict is None else decision.verdict.dependencies
+    rows = () if number is None else verdicts.list_rows(number)
+    return any(verdicts.row(row).kind == DependencyKind.OPAQUE for row in rows)
 
 
 def _make_outcomes(results: Iterable[tuple[str, CaseResult]], project: Path) -> dict[str, Outcome]:

@@ -241,11 +241,12 @@ class Verdicts:
 
     def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
         """As `find`, but always with the newest verdict of the job, last if many other jobs had the same input."""
+        known = self.find(asked)
+        if len(known) < MAX_TRACES_PER_VARIANT:  # `_add` has never dropped one of so few
+            return known
         with self._lock:
             known, own = self.find(asked), self._newest.get(job)
-        if own is None or (known and known[0] is own):  # the usual case
-            return known
-        if _make_question(own) != asked or any(each is own for each in known):
+        if own is None or _make_question(own) != asked or any(each is own for each in known):
             return known
         return [*known, own]
 

@@ -48,7 +48,7 @@ from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Result, is_
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
 from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
-from workbench.tui.screen_context import ScreenContext
+from workbench.tui.screen_context import RestingTimer, ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.state.finder import (
@@ -105,7 +105,8 @@ _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "palette_colon", "next_pane", "previous_pane", "rows", "lines"})
 _ANYTHING = "an action, case, eval set, agent, tool, run, setting or theme"
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
-_THEME_SECONDS = 1.0  # seconds between two checks of the theme files
+_THEME_SECONDS = 2.0  # seconds between two checks of the theme files
+_BLINKING = 10.0  # seconds after a key, up to twice as many, in which the cursor blinks
 _TOAST_SECONDS = 4.0
 _TOAST_LINES = 8  # lines that a toast of a long message covers at the top
 _MOMENT = 0.005  # seconds between two looks whether the project is open
@@ -188,6 +189,8 @@ class WorkbenchApp(App[None]):
         self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
+        self._calming: RestingTimer | None = None
+        self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._backend = backend
         self._layout = layout or Layout()
         self._recent = self._layout.recent
@@ -228,8 +231,9 @@ class WorkbenchApp(App[None]):
         if self._shows_last_picture:
             self.set_timer(_LONGEST_OPENING, self._hide_picture)
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
+        self._calming = RestingTimer(self, _BLINKING, self._stop_blinking)
         if self._theme_changes is not None:
-            self.set_interval(_THEME_SECONDS, self._look_at_themes)
+            self._follow_themes(self._theme_changes)
         # Immediate, because the process stops as soon as the signal is published.
         self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
         self._quit_when_told()
@@ -261,6 +265,7 @@ class WorkbenchApp(App[None]):
         if isinstance(event, Key) and event.key == "escape":
             self._remove_messages()  # in addition to what the key does
         if isinstance(event, InputEvent):
+            self._blink()
             await self._wait_until_opened()
             if self._is_blind(event):
                 return
@@ -270,6 +275,27 @@ class WorkbenchApp(App[None]):
         elif isinstance(event, Resize) and event.size != self.size:
             self._hide_picture()  # the terminal moved its text
         await super().on_event(event)
+
+    def on_descendant_focus(self) -> None:
+        """Let the cursor of a field blink for a while, also of one that got the focus without a key."""
+        self._blink()
+
+    def _blink(self) -> None:
+        """Let the cursor blink for a while."""
+        field, self._still = self._still, None
+        if field is not None and field.has_focus:
+            field.cursor_blink = True
+        elif field is not None:
+            field.set_reactive(type(field).cursor_blink, True)  # without starting its timer
+        if self._calming is not None:
+            self._calming.restart()
+
+    def _stop_blinking(self) -> bool:
+        """Show the cursor of the focused field all the time: blinking draws twice a second."""
+        focused = self.focused
+        if isinstance(focused, Input | TextArea) and focused.cursor_blink:
+            focused.cursor_blink, self._still = False, focused
+        return False
 
     async def _wait_until_opened(self) -> None:
         """Wait for the first reading of the project, which decides what most keys do; not for long, it may hang."""
@@ -481,12 +507,14 @@ class WorkbenchApp(App[None]):
         """Apply the first of these themes that exists."""
         self.theme = next((name for name in (*names, _DEFAULT_THEME) if name in self.available_themes), self.theme)
 
-    @work(thread=True, group="themes", exclusive=True)
-    def _look_at_themes(self) -> None:
+    @work(group="themes")
+    async def _follow_themes(self, changes: ThemeChanges) -> None:
         """Reload changed theme files. An invalid file is reported, and its last valid theme stays."""
-        changed = self._theme_changes.look() if self._theme_changes is not None else None
-        if changed is not None:
-            self.call_later(self._take_themes, changed)
+        while True:
+            await asyncio.sleep(_THEME_SECONDS)
+            changed = await asyncio.to_thread(changes.look)
+            if changed is not None:
+                self._take_themes(changed)
 
     def _take_themes(self, loaded: LoadedThemes) -> None:
         for theme in loaded.themes.values():

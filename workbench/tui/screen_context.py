@@ -128,6 +128,31 @@ class Controller:
         self.widget.post_message(message)
 
 
+class RestingTimer:
+    """Calls a function at an interval while the function has work, so that an idle screen costs nothing."""
+
+    def __init__(self, widget: Widget | App[Any], seconds: float, work: Callable[[], bool]) -> None:
+        """`work` returns False if it need not be called again before `wake`. The timer rests at first."""
+        self._work = work
+        self._timer = widget.set_interval(seconds, self._tick, pause=True)
+
+    def wake(self) -> None:
+        """Call the function soon, at once if the timer has rested for longer than its interval."""
+        self._timer.resume()
+
+    def restart(self) -> None:
+        """Call the function after the interval, or a little later if the timer did not rest."""
+        self._timer.reset()
+
+    def rest(self) -> None:
+        """Do not call the function before `wake`."""
+        self._timer.pause()
+
+    def _tick(self) -> None:
+        if not self._work():
+            self._timer.pause()
+
+
 P = ParamSpec("P")
 C = TypeVar("C", bound=Controller)
 Method = Callable[Concatenate[C, P], Coroutine[Any, Any, None]]

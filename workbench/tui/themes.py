@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -142,11 +143,13 @@ class ThemeChanges:
 
     def _signature(self) -> frozenset[tuple[str, int, int, int, int]]:
         found = set()
-        for path in (path for folder in self._folders for path in folder.glob("*.toml")):
-            with suppress(OSError):
-                status = path.stat()
-                times = status.st_mtime_ns, status.st_ctime_ns
-                found.add((str(path), *times, status.st_size, status.st_ino))
+        for folder in self._folders:
+            with suppress(OSError), os.scandir(folder) as entries:
+                for path in (entry.path for entry in entries if entry.name.endswith(".toml")):
+                    with suppress(OSError):
+                        status = os.stat(path)  # noqa: PTH116 - every few seconds
+                        times = status.st_mtime_ns, status.st_ctime_ns
+                        found.add((path, *times, status.st_size, status.st_ino))
         return frozenset(found)
 
 

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import errno
 import os
+import select
+import struct
 import sys
 import threading
 import time
@@ -13,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from workbench.agents.worker.recording import fingerprints
 from workbench.watch.folder_scanner import Folders, Scanner, ScanStopped
@@ -37,11 +39,150 @@ class EventsLost(Exception):
     """Events were lost."""
 
 
-class Listener:
+class Wakeup:
+    """Ends the waiting of one thread, at once or as soon as it begins. The other methods are safe from any thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._pipe: tuple[int, int] | None = None  # holds a byte while the event is set
+
+    def set(self) -> None:
+        """End the waiting."""
+        with self._lock:
+            if self._pipe is not None and not self._event.is_set():
+                os.write(self._pipe[1], b"!")
+            self._event.set()
+
+    def clear(self) -> None:
+        """Allow waiting again."""
+        with self._lock:
+            if self._pipe is not None and self._event.is_set():
+                os.read(self._pipe[0], 1)
+            self._event.clear()
+
+    def is_set(self) -> bool:
+        """Return True if waiting ends at once."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for `set`."""
+        self._event.wait(seconds)
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read while the event is set. It is open until `close`."""
+        with self._lock:
+            if self._pipe is None:
+                self._pipe = os.pipe()
+                if self._event.is_set():
+                    os.write(self._pipe[1], b"!")
+            return self._pipe[0]
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        with self._lock:
+            pipe, self._pipe = self._pipe, None
+        for descriptor in pipe or ():
+            os.close(descriptor)
+
+
+class Listener(Protocol):
     """Receives the events of some folders from now on."""
 
+    def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
+        """Return the paths with events; empty after `seconds` without one, or at a wakeup.
+
+        Events in the moment of a wakeup may be lost: scan everything afterwards. Raises EventsLost.
+        """
+
+    def close(self) -> None:
+        """Stop listening."""
+
+
+def listen(folders: Iterable[str]) -> Listener:
+    """Start to listen. Raises `EventsUnavailable` or `FolderVanished`."""
+    return InotifyListener(folders) if sys.platform == "linux" else WatchfilesListener(folders)
+
+
+# inotify(7): MODIFY, ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF, ONLYDIR
+_CHANGES = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x0100_0000
+_OVERFLOW = 0x4000
+_EVENT = struct.Struct("iIII")  # of a watched folder: its number; mask, cookie, length of the name that follows
+_READ_BYTES = 65_536
+
+
+class InotifyListener:
+    """Receives events of Linux.
+
+    It sleeps until there is one. `watchfiles` looks for events all the time, and wakes whenever a file is opened.
+    """
+
     def __init__(self, folders: Iterable[str]) -> None:
-        """Start to listen. Raises `EventsUnavailable` or `FolderVanished`."""
+        """Raises `EventsUnavailable` or `FolderVanished`."""
+        import ctypes
+
+        system = ctypes.CDLL(None, use_errno=True)
+        self._folders: dict[int, str] = {}
+        self._inotify = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _raise_error(0 if self._inotify >= 0 else ctypes.get_errno())
+            for folder in folders:
+                number = system.inotify_add_watch(self._inotify, os.fsencode(folder), _CHANGES)
+                if number < 0 and ctypes.get_errno() in (errno.EACCES, errno.EPERM):
+                    continue
+                _raise_error(0 if number >= 0 else ctypes.get_errno())
+                self._folders[number] = folder
+        except (FileNotFoundError, NotADirectoryError) as error:
+            self.close()
+            raise FolderVanished(str(error)) from None
+        except OSError as error:
+            self.close()
+            raise EventsUnavailable(_explain_failure(error)) from None
+        self._poll = select.poll()
+        self._poll.register(self._inotify, select.POLLIN)
+
+    def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
+        """See `Listener.wait`; no event is lost at a wakeup."""
+        until_wakeup = select.poll()
+        until_wakeup.register(self._inotify, select.POLLIN)
+        until_wakeup.register(wakeup.fileno(), select.POLLIN)
+        until_wakeup.poll(seconds * 1000)
+        paths = self._read()
+        until = time.monotonic() + _BATCH_SECONDS
+        while paths and (left := until - time.monotonic()) > 0 and self._poll.poll(min(STEP, left) * 1000):
+            paths |= self._read()
+        return frozenset(paths)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._inotify >= 0:
+            os.close(self._inotify)
+            self._inotify = -1
+
+    def _read(self) -> set[str]:
+        """Return the paths of waiting events, of many at most."""
+        try:
+            events = os.read(self._inotify, _READ_BYTES)
+        except BlockingIOError:
+            return set()
+        paths: set[str] = set()
+        at = 0
+        while at < len(events):
+            number, mask, _, length = _EVENT.unpack_from(events, at)
+            at += _EVENT.size + length
+            if mask & _OVERFLOW:
+                raise EventsLost("more at once than the system stores (fs.inotify.max_queued_events)")
+            folder, name = self._folders.get(number), events[at - length : at].rstrip(b"\0")
+            if folder is not None:
+                paths.add(os.path.join(folder, os.fsdecode(name)) if name else folder)
+        return paths
+
+
+class WatchfilesListener:
+    """Receives events of other systems, from the library `watchfiles`."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        """Raises `EventsUnavailable` or `FolderVanished`."""
         folders = list(folders)
         try:
             # Private by its name, but documented ("Rust backend direct usage"). `watchfiles.watch` would start to
@@ -50,27 +191,24 @@ class Listener:
         except ImportError as error:
             raise EventsUnavailable(f"watchfiles cannot be loaded: {error}") from None
 
-        def listen(*, ignore_permission_denied: bool) -> RustNotify:
+        def start(*, ignore_permission_denied: bool) -> RustNotify:
             # No debug output, no polling (every 300 ms), not recursive.
             return RustNotify(folders, False, False, 300, False, ignore_permission_denied)
 
         try:
             try:
-                self._notify = listen(ignore_permission_denied=False)
+                self._notify = start(ignore_permission_denied=False)
             except PermissionError:  # ignoring these also ignores the limit of the system
-                self._notify = listen(ignore_permission_denied=True)
+                self._notify = start(ignore_permission_denied=True)
         except FileNotFoundError as error:
             raise FolderVanished(str(error)) from None
-        except (OSError, RuntimeError, TypeError) as error:
+        except (OSError, RuntimeError, TypeError, UnicodeEncodeError) as error:
             raise EventsUnavailable(_explain_failure(error)) from None
 
-    def wait(self, seconds: float, enough: Callable[[], bool]) -> frozenset[str]:
-        """Return the paths with events; empty after `seconds` without one, or as soon as `enough` returns True.
-
-        Events in the moment of an empty return may be lost: scan everything now and then.
-        """
+    def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
+        """See `Listener.wait`."""
         # The timeout of the library uses the wall clock, which may jump; the deadline does not.
-        deadline = _Deadline(enough, time.monotonic() + seconds + _SPARE)
+        deadline = _Deadline(wakeup, time.monotonic() + seconds + _SPARE)
         try:
             events = self._notify.watch(
                 int(_BATCH_SECONDS * 1000), int(STEP * 1000), max(1, int(seconds * 1000)), deadline
@@ -85,12 +223,17 @@ class Listener:
 
 
 class _Deadline:
-    def __init__(self, enough: Callable[[], bool], at: float) -> None:
-        self._enough = enough
+    def __init__(self, wakeup: Wakeup, at: float) -> None:
+        self._wakeup = wakeup
         self._at = at
 
     def is_set(self) -> bool:
-        return self._enough() or time.monotonic() > self._at
+        return self._wakeup.is_set() or time.monotonic() > self._at
+
+
+def _raise_error(number: int) -> None:
+    if number:
+        raise OSError(number, os.strerror(number))
 
 
 def _explain_failure(error: Exception) -> str:
@@ -211,6 +354,7 @@ class Observer:
         self._report_status = report_status
         self._stop = threading.Event()
         self._lock = threading.Lock()
+        self._wakeup = Wakeup()
         self._asked: list[Folders] = []
         self._taken_in = 0
         self._scanner = Scanner(folders, self._stop.is_set)
@@ -239,11 +383,13 @@ class Observer:
     def stop(self) -> None:
         """Make `run` return soon."""
         self._stop.set()
+        self._wakeup.set()
 
     def request_folders(self, folders: Folders) -> None:
         """Watch these folders from now on."""
         with self._lock:
             self._asked.append(folders)
+            self._wakeup.set()
 
     def run(self) -> None:
         """Observe until `stop`."""
@@ -258,6 +404,7 @@ class Observer:
         finally:
             if self._listener is not None:
                 self._listener.close()
+            self._wakeup.close()
 
     def _step(self) -> None:
         began = time.monotonic()
@@ -291,27 +438,28 @@ class Observer:
             before = len(self._paths)
             for path in paths:
                 seen = self._scanner.apply_event(path)
+                if not seen.is_unrelated:
+                    self._schedule_check()
                 self._note(seen.paths, max(began, time.monotonic() - 2 * STEP))
                 if seen.needs_scan:
                     self._scan_due = 0.0
                     self._listen_anew = self._listen_anew or path in self._listening
-            if paths:
-                self._schedule_check()
             if len(self._paths) - before <= _BURST or time.monotonic() > until:
                 return
 
     def _wait(self) -> frozenset[str]:
-        due = max(0.001, min(self._scan_due - time.monotonic(), 1.0))
+        self._wakeup.clear()  # before a look at what it was for
+        due = max(0.001, self._scan_due - time.monotonic())
         if self._held_since is not None or self._paths:
             due = STEP
-        elif self._asked:
+        elif self._asked or self._stop.is_set():
             due = 0.001
         if self._listener is None:
-            self._stop.wait(min(due, 0.1))
+            self._wakeup.wait(due)
             return frozenset()
         try:
-            # Stop waiting for a request: the scan that follows also finds changes whose events are lost here.
-            return self._listener.wait(due, lambda: self._stop.is_set() or bool(self._asked))
+            # A request also ends the waiting: the scan that follows finds changes whose events are lost here.
+            return self._listener.wait(due, self._wakeup)
         except EventsLost as reason:
             self._handle_lost_events(str(reason))
             return frozenset()
@@ -359,9 +507,7 @@ class Observer:
         """Listen to the present folders. Return True if the listener is new."""
         if self._scan:
             return False
-        folders = {
-            f.path: f.identity for f in self._scanner.picture.folders.values() if f.readable and _is_text(f.path)
-        }
+        folders = {f.path: f.identity for f in self._scanner.picture.folders.values() if f.readable}
         if folders == self._listening and not self._listen_anew:
             return False
         now = time.monotonic()
@@ -370,7 +516,7 @@ class Observer:
         before = self._listener
         self._listen_anew = False
         try:
-            self._listener = Listener(folders)
+            self._listener = listen(folders)
             self._listening, self._no_events = folders, ""
         except FolderVanished:
             self._listen_anew = True
@@ -387,7 +533,7 @@ class Observer:
 
     def _drain(self, before: Listener) -> None:
         try:
-            for path in before.wait(0.001, self._stop.is_set):
+            for path in before.wait(0.001, self._wakeup):
                 self._note(self._scanner.apply_event(path).paths, time.monotonic())
         except EventsLost:
             self._note_everything()
@@ -451,8 +597,6 @@ class Observer:
                 return f"{silent[folder.identity[0]]} sends no events: {folder.path}"
             if is_share(folder.path):
                 return f"a share sends no events: {folder.path}"
-            if not _is_text(folder.path):
-                return f"its name is not Unicode: {folder.path!a}"
         return ""
 
     def _publish_status(self, *, always: bool = False) -> None:
@@ -467,15 +611,6 @@ class Observer:
         if always or status != self._published:
             self._published = status
             self._report_status(status, self._taken_in)
-
-
-def _is_text(path: str) -> bool:
-    """Return True if a path is valid Unicode: file names are bytes."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _identify(lock: str) -> tuple[str, int, int] | None:
@@ -510,7 +645,6 @@ class Watcher:
         self._news = asyncio.Event()
         self._progress = asyncio.Event()
         self._ended = asyncio.Event()
-        self._paused = False
         self._stopped = False
         self._failure: BaseException | None = None
         self._asked = 0
@@ -524,11 +658,6 @@ class Watcher:
         if self._status is None:
             raise RuntimeError("the watcher was not started")
         return self._status
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether changes wait for `resume`."""
-        return self._paused
 
     @property
     def is_installing(self) -> bool:
@@ -585,21 +714,6 @@ class Watcher:
         if folders != self._folders:
             await self._replace_folders(folders)
 
-    async def keep(self, paths: Iterable[Path]) -> None:
-        """Watch these added paths and no other added ones."""
-        folders = Folders(self._folders.root, self._folders.more).add_used(paths)
-        if folders != self._folders:
-            await self._replace_folders(folders)
-
-    def pause(self) -> None:
-        """Let changes wait for `resume`."""
-        self._paused = True
-
-    def resume(self) -> None:
-        """Report changes again, first those since `pause` as one change."""
-        self._paused = False
-        self._news.set()
-
     async def changes(self) -> AsyncGenerator[Change, None]:
         """Yield changes until `stop`; several are merged if the consumer is slow.
 
@@ -610,7 +724,7 @@ class Watcher:
         try:
             while not self._stopped:
                 self._news.clear()
-                if self._pending is not None and not self._paused:
+                if self._pending is not None:
                     change, self._pending = self._pending, None
                     yield change
                     continue

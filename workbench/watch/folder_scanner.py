@@ -364,6 +364,8 @@ class EventEffect:
     """Paths that may have changed."""
     needs_scan: bool = False
     """True if folders were added or removed, so that only a scan finds all changes."""
+    is_unrelated: bool = False
+    """True for a name that no case uses, in a folder of which only single names are watched, such as `/tmp`."""
 
 
 @dataclass(frozen=True)
@@ -428,7 +430,9 @@ class Scanner:
         there = read_signature(path)
         is_folder = there == FOLDER
         if name not in folder.used and folder.is_excluded(name, folder=is_folder):
-            return EventEffect(frozenset(paths | listed), needs_scan=name in gitignore.MARKERS)
+            paths |= listed
+            is_unrelated = folder.rules is None and not paths
+            return EventEffect(frozenset(paths), needs_scan=name in gitignore.MARKERS, is_unrelated=is_unrelated)
         if is_folder or name in folder.inner or os.path.islink(path):
             return EventEffect(frozenset(paths | listed | set(folder.list_paths(name))), needs_scan=True)
         if there is None and name not in folder.files:

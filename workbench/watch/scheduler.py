@@ -230,7 +230,7 @@ class DecisionService:
         return self.snapshot.fingerprint_file(path) == written
 
     def _decide(self, job: JobKey, planned: PlannedCase) -> Decision:
-        return self.selector.decide(job, planned, shown=self._shown.get(job))
+        return self.selector.decide(job, planned, shown=self._shown)
 
 
 # The scheduler.
@@ -295,7 +295,7 @@ class Scheduler:
 
         With `retries`, also run jobs again that got no answer, which no edit can help.
         """
-        return [each for each in decisions if each.job not in self._active and self._is_work(each, retries=retries)]
+        return [each for each in decisions if self._is_work(each, retries=retries) and each.job not in self._active]
 
     def drop_self_inflicted(self, work: Iterable[Decision]) -> list[Decision]:
         """Drop jobs that any change affects, may have caused this one, and have run too often.

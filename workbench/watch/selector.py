@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase, set_executions
@@ -27,6 +28,7 @@ _REASONS = 3
 _NO_ANSWER = frozenset(
     {FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER, FailureKind.TOOL}
 )
+_UNDECIDED = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 # Opaque rows and files that agents write are checked for each verdict, not for each set of rows.
 _ALWAYS_HOLD = frozenset(
     {
@@ -93,8 +95,7 @@ class Reason(NamedTuple):
     row: Dependency | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The action for one job, and why.
 
     `verdict` is the current one for NOTHING, and the one with the current execution for JUDGE. Otherwise it is the
@@ -113,6 +114,9 @@ class VerdictKey(NamedTuple):
 
     run_id: str
     job: JobKey
+
+
+_NONE_SHOWN: Mapping[JobKey, VerdictKey] = MappingProxyType({})
 
 
 class _SpecialRows(NamedTuple):
@@ -152,6 +156,7 @@ class Selector:
         self._mismatches: dict[tuple[int, str], tuple[Dependency, ...]] = {}
         self._specials: dict[int, _SpecialRows] = {}
         self._signatures: dict[tuple[int, str], int] = {}
+        self._current_sets: set[tuple[int | None, str]] = set()  # and have no special rows
 
     def forget(self) -> None:
         """Forget all results: anything may have changed."""
@@ -159,6 +164,7 @@ class Selector:
         self._row_cache.clear()
         self._mismatches.clear()
         self._signatures.clear()
+        self._current_sets.clear()
         # These stay valid as long as their sets exist; each edit brings new sets.
         for number in [number for number in self._specials if not self._verdicts.has_set(number)]:
             del self._specials[number]
@@ -184,8 +190,10 @@ class Selector:
             self._signatures[number, folder] = known
         return known
 
-    def decide(self, job: JobKey, planned: PlannedCase, *, shown: VerdictKey | None = None) -> Decision:
-        """Decide on one repeat of a case. If several verdicts are current, prefer the one that is `shown`."""
+    def decide(
+        self, job: JobKey, planned: PlannedCase, *, shown: Mapping[JobKey, VerdictKey] = _NONE_SHOWN
+    ) -> Decision:
+        """Decide on one repeat of a case. If several verdicts are current, prefer the one that is `shown` for it."""
         if planned.problem is not None:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
@@ -195,15 +203,19 @@ class Selector:
         if planned.target.rerun == "always" and planned.needs_agent and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
         shown_first = known
-        if shown is not None and len(known) > 1:
-            shown_first = sorted(known, key=lambda verdict: get_verdict_key(verdict) != shown)
+        if len(known) > 1 and (preferred := shown.get(job)) is not None:
+            shown_first = sorted(known, key=lambda verdict: get_verdict_key(verdict) != preferred)
         for verdict in shown_first:
-            if not _is_verdict(verdict) or (not is_recorded and self._find_reasons(verdict, planned)):
+            if not _is_verdict(verdict):
+                continue
+            # Most cases share a few sets of dependencies, and few targets have paths in `watch`.
+            is_current = (verdict.dependencies, folder) in self._current_sets and not planned.target.watch
+            if not (is_current or is_recorded) and self._find_reasons(verdict, planned):
                 continue
             if (
                 verdict.job.scoring_key == planned.scoring_hash
-                and not self._find_changed_scoring(verdict, folder)
-                and not self._has_baseline_now(verdict)
+                and (verdict.scoring_dependencies is None or not self._find_changed_scoring(verdict, folder))
+                and not (verdict.job.lacks_baseline and self._has_baseline_now(verdict))
             ):
                 return Decision(job, planned, Action.NOTHING, verdict=verdict)
             usable = usable or verdict
@@ -274,8 +286,8 @@ class Selector:
         return self._find_changed_or_opaque(verdict.scoring_dependencies, folder, verdict)
 
     def _has_baseline_now(self, verdict: StoredVerdict) -> bool:
-        """Return True if the verdict needed an earlier run to compare with, and there is one now."""
-        newest = self._verdicts.newest(verdict.job.key) if verdict.job.lacks_baseline else None
+        """Return True if there is a run now to compare the verdict with, which it lacked."""
+        newest = self._verdicts.newest(verdict.job.key)
         return newest is not None and newest.execution not in (None, verdict.execution)
 
     def _find_changed(self, number: int, folder: str, *, since: float) -> Sequence[Dependency]:
@@ -290,10 +302,12 @@ class Selector:
             few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
             known = tuple(sorted(few, key=rank_row))
             self._mismatches[number, folder] = known
-        states = self._get_special_rows(number).states
-        if known or not states:
+        special = self._get_special_rows(number)
+        if not (known or special.states or special.opaque):
+            self._current_sets.add((number, folder))
+        if known or not special.states:
             return known
-        return [row for row in states if not self._is_agent_state_current(row, since)][:_REASONS]
+        return [row for row in special.states if not self._is_agent_state_current(row, since)][:_REASONS]
 
     def _is_row_current(self, number: int, around: Surroundings) -> bool:
         known = self._row_cache.get((number, around))
@@ -379,9 +393,9 @@ def _is_unjudged(stored: StoredVerdict) -> bool:
 
 def _is_verdict(stored: StoredVerdict) -> bool:
     """Return True if a result is a verdict on the agent; timeouts and outages are not."""
-    decided = stored.job.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
-    is_certain = stored.is_certain or stored.dependencies is None  # unknown dependencies have a reason of their own
-    return is_certain and decided and not _got_no_answer(stored)
+    if not stored.is_certain and stored.dependencies is not None:  # unknown dependencies have a reason of their own
+        return False
+    return stored.job.status not in _UNDECIDED and (stored.job.failure is None or not _got_no_answer(stored))
 
 
 def _got_no_answer(stored: StoredVerdict) -> bool:

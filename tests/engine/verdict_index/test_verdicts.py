@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 
 from workbench.engine.verdict_index import Asked, Verdicts
@@ -70,6 +71,21 @@ def test_the_newest_verdict_of_a_case_outlasts_many_verdicts_of_equal_cases() ->
     assert own.execution == 1
     assert [verdicts.row(row).fingerprint for row in verdicts.list_rows(1)] == ["1"]
     assert not verdicts.list_rows(0)
+
+
+def test_the_newest_verdict_of_each_of_many_equal_cases_is_always_found() -> None:
+    rng = random.Random(1)
+    cases = [CASE.model_copy(update={"eval_id": f"equal {number}"}) for number in range(12)]
+    for _ in range(20):
+        verdicts, newest = Verdicts(), dict[CaseKey, str]()
+        for number in range(60):
+            case = rng.choice(cases)
+            newest[case] = f"criteria {number}"
+            add_verdict(verdicts, rng.randint(max(0, number - 8), number), scoring=newest[case], case=case)
+
+            for each, scoring in newest.items():
+                found = verdicts.for_job(JobKey(case=each), KEY)
+                assert scoring in [verdict.job.scoring_key for verdict in found]
 
 
 def test_a_recreated_history_is_not_mistaken_for_the_old_one() -> None:

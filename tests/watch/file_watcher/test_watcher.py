@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,12 +16,18 @@ import pytest
 from tests.test_architecture import find_loaded_packages
 from tests.watch.eyes import PATIENCE, SAVES, Eyes, save_by_renaming, wait_until, watch_folders
 from tests.watch.folder_scanner.test_folders import make_files
-from workbench.watch.file_watcher import SCAN_VARIABLE, Watcher
-from workbench.watch.folder_scanner import Folders
+from workbench.watch import file_watcher
+from workbench.watch.file_watcher import SCAN_VARIABLE, InotifyListener, Wakeup, Watcher, WatchfilesListener, listen
+from workbench.watch.folder_scanner import Folders, Scanner
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems use watchfiles")
 
 
-@pytest.fixture(params=["events", "scanning"])
-def scan(request: pytest.FixtureRequest) -> bool:
+@pytest.fixture(params=["events", "events of watchfiles", "scanning"])
+def scan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """True if all files are compared. Events are those of this system or those of `watchfiles`, for other systems."""
+    if request.param == "events of watchfiles":
+        monkeypatch.setattr(file_watcher, "listen", WatchfilesListener)
     return bool(request.param == "scanning")
 
 
@@ -310,30 +317,6 @@ async def test_changes_of_a_dependency_are_reported_once_it_is_added(tmp_path: P
     (project / ".cache").rename(project / "x.tmp")
     await eyes.see(used_paths[0])
 
-    await eyes.watcher.keep([missing_path])
-    await eyes.settle()
-    used_paths[2].write_text("2")
-    missing_path.write_text("other")
-    await eyes.see(missing_path)
-    assert used_paths[2] not in eyes.paths
-
-
-async def test_no_change_is_lost_while_the_watcher_is_paused(project: Path, eyes: Eyes) -> None:
-    eyes.watcher.pause()
-    for path in ("agent.py", "tools/search.py", "new/deep/x.py"):
-        make_files(project, path)
-        (project / path).write_text("other")
-    (project / "prompts/system.md").unlink()
-    (project / "new/deep/x.py").write_text("once more")
-    watcher = eyes.watcher
-    await eyes.wait_until(lambda: watcher._pending is not None and len(watcher._pending.paths) >= 5, "changes wait")
-    assert watcher.is_paused
-    assert not eyes.changes
-
-    watcher.resume()
-
-    await eyes.see(*(project / path for path in ("agent.py", "tools/search.py", "new/deep/x.py", "prompts/system.md")))
-
 
 async def test_a_slow_listener_receives_all_changes_at_once(project: Path, scan: bool) -> None:
     async with Watcher(Folders(project), scan=scan) as watcher:
@@ -430,6 +413,71 @@ async def test_a_failure_to_start_the_scanner_is_raised(project: Path, monkeypat
     with pytest.raises(ZeroDivisionError):
         await watcher.start()
     await watcher.stop()
+
+
+@linux
+def test_opening_and_reading_files_is_no_event(project: Path) -> None:
+    listener, wakeup = listen([str(project)]), Wakeup()
+    (project / "agent.py").read_text()
+    list(project.iterdir())
+    assert not listener.wait(0.2, wakeup)
+    (project / "agent.py").write_text("other")
+    assert listener.wait(PATIENCE, wakeup) == {str(project / "agent.py")}
+    listener.close()
+    wakeup.close()
+
+
+@linux
+async def test_an_idle_watcher_only_wakes_for_scans(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    wait = InotifyListener.wait
+
+    def note_wait(self: InotifyListener, seconds: float, wakeup: Wakeup) -> frozenset[str]:
+        waits.append(seconds)
+        return wait(self, seconds, wakeup)
+
+    monkeypatch.setattr(InotifyListener, "wait", note_wait)
+    async with watch_folders(project):
+        await wait_until(lambda: len(waits) >= 2)
+
+    assert min(waits[:2]) > 1.5, "scans are 2 seconds apart, or more"
+
+
+@linux
+async def test_other_files_beside_a_dependency_outside_of_the_project_cause_no_scans(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_watcher.Observer, "_compute_interval", lambda _: 1e6)  # no scan is due
+    scans: list[float] = []
+    scan = Scanner.scan
+
+    def note_scan(self: Scanner, folders: Folders | None = None) -> frozenset[str]:
+        scans.append(time.monotonic())
+        return scan(self, folders)
+
+    make_files(tmp_path, "shared/used.md")
+    async with watch_folders(project) as eyes:
+        await eyes.watcher.add([tmp_path / "shared/used.md", tmp_path / "shared/missing.md"])
+        await eyes.settle()
+        await asyncio.sleep(1.0)  # for the scan after the events so far
+        monkeypatch.setattr(Scanner, "scan", note_scan)
+        for number in range(20):
+            (tmp_path / f"shared/other{number}").write_text("")
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(2 * file_watcher._CHECK)
+        assert not scans
+
+        (tmp_path / "shared/missing.md").write_text("")
+        await eyes.see(tmp_path / "shared/missing.md")
+        await wait_until(lambda: scans)
+
+
+@linux
+async def test_a_request_ends_the_waiting_for_events(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_watcher.Observer, "_compute_interval", lambda _: 1e6)  # no scan is due
+    async with watch_folders(project) as eyes:
+        for number in range(20):
+            await eyes.watcher.add([project.parent / f"other{number}.md"])
 
 
 def test_importing_the_watcher_loads_no_heavy_modules() -> None:

@@ -8,16 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.watch.eyes import PATIENCE, save_by_renaming, watch_folders
-from tests.watch.file_watcher.test_watcher import scan
+from tests.watch.file_watcher.test_watcher import linux, scan
 from tests.watch.folder_scanner.test_folders import make_files
 from workbench.watch import file_watcher
-from workbench.watch.file_watcher import Watcher
+from workbench.watch.file_watcher import EventsLost, Wakeup, Watcher, WatchfilesListener, listen
 from workbench.watch.folder_scanner import Folders
 
 __all__ = ["scan"]
@@ -164,7 +164,7 @@ async def test_the_watcher_scans_and_gives_the_reason_at_the_limit_of_watches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_files(tmp_path / "project", "agent.py", "a/b.py")
-    original = file_watcher.Listener
+    original = file_watcher.listen
     limit = [OSError(24, "OS file watch limit reached.")]
 
     def listen(folders: dict[str, object]) -> file_watcher.Listener:
@@ -172,7 +172,7 @@ async def test_the_watcher_scans_and_gives_the_reason_at_the_limit_of_watches(
             raise file_watcher.EventsUnavailable(file_watcher._explain_failure(limit[0]))
         return original(folders)
 
-    monkeypatch.setattr(file_watcher, "Listener", listen)
+    monkeypatch.setattr(file_watcher, "listen", listen)
     monkeypatch.setattr(file_watcher, "_AGAIN", 0.5)
     async with watch_folders(project) as eyes:
         assert eyes.watcher.status.mode == "scanning"
@@ -191,12 +191,12 @@ async def test_the_watcher_scans_and_gives_the_reason_at_the_limit_of_watches(
 def test_a_real_limit_of_open_files_is_recognised(tmp_path: Path) -> None:
     """Use the limit of a separate process, as the limit of the system is shared."""
     code = (
-        "import resource, sys, watchfiles\n"
+        "import resource, sys\n"
         "from workbench.watch.file_watcher import *\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n"
         "taken = []\n"
         "try:\n"
-        "    while len(taken) < 100: taken.append(Listener([sys.argv[1]]))\n"
+        "    while len(taken) < 100: taken.append(listen([sys.argv[1]]))\n"
         "except EventsUnavailable as reason: print(reason)\n"
     )
     process = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
@@ -206,7 +206,7 @@ def test_a_real_limit_of_open_files_is_recognised(tmp_path: Path) -> None:
 def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
     """Use the limit of a separate user namespace."""
     folders = [make_files(tmp_path / str(number), "a") for number in range(8)]
-    code = "import sys\nfrom workbench.watch.file_watcher import Listener\nListener(sys.argv[1:])"
+    code = "import sys\nfrom workbench.watch.file_watcher import listen\nlisten(sys.argv[1:])"
     command = 'echo 5 > /proc/sys/user/max_inotify_watches && echo limited && exec "$@"'
     try:
         process = subprocess.run(
@@ -223,15 +223,13 @@ def test_a_real_limit_of_folders_is_recognised(tmp_path: Path) -> None:
 
 
 async def test_a_scan_finds_changes_whose_events_were_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deaf(WatchfilesListener):
+        def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
+            wakeup.wait(seconds)
+            return frozenset()
+
+    monkeypatch.setattr(file_watcher, "listen", Deaf)
     project = make_files(tmp_path / "project", "agent.py", "a/b.py")
-
-    def hear_nothing(self: file_watcher.Listener, seconds: float, has_enough: Callable[[], bool]) -> frozenset[str]:
-        deadline = time.monotonic() + seconds
-        while not has_enough() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return frozenset()
-
-    monkeypatch.setattr(file_watcher.Listener, "wait", hear_nothing)
     async with watch_folders(project) as eyes:
         assert eyes.watcher.status.mode == "events"
         save_by_renaming(project / "a/b.py", "other")
@@ -239,7 +237,27 @@ async def test_a_scan_finds_changes_whose_events_were_lost(tmp_path: Path, monke
         await eyes.see(project / "a/b.py", project / "new/x.py")
 
 
-async def test_an_error_of_file_events_reports_a_change_of_everything(tmp_path: Path) -> None:
+@linux
+def test_more_events_than_the_system_stores_are_an_error(tmp_path: Path) -> None:
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    listener, wakeup = listen([str(tmp_path)]), Wakeup()
+    for number in range(most // 2 + 1):
+        (tmp_path / f"f{number % 100}").unlink(missing_ok=True)
+        (tmp_path / f"f{number % 100}").touch()
+    with pytest.raises(EventsLost):  # after the events that were stored
+        while listener.wait(0.1, wakeup):
+            pass
+
+    (tmp_path / "later").touch()
+    assert str(tmp_path / "later") in listener.wait(1.0, wakeup)
+    listener.close()
+    wakeup.close()
+
+
+async def test_an_error_of_file_events_reports_a_change_of_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_watcher, "listen", WatchfilesListener)
     project = make_files(tmp_path / "project", "agent.py", "a/b.py")
     async with watch_folders(project) as eyes:
         Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9.txt")).write_text("its name cannot be told")
@@ -250,7 +268,8 @@ async def test_an_error_of_file_events_reports_a_change_of_everything(tmp_path: 
         await eyes.see(project / "a/b.py")
 
 
-async def test_repeated_event_errors_make_the_watcher_scan(tmp_path: Path) -> None:
+async def test_repeated_event_errors_make_the_watcher_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_watcher, "listen", WatchfilesListener)
     project = make_files(tmp_path / "project", "agent.py")
     async with watch_folders(project) as eyes:
         deadline = time.monotonic() + PATIENCE
@@ -264,13 +283,11 @@ async def test_repeated_event_errors_make_the_watcher_scan(tmp_path: Path) -> No
         await eyes.see(project / "agent.py")
 
 
-async def test_a_folder_whose_name_is_not_unicode_is_scanned(tmp_path: Path) -> None:
+async def test_a_folder_whose_name_is_not_unicode_is_watched(tmp_path: Path, scan: bool) -> None:
     project = make_files(tmp_path / "project", "agent.py")
     odd_folder = Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9"))
     make_files(odd_folder, "x.py")
-    async with watch_folders(project) as eyes:
-        assert eyes.watcher.status.mode == "scanning"
-        assert "Unicode" in eyes.watcher.status.reason
+    async with watch_folders(project, scan=scan) as eyes:
         save_by_renaming(odd_folder / "x.py", "other")
         save_by_renaming(project / "agent.py", "other")
         await eyes.see(odd_folder / "x.py", project / "agent.py")

@@ -77,7 +77,7 @@ def checkout(scene: Scene) -> str | None:
 
 def several(scene: Scene) -> str | None:
     """Make several edits at the same time."""
-    simple = [kind for kind in KINDS.values() if kind.make not in _NOT_COMBINED]
+    simple = [kind for kind in _list_possible_kinds(scene) if kind.make not in _NOT_COMBINED]
     descriptions = []
     for kind in scene.rng.sample(simple, scene.rng.randint(2, 6)):
         description = kind.make(scene)
@@ -126,7 +126,12 @@ def _choose_kind(scene: Scene) -> Kind:
         return KINDS["mended"]
     if scene.likely_kinds and scene.rng.random() < 0.3:
         return KINDS[scene.rng.choice(scene.likely_kinds)]
-    return scene.rng.choices(list(KINDS.values()), [kind.weight for kind in KINDS.values()])[0]
+    kinds = _list_possible_kinds(scene)
+    return scene.rng.choices(kinds, [kind.weight for kind in kinds])[0]
+
+
+def _list_possible_kinds(scene: Scene) -> list[Kind]:
+    return [kind for kind in KINDS.values() if kind.name not in scene.excluded_kinds]
 
 
 def _make_edit(scene: Scene, kind: Kind) -> Edit | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -168,16 +168,19 @@ async def prove(
     max_misses: int = 0,
     write_line: Callable[[str], None] = lambda line: None,
     likely: tuple[str, ...] = (),
+    excluded: Collection[str] = (),
     **sizes: Any,
 ) -> Report:
     """Edit the packages of these seeds and check the claims, until there are more than `max_misses` misses.
 
-    `edits` is per package. `likely` kinds of edits are made more often. `sizes` are options of `packages.generate`.
+    `edits` is per package. `likely` kinds of edits are made more often, `excluded` ones never. `sizes` are options of
+    `packages.generate`.
     """
     report = Report()
     for seed in seeds:
         scene = make_scene(make_project(folder / f"seed{seed}", seed, oracle, **sizes))
         scene.likely_kinds = likely
+        scene.excluded_kinds = frozenset(excluded)
         await strategy.first_run(scene.root)
         try:
             await _edit_and_compare(strategy, oracle, scene, report, seed=seed, edits=edits, max_misses=max_misses)

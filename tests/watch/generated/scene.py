@@ -40,6 +40,8 @@ class Scene:
         """Changes that broke something; people would soon repair it."""
         self.likely_kinds: tuple[str, ...] = ()
         """Kinds of edits to make more often."""
+        self.excluded_kinds: frozenset[str] = frozenset()
+        """Kinds of edits to make never."""
         self.journals: list[tuple[Path, bytes]] = []
         """Files that agents append to, with the content before they were rewritten."""
         self._before: dict[str, bytes | None] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,17 @@ def test_equal_seeds_make_equal_packages_and_edits(tmp_path: Path) -> None:
 
     assert packages[0] == packages[1]
     assert read_files(generate(tmp_path / "other", 8).root) != packages[0][0]
+
+
+def test_excluded_kinds_of_edits_are_never_made(tmp_path: Path) -> None:
+    scene = make_scene(generate(tmp_path, 7))
+    scene.excluded_kinds = frozenset({"body", "data_edited"})
+
+    edits = [*make_edits(scene, 150), *(each for _ in range(50) if (each := edit(scene, "several")) is not None)]
+
+    made = {kind for each in edits for kind in (each.kind, *re.findall(r"(\w+): ", each.description))}
+    assert {"several", "undo", "constant"} <= made
+    assert not made & scene.excluded_kinds
 
 
 def test_an_unedited_package_gives_the_same_results_twice(tmp_path: Path, oracle: Oracle) -> None:

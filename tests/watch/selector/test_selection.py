@@ -165,7 +165,7 @@ def test_any_current_verdict_is_reused_and_the_shown_one_is_preferred(case: Watc
     assert decision.verdict is third
     case.selector.forget()
     shown_job = (first.job.run_id, first.job.key)
-    shown = case.selector.decide(JOB, decision.planned, shown=shown_job)  # type: ignore[arg-type]
+    shown = case.selector.decide(JOB, decision.planned, shown={JOB: shown_job})  # type: ignore[dict-item]
     assert shown.verdict is first
     case.write_file("a.txt", "b")
     assert case.decide().verdict is second
@@ -205,7 +205,7 @@ def test_a_case_that_timed_out_on_the_current_code_is_left_alone(case: WatchedCa
 
     decision = case.decide()
     assert (decision.action, decision.reasons[0].why) == (Action.LEAVE, Why.NO_ANSWER)
-    assert case.selector.decide(JOB, decision.planned, shown=shown_job).action is Action.LEAVE  # type: ignore[arg-type]
+    assert case.selector.decide(JOB, decision.planned, shown={JOB: shown_job}).action is Action.LEAVE  # type: ignore[dict-item]
 
     case.write_file("a.txt", "c")
     assert case.decide().action is Action.RUN

@@ -32,6 +32,8 @@ _PARTS = 4
 _WORKER = 'isolation = "worker"\nconcurrency = 1\n'
 _SHARED_STATE = ("patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names", "path_file")
 """Recipes whose results depend on other cases in the same process, and are not predictable."""
+_SHARING_EDITS = ("patched_from_outside",)
+"""Edits after which results do: whoever imports one module changes a constant of another."""
 
 
 class Way(NamedTuple):
@@ -46,7 +48,8 @@ class Way(NamedTuple):
     def make_options(self) -> dict[str, Any]:
         """Return the options of packages. If cases share processes, each depends on all that its process did."""
         if self.settings or self.mode == "once":
-            return {"tools": (6, 9), "cases": (6, 10), "without": _SHARED_STATE, "settings": self.settings}
+            sizes = {"tools": (6, 9), "cases": (6, 10)}
+            return {**sizes, "without": _SHARED_STATE, "excluded": _SHARING_EDITS, "settings": self.settings}
         return {"cases": (8, 24) if _TOTAL_EDITS else (6, 14)}
 
 

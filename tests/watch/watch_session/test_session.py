@@ -40,7 +40,7 @@ async def test_the_loss_of_file_events_is_reported_once(folder: Folder, monkeypa
 
     async with watch_project(folder.root) as watch:
         assert (await watch.wait_until_quiet()).first(WatchStarted).mode == "events"
-        monkeypatch.setattr(file_watcher, "Listener", listen)
+        monkeypatch.setattr(file_watcher, "listen", listen)
 
         folder.write("new/more.py", "")
         assert "max_user_watches" in (await watch.wait_for(Notice)).message

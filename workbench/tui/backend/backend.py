@@ -34,6 +34,7 @@ class Backend:
         self._workspace: Workspace | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-screen")
         self.edits = 0  # number of calls that may have changed unsaved edits; recovery files follow it
+        self.on_edit: Callable[[], None] = lambda: None
         self.project = Projects(path, self.call)
         self.contents = Contents(self.call)
         self.accepting = Accepting(self.call, self.edit)
@@ -57,6 +58,7 @@ class Backend:
             return await self.call(work)
         finally:
             self.edits += 1
+            self.on_edit()
 
     def close(self) -> None:
         """Stop all runs and close the workspace. Waits until no process is left.

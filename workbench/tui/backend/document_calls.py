@@ -479,7 +479,7 @@ def _start_run(workspace: Workspace, plan: Plan) -> StartedRun:
 # Reports saves of files that verdicts may depend on, while no watch is active. They cause no runs.
 
 _DATA = frozenset({".json", ".jsonl", ".csv", ".parquet"})  # formats of eval sets, criteria and datasets
-_LEARN = 2.0  # seconds between checks for new files that runs have used
+_LEARN = 2.0  # seconds of results of a run, after which the files that it used are observed
 
 
 class SavedFiles:
@@ -487,6 +487,11 @@ class SavedFiles:
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._may_have_new = asyncio.Event()
+
+    def learn(self) -> None:
+        """Observe the files soon that runs of this session have used since, in any folder."""
+        self._may_have_new.set()
 
     async def observe(self, report: Callable[[], object]) -> None:
         """Report each save until cancelled. Also report newly observed files, because they may have changed before.
@@ -498,7 +503,7 @@ class SavedFiles:
         async with watcher:
             await sources.watch_dependencies()
             report()
-            learning = asyncio.create_task(_observe_new_dependencies(sources, report))
+            learning = asyncio.create_task(self._observe_new_dependencies(sources, report))
             try:
                 async for change in watcher.changes():
                     if _may_matter(change, sources):
@@ -506,6 +511,14 @@ class SavedFiles:
             finally:
                 learning.cancel()
                 await asyncio.wait({learning})
+
+    async def _observe_new_dependencies(self, sources: WatchedSources, report: Callable[[], object]) -> None:
+        while True:
+            await self._may_have_new.wait()
+            await asyncio.sleep(_LEARN)
+            self._may_have_new.clear()
+            if await sources.watch_dependencies():
+                report()
 
 
 def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
@@ -515,14 +528,6 @@ def _make_watcher(workspace: Workspace) -> tuple[Watcher, WatchedSources]:
 
     watcher = Watcher(Folders.from_targets(workspace.root, workspace.project.targets.values()))
     return watcher, WatchedSources(watcher, workspace.verdicts, root=workspace.root)
-
-
-async def _observe_new_dependencies(sources: WatchedSources, report: Callable[[], object]) -> None:
-    """Observe all files that runs of this session have used, in any folder."""
-    while True:
-        await asyncio.sleep(_LEARN)
-        if await sources.watch_dependencies():
-            report()
 
 
 def _may_matter(change: Change, sources: WatchedSources) -> bool:

@@ -47,10 +47,17 @@ class WatchCalls:
         self._path = path.resolve()
         self._call = call
 
-    async def open(self, *, shown: Mapping[JobKey, ResultLocation], priority: Callable[[JobKey], float]) -> Watch:
+    async def open(
+        self,
+        *,
+        shown: Mapping[JobKey, ResultLocation],
+        priority: Callable[[JobKey], float],
+        on_event: Callable[[], None],
+    ) -> Watch:
         """Start a watch. Nothing runs before a change; then the jobs with the smallest `priority` start first.
 
-        `shown` are the verdicts on the screen. Raises StoreError if the history cannot be read.
+        `shown` are the verdicts on the screen. `on_event` is called after each event, and when the watch has ended.
+        Raises StoreError if the history cannot be read.
         """
 
         def make(workspace: Workspace) -> Watch:
@@ -62,9 +69,8 @@ class WatchCalls:
                 workspace, self._select, options, off_loop=self._off_loop, catches_up=False, priority=priority
             )
             session.note_shown({job: place.run_id for job, place in shown.items()})
-            return Watch(
-                session, workspace, self._call, shown={job: VerdictKey(*place) for job, place in shown.items()}
-            )
+            keys = {job: VerdictKey(*place) for job, place in shown.items()}
+            return Watch(session, workspace, self._call, shown=keys, on_event=on_event)
 
         watch = await self._call(make)
         watch.start()
@@ -83,7 +89,13 @@ class Watch:
     """A watch in progress, from `start` to `close`. The other methods return at once."""
 
     def __init__(
-        self, session: WatchSession, workspace: Workspace, call: Call, *, shown: dict[JobKey, VerdictKey]
+        self,
+        session: WatchSession,
+        workspace: Workspace,
+        call: Call,
+        *,
+        shown: dict[JobKey, VerdictKey],
+        on_event: Callable[[], None],
     ) -> None:
         self.events: deque[ScreenEvent] = deque()
         """Events that the screen has not processed yet."""
@@ -91,6 +103,7 @@ class Watch:
         self._workspace = workspace
         self._call = call
         self._shown = shown  # the verdicts that the screen shows, or will once it has processed `events`
+        self._on_event = on_event
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -101,6 +114,7 @@ class Watch:
     def start(self) -> None:
         """Start to listen."""
         self._task = asyncio.create_task(self._listen())
+        self._task.add_done_callback(lambda _: self._on_event())
 
     def find_failure(self) -> str:
         """Return why the watch has ended by itself, or an empty string. Raises errors that are our own fault."""
@@ -154,10 +168,12 @@ class Watch:
             async for event in events:
                 if isinstance(event, DecisionsMade):
                     self.events.extend(await self._call(lambda workspace, e=event: self._describe(workspace, e)))  # type: ignore[misc]
+                    self._on_event()
                     continue
                 if isinstance(event, WatchRunEvent) and isinstance(event.event, CaseFinished):
                     self._note_shown(event.run_id, event.event)
                 self.events.append(event)
+                self._on_event()
 
     def _note_shown(self, run_id: str, event: CaseFinished) -> None:
         from workbench.watch.selector import VerdictKey
@@ -309,7 +325,7 @@ class _Checker:
         for job, case in jobs:
             places = shown[case.key]
             place = places.get(job.repeat)
-            decision = self._selector.decide(job, case, shown=None if place is None else VerdictKey(*place))
+            decision = self._selector.decide(job, case, shown={} if place is None else {job: VerdictKey(*place)})
             verdict = decision.verdict
             if decision.action is not Action.NOTHING:
                 if not places:

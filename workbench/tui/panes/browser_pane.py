@@ -21,7 +21,14 @@ from workbench.store.filetypes import EVAL_SET_SUFFIX
 from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings
-from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext, TabWanted
+from workbench.tui.screen_context import (
+    DocumentsChanged,
+    ProjectChanged,
+    RestingTimer,
+    SaveWanted,
+    ScreenContext,
+    TabWanted,
+)
 from workbench.tui.state.browser_list import ListedSet, RowKey
 from workbench.tui.state.case_filter import (
     SYNTAX,
@@ -383,6 +390,7 @@ class BrowserPane(Vertical):
         self._browser = context.state.browser
         self._edits = CaseOperations(self, context)
         self._is_outdated = False
+        self._updates: RestingTimer | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the filter line and the list."""
@@ -391,7 +399,7 @@ class BrowserPane(Vertical):
 
     def on_mount(self) -> None:
         """Start the timer of updates."""
-        self.set_interval(_RELIST, self._relist_if_outdated)
+        self._updates = RestingTimer(self, _RELIST, self._relist_if_outdated)
 
     def select(self, wanted: CaseKey | str) -> None:
         """Select a case, or the set with this path, once it is listed; end a filter that hides it."""
@@ -423,7 +431,13 @@ class BrowserPane(Vertical):
 
     def mark_outdated(self) -> None:
         """Update the list soon if results can change filter or order."""
-        self._is_outdated = self._is_outdated or self._browser.needs_results
+        if self._browser.needs_results:
+            self._relist_soon()
+
+    def _relist_soon(self) -> None:
+        self._is_outdated = True
+        if self._updates is not None:
+            self._updates.wake()
 
     @work(group="contents", exclusive=True)
     async def read_contents(self) -> None:
@@ -432,7 +446,7 @@ class BrowserPane(Vertical):
         for listed in self._browser.sets:
             async for contents in self._screen_context.backend.contents.read(listed):
                 self._browser.update_contents(contents)
-                self._is_outdated = True
+                self._relist_soon()
             if listed.history_run is None:
                 self._browser.judges[listed.relative] = self._screen_context.backend.contents.get_judges(
                     listed.relative
@@ -443,7 +457,7 @@ class BrowserPane(Vertical):
         changed = await self._screen_context.backend.call(document_calls.list_changed_cases)
         for listed in self._browser.file_sets:
             self._browser.set_edited_cases(listed.relative, changed.get(listed.relative))
-        self._is_outdated = True
+        self._relist_soon()
         self.post_message(self.EditsRead())
 
     def _end_hiding_filter(self) -> bool:
@@ -454,9 +468,9 @@ class BrowserPane(Vertical):
         self._browser.filter("")
         return True
 
-    def _relist_if_outdated(self) -> None:
+    def _relist_if_outdated(self) -> bool:
         if not self._is_outdated:
-            return
+            return False
         self._is_outdated = False
         browser, selected = self._browser, self._browser.selected_row
         if browser.needs_results or browser.query.needs_contents or browser.query.traits:
@@ -465,6 +479,7 @@ class BrowserPane(Vertical):
         self.show()
         if browser.selected_row is not selected:
             self.post_message(self.CursorMoved())
+        return True
 
     # Cursor and folds.
 

@@ -36,6 +36,7 @@ from workbench.tui.screen_context import (
     DocumentsChanged,
     Pane,
     ProjectChanged,
+    RestingTimer,
     ScreenContext,
     background,
 )
@@ -107,13 +108,16 @@ class DraftKeeper(Controller):
         if drafts:
             self._editor.keep_recovered(drafts)
             self.post_message(self.Found())
-        self.widget.set_interval(_KEEP, self._keep_if_other)
+        keeping = RestingTimer(self.widget, _KEEP, self._keep_if_other)
+        self._editor.on_drafts_changed = keeping.wake
+        keeping.wake()
 
-    def _keep_if_other(self) -> None:
+    def _keep_if_other(self) -> bool:
         drafts = list(self._editor.unapplied_drafts)
         if drafts != self._kept and not self._is_given_up:
             self._kept = drafts
             self._keep_these(drafts)
+        return False
 
     @background(group="typed", exclusive=True)
     async def _keep_these(self, drafts: Sequence[tuple[Edited, Draft]]) -> None:

@@ -15,7 +15,6 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content as StyledText
 from textual.message import Message
-from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
 
 from workbench.model.evalset import Content, EvalCase, SessionInput
@@ -34,7 +33,7 @@ from workbench.tui.backend.document_calls import (
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
 from workbench.tui.keys import bindings, dialog_bindings
-from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext, SessionWanted
+from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.chat_state import (
     ChatLines,
@@ -367,7 +366,8 @@ class ChatPane(Pane):
         self._subject = Subject()
         self._target: str | None = None  # whose chat is shown
         self._changed = False
-        self._timer: Timer | None = None
+        self._is_shown = False
+        self._updates: RestingTimer | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the conversation, its status and the input."""
@@ -377,13 +377,13 @@ class ChatPane(Pane):
 
     def on_mount(self) -> None:
         """Start the timer of updates."""
-        self._timer = self.set_interval(_TICK, self._tick)
+        self._updates = RestingTimer(self, _TICK, self._tick)
 
     def show(self, subject: Subject) -> None:
         """Show the chat with the agent of the selected row."""
         before, self._subject = self._subject, subject
-        if self._timer is not None:
-            self._timer.resume()
+        self._is_shown = True
+        self._update_soon()
         target = subject.row.target if subject.row is not None else ""
         if self.context.state.is_history_dataset(target):
             target = ""
@@ -398,8 +398,9 @@ class ChatPane(Pane):
 
     def hide(self) -> None:
         """Stop updates; the sessions continue."""
-        if self._timer is not None:
-            self._timer.pause()
+        self._is_shown = False
+        if self._updates is not None:
+            self._updates.rest()
 
     def focus_first(self) -> None:
         """Focus the input, if there is an agent."""
@@ -582,6 +583,7 @@ class ChatPane(Pane):
         finally:
             chat.is_opening = False
             self._changed = True
+            self._update_soon()
         self._number += 1
         conversation = Conversation(chat.target, self._number, session.session_input)
         chat.start(conversation)
@@ -600,6 +602,7 @@ class ChatPane(Pane):
             if is_last and chat.conversation is conversation and chat.restore_draft(conversation.turns[-1]):
                 self._show_draft(chat)
             self._changed = True
+            self._update_soon()
 
     def _end_session(self, chat: TargetChat) -> None:
         session = self._sessions.pop(chat.target, None)
@@ -622,11 +625,16 @@ class ChatPane(Pane):
     def _width(self) -> int:
         return self.query_one(ChatView).scrollable_content_region.width
 
-    def _tick(self) -> None:
+    def _update_soon(self) -> None:
+        if self._updates is not None and self._is_shown:
+            self._updates.wake()
+
+    def _tick(self) -> bool:
         if self._changed:
             self._show_talk(to_end=False)
         elif self._get_chat.is_busy:
             self._show_status()
+        return self._get_chat.is_busy
 
     def _show_prompt(self, text: str | None) -> None:
         if text is not None:
@@ -649,6 +657,7 @@ class ChatPane(Pane):
             if to_end:
                 view.go_to_end()
         self._show_status()
+        self._update_soon()  # while it is busy
         self.refresh_bindings()
 
     def _show_status(self) -> None:

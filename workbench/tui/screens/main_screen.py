@@ -28,6 +28,7 @@ from workbench.tui.screen_context import (
     DocumentsChanged,
     Pane,
     ProjectChanged,
+    RestingTimer,
     RunBegun,
     RunWanted,
     SaveWanted,
@@ -93,16 +94,18 @@ class MainScreen(Screen[None]):
         self._left_width: int | None = None  # None: as the stylesheet has it
         self._offered_actions: tuple[bool | None, ...] = ()
         self._unfinished_review: ReviewWalk | None = None
+        self._pump: RestingTimer | None = None  # applies events
         self._reader = ReadController(self, context)
         self._saver = SaveController(self, context)
-        self._runs = RunController(self, context, reader=self._reader, saver=self._saver)
-        self._verdicts = VerdictController(self, context)
+        self._runs = RunController(self, context, reader=self._reader, saver=self._saver, wake=self._wake)
+        self._verdicts = VerdictController(self, context, on_save=self._saver.check_files)
         self._watching = WatchController(
             self,
             context,
             follow=self._runs.follow_watch,
             find_manual_runs=self._runs.list_user_runs,
             find_visible_cases=lambda: self.query_one(CaseList).list_visible_cases(),
+            wake=self._wake,
         )
 
     def compose(self) -> ComposeResult:
@@ -118,7 +121,7 @@ class MainScreen(Screen[None]):
     async def on_mount(self) -> None:
         """Show the saved layout and open the project."""
         self._set_left_width(self._layout.left_width)
-        self.set_interval(_TICK, self._pump_events)
+        self._pump = RestingTimer(self, _TICK, self._pump_events)
         self._saver.start()
         self.refresh_all()
         self.state.browser.restore_view(folded=self._layout.folded, selected=self._layout.selected)
@@ -233,8 +236,13 @@ class MainScreen(Screen[None]):
 
     # Events of the watch and of runs, applied a few times a second, in batches.
 
-    def _pump_events(self) -> None:
-        """Apply the events since the last tick to the state, and show what changed."""
+    def _wake(self) -> None:
+        """Apply events soon."""
+        if self._pump is not None:
+            self._pump.wake()
+
+    def _pump_events(self) -> bool:
+        """Apply the events since the last tick to the state, and show what changed. Return False if nothing is left."""
         now = time.monotonic()
         update = self._watching.apply_events(now=now)
         is_news, changed = self._runs.take(now=now)
@@ -243,7 +251,10 @@ class MainScreen(Screen[None]):
             _, more = self._runs.take(now=now)
             changed |= more
         is_news, changed = is_news or update.has_events, changed | update.changed
+        if is_news:
+            self._verdicts.learn_dependencies()
         if update.saved:
+            self._saver.check_files()
             self._read_saved_files(update.saved, removed=update.removed)
         if changed or update.has_events:
             self.query_one(BrowserPane).mark_outdated()
@@ -256,6 +267,7 @@ class MainScreen(Screen[None]):
         if is_news or self.state.is_running:
             self.query_one(Drawer).show(self.state.subject())
             self._open_run_pane_if_long(now=now)
+        return self.state.is_running or self._runs.has_news or self._watching.has_news
 
     def _open_run_pane_if_long(self, *, now: float) -> None:
         """Open the run pane once a run takes long, if the drawer is free and the user has not closed it before."""

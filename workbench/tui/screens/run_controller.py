@@ -49,6 +49,7 @@ class FollowedRun:
     jobs: Sequence[JobKey]
     progress: RunProgress | None = None
     planned: PlannedRun | None = None
+    on_event: Callable[[], None] = lambda: None
     _events: deque[RunEvent] = field(default_factory=deque)
     _is_complete: bool = False
 
@@ -76,6 +77,7 @@ class FollowedRun:
         """Add an event that another listener received."""
         self._events.append(event)
         self._is_complete = isinstance(event, RunFinished)
+        self.on_event()
 
     def cancel(self) -> None:
         """Stop the run; finished results stay."""
@@ -136,12 +138,25 @@ class RunController(Controller):
         followed: FollowedRun
 
     def __init__(
-        self, widget: Widget, context: ScreenContext, *, reader: ReadController, saver: SaveController
+        self,
+        widget: Widget,
+        context: ScreenContext,
+        *,
+        reader: ReadController,
+        saver: SaveController,
+        wake: Callable[[], None],
     ) -> None:
+        """`wake` has `take` called soon."""
         super().__init__(widget, context)
         self._reader = reader
         self._saver = saver
+        self._wake = wake
         self._followed: list[FollowedRun] = []
+
+    @property
+    def has_news(self) -> bool:
+        """True if `take` would apply events."""
+        return any(followed.has_news for followed in self._followed)
 
     def start(self, request: Callable[[], RunWanted]) -> None:
         """Start a run. `request` is called again after the files were read, because that may change the selection."""
@@ -185,9 +200,14 @@ class RunController(Controller):
 
     def follow(self, followed: FollowedRun) -> None:
         """Collect the events of a run for `take`, and let the user stop it."""
-        self._followed.append(followed)
+        self._add(followed)
         self.post_message(self.Followed(followed))
         self._collect_events(followed)
+
+    def _add(self, followed: FollowedRun) -> None:
+        followed.on_event = self._wake
+        self._followed.append(followed)
+        self._wake()
 
     @background(group="follow")
     async def _collect_events(self, followed: FollowedRun) -> None:
@@ -215,7 +235,7 @@ class RunController(Controller):
         self.state.browser.freshness.set_planned_hashes(_map_hashes(run))
         self.state.add_jobs(jobs)
         progress.jobs.add_waiting(jobs)
-        self._followed.append(followed)
+        self._add(followed)
         return followed
 
     @background(group="score")

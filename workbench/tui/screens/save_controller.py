@@ -17,7 +17,14 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.backend.document_calls import add_conversation
 from workbench.tui.dialogs.dialogs import ChooseScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.screen_context import Controller, DocumentsChanged, ProjectChanged, ScreenContext, background
+from workbench.tui.screen_context import (
+    Controller,
+    DocumentsChanged,
+    ProjectChanged,
+    RestingTimer,
+    ScreenContext,
+    background,
+)
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.widgets.inputs import say
 
@@ -34,7 +41,7 @@ Step = Callable[["OpenDocuments"], "Done | None"]
 
 _KEEP = 0.25  # seconds between two checks for edits that recovery files lack
 _LONGEST = 4  # checks after which recovery files are written even while the user types
-_CHECK = 1.5  # seconds between two checks of the files
+_CHECK = 5.0  # seconds between two checks of the files, besides those after observed saves
 
 
 class SaveController(Controller):
@@ -49,11 +56,12 @@ class SaveController(Controller):
         self._waited = 0
         self._is_keeping_refused = False
         self._file_check: Worker[None] | None = None
+        self._is_check_due = False
 
     def start(self) -> None:
         """Start the timers."""
-        self.widget.set_interval(_KEEP, self._keep_if_quiet)
-        self.widget.set_interval(_CHECK, self._check_if_idle)
+        self.backend.on_edit = RestingTimer(self.widget, _KEEP, self._keep_if_quiet).wake
+        self.widget.set_interval(_CHECK, self.check_files)
 
     @background(group="documents")
     async def save(self, eval_set: str) -> None:
@@ -210,16 +218,15 @@ class SaveController(Controller):
         self._post_changed([eval_set])
         return decided
 
-    def _keep_if_quiet(self) -> None:
-        """Write recovery files if the user pauses, or has typed for some time."""
+    def _keep_if_quiet(self) -> bool:
+        """Write recovery files if the user pauses, or has typed for some time. Return False if they are up to date."""
         changes = self.backend.edits
-        if changes == self._kept:
-            return
         is_quiet, self._seen = changes == self._seen, changes
         self._waited += 1
         if is_quiet or self._waited >= _LONGEST:
             self._waited, self._kept = 0, changes
             self._keep()
+        return changes != self._kept
 
     @background(group="keep")
     async def _keep(self) -> None:
@@ -232,18 +239,21 @@ class SaveController(Controller):
         else:
             self._is_keeping_refused = False
 
-    def _check_if_idle(self) -> None:
-        """Check the files unless a check is running. It is not cancelled, because it reports a change only once."""
+    def check_files(self) -> None:
+        """Check the files. A running check is not cancelled, because it reports a change only once."""
+        self._is_check_due = True
         if self._file_check is None or self._file_check.is_finished:
             self._file_check = self._check_files()
 
     @background(group="look")
     async def _check_files(self) -> None:
         """Find and report changes by other programs."""
-        changed = await self.backend.call(lambda workspace: workspace.documents.find_changed_sets())
-        for eval_set in sorted(changed):
-            await self._notify_file_state(eval_set)
-        self._post_changed(sorted(changed))
+        while self._is_check_due:
+            self._is_check_due = False
+            changed = await self.backend.call(lambda workspace: workspace.documents.find_changed_sets())
+            for eval_set in sorted(changed):
+                await self._notify_file_state(eval_set)
+            self._post_changed(sorted(changed))
 
     async def _notify_file_state(self, eval_set: str) -> None:
         try:

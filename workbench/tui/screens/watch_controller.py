@@ -46,8 +46,10 @@ class VerdictController(Controller):
 
         cases: Collection[CaseKey]
 
-    def __init__(self, widget: Widget, context: ScreenContext) -> None:
+    def __init__(self, widget: Widget, context: ScreenContext, *, on_save: Callable[[], None]) -> None:
+        """`on_save` is called for each observed save."""
         super().__init__(widget, context)
+        self._on_save = on_save
         self._pending: set[str] = set()  # eval sets
         self._observer: Worker[None] | None = None
 
@@ -107,7 +109,15 @@ class VerdictController(Controller):
     async def _observe(self) -> None:
         # A history that cannot be read was reported already. F5 and the next start check without observing.
         with contextlib.suppress(StoreError, OSError):
-            await self.backend.saved_files.observe(self.check)
+            await self.backend.saved_files.observe(self._check_after_save)
+
+    def learn_dependencies(self) -> None:
+        """Observe the files soon that runs have used since."""
+        self.backend.saved_files.learn()
+
+    def _check_after_save(self) -> None:
+        self._on_save()
+        self.check()
 
 
 # Alerts: a failure must be noticed by a user who is in the editor or in another window.
@@ -155,6 +165,7 @@ def _write(app: App[object], sequence: str) -> None:
 
 _PATIENCE = 3.0  # seconds for runs to end when the watch is turned off
 _POLL_INTERVAL = 0.02  # seconds
+_VISIBLE_SECONDS = 0.1  # for which the visible cases are known
 _REFRESH_INTERVAL = 1.0  # seconds between two checks of verdicts that manual runs bring
 
 
@@ -200,13 +211,16 @@ class WatchController(Controller):
         follow: Follow,
         find_manual_runs: Callable[[], Sequence[FollowedRun]],
         find_visible_cases: Callable[[], Collection[CaseKey]],
+        wake: Callable[[], None],
     ) -> None:
-        """Visible cases run before others."""
+        """Visible cases run before others. `wake` has `apply_events` called soon."""
         super().__init__(widget, context)
         self._follow = follow
         self._find_manual_runs = find_manual_runs
         self._find_visible_cases = find_visible_cases
+        self._wake = wake
         self._visible: Collection[CaseKey] = ()
+        self._visible_at = 0.0
         self._watch: Watch | None = None
         self._runs: dict[str, FollowedRun] = {}
         self._refreshed_at = 0.0
@@ -215,6 +229,14 @@ class WatchController(Controller):
     def is_active(self) -> bool:
         """Whether there is a watch, paused or not."""
         return self.state.watch.is_active
+
+    @property
+    def has_news(self) -> bool:
+        """True if `apply_events` has something to do, now or at a certain time."""
+        if self._watch is None:
+            return False
+        waiting = (self._watch.events, self.state.events_elsewhere, self.state.results_elsewhere)
+        return any(waiting) or self.state.watch.has_alarm
 
     async def shut_down(self) -> None:
         """Close the watch with the screen."""
@@ -260,7 +282,6 @@ class WatchController(Controller):
         for run_id, run_events in self.state.events_elsewhere:
             self._watch.note_events(run_id, run_events)
         self.state.events_elsewhere.clear()
-        self._visible = self._find_visible_cases()
         events = self._watch.events
         while events and not update.has_more:
             update.has_events = True
@@ -328,7 +349,7 @@ class WatchController(Controller):
     async def _open(self) -> None:
         try:
             watch = await self.backend.watching.open(
-                shown=self.state.board.find_verdict_locations(), priority=self._compute_priority
+                shown=self.state.board.find_verdict_locations(), priority=self._compute_priority, on_event=self._wake
             )
         except (PlanError, StoreError) as error:
             self.state.watch.end(str(error))
@@ -342,6 +363,7 @@ class WatchController(Controller):
                     watch.note_run(followed.run, tuple(followed.progress.jobs.waiting))
             if self.state.watch.mode is WatchMode.PAUSED:
                 watch.pause()
+            self._wake()
         self.post_message(self.Turned())
 
     @background(group="watch")
@@ -369,4 +391,6 @@ class WatchController(Controller):
         """Return the smallest number for the selected case, then visible cases, then the rest."""
         if job.case == self.state.selected_case:
             return 0
+        if time.monotonic() - self._visible_at > _VISIBLE_SECONDS:
+            self._visible, self._visible_at = self._find_visible_cases(), time.monotonic()
         return 1 if job.case in self._visible else 2

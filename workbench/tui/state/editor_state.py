@@ -428,8 +428,9 @@ _Key = tuple[Place, bool, str]
 class Drafts:
     """All drafts of a session, by case or set."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
         self._drafts: dict[Edited, dict[_Key, Draft]] = {}
+        self._on_change = on_change
 
     def keep(self, edited: Edited, draft: Draft) -> None:
         """Store a draft. An untouched draft is dropped."""
@@ -437,6 +438,7 @@ class Drafts:
             self.drop(edited, draft.slot)
         else:
             self._drafts.setdefault(edited, {})[_key(draft.slot)] = draft
+            self._on_change()
 
     def drop(self, edited: Edited, slot: Slot) -> None:
         """Drop the draft of a slot."""
@@ -444,6 +446,7 @@ class Drafts:
         kept.pop(_key(slot), None)
         if not kept:
             self._drafts.pop(edited, None)
+        self._on_change()
 
     def get(self, edited: Edited, slot: Slot) -> Draft | None:
         """Return the draft of a slot, None if it has no draft."""
@@ -453,6 +456,7 @@ class Drafts:
         """Move the drafts of a case to its new id."""
         if old in self._drafts:
             self._drafts[new] = self._drafts.pop(old)
+            self._on_change()
 
     def follow_edit(self, edited: Edited, edit: Edit) -> None:
         """Move drafts with their values when an edit moves the values."""
@@ -460,6 +464,7 @@ class Drafts:
         for draft in kept.values():
             slot = replace(draft.slot, place=follow_place(draft.slot.place, edit))
             self._drafts.setdefault(edited, {})[_key(slot)] = replace(draft, slot=slot)
+            self._on_change()
 
     @property
     def all(self) -> Sequence[tuple[Edited, Draft]]:
@@ -490,11 +495,25 @@ class CaseEditor:
     def __init__(self) -> None:
         self.view = OutlineView()
         self.opened: Opened | None = None
-        self.typing: Draft | None = None
-        self._drafts = Drafts()
+        self._typing: Draft | None = None
+        self._drafts = Drafts(self._note_change)
+        self.on_drafts_changed: Callable[[], None] = lambda: None
         self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
         self._goes_to: Place | None = None
         self._rows: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # those of the case, and with its ghost rows
+
+    @property
+    def typing(self) -> Draft | None:
+        """The draft that is being typed."""
+        return self._typing
+
+    @typing.setter
+    def typing(self, draft: Draft | None) -> None:
+        self._typing = draft
+        self._note_change()
+
+    def _note_change(self) -> None:
+        self.on_drafts_changed()
 
     @property
     def row(self) -> Row | None:

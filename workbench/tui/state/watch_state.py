@@ -65,12 +65,17 @@ class Alarm:
         if self._since is None:
             self._since = now
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is a message that `announce` has not returned yet."""
+        return self._announced < len(self._cases)
+
     def announce(self, *, now: float) -> str | None:
         """Return the message when it is due, otherwise None.
 
         It is due soon after the first case, and again with the final count if further cases were added since.
         """
-        if self._since is None or self._announced == len(self._cases):
+        if self._since is None or not self.is_waiting:
             return None
         if not self.is_complete and (self._announced or now - self._since < _PATIENCE):
             return None
@@ -248,6 +253,11 @@ class WatchState:
             if words is not None:
                 return words, change.event.reason
         return None
+
+    @property
+    def has_alarm(self) -> bool:
+        """Whether an alarm is due, now or later."""
+        return any(change.alarm.is_waiting for change in self.changes)
 
     def complete_alarms(self) -> None:
         """Note that no further results of the changes will come."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.widgets import Input
 
 from tests.tui.edited_project import wait_for_notification
 from workbench.engine.plan import PlanError, Selection
@@ -13,6 +19,8 @@ from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseStarted, InvocationFinished, Notice
 from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
+from workbench.tui import app
+from workbench.tui.screens import save_controller
 from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.widgets.row_lists import CaseList, LinesView
 
@@ -26,6 +34,56 @@ async def test_sets_and_cases_are_listed_with_the_selected_expectations(open_fak
         await screen.press("j", "down")
 
         await screen.until("turn 1 · user  Turn on the lamp", '"lamp"', "The lamp is on.", "○ NOT RUN")
+
+
+async def wait_until(get: Callable[[], object], wanted: object) -> None:
+    until = time.monotonic() + 30
+    while (found := get()) != wanted:
+        assert time.monotonic() < until, found
+        await asyncio.sleep(0.02)
+
+
+def list_active_timers(opened: App[Any]) -> list[float]:
+    """Return the intervals of the timers that would still tick if nothing happened."""
+    nodes: list[MessagePump] = [opened, *opened.screen_stack, *opened.screen.walk_children()]
+    timers = [timer for node in nodes for timer in node._timers]
+    running = [timer for timer in timers if timer._task is not None and not timer._task.done()]
+    return sorted(timer._interval for timer in running if timer._active.is_set())
+
+
+async def test_an_idle_screen_has_no_timer_but_the_one_that_checks_files(
+    open_app: Any, make_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_BLINKING", 0.1)
+    turn = {"user_content": {"parts": [{"text": "Hi"}]}}
+    async with open_app(make_project(pings=[{"eval_id": "first", "conversation": [turn]}])) as screen:
+        await screen.until("first")
+        await screen.press("down", "down", *"12345", "r")
+        await screen.until("finished")
+        await screen.press("w")
+        await screen.until("watching")
+        await screen.press("6")  # the chat, whose input has the focus
+
+        screen.app.clear_notifications()
+
+        await wait_until(lambda: list_active_timers(screen.app), [save_controller._CHECK])
+
+
+async def test_the_cursor_of_a_field_stops_blinking_without_keys(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_BLINKING", 0.1)
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        field = screen.app.query_one(Input)
+        field.focus()  # without a key
+        await wait_until(lambda: field.cursor_blink, False)
+        monkeypatch.setattr(screen.app._calming, "restart", lambda: None)
+
+        await screen.press("x")
+
+        assert field.value == "x"
+        assert field.cursor_blink
 
 
 async def test_r_runs_the_selected_case_and_R_all(open_fake_app: Any, lights: Any) -> None:
