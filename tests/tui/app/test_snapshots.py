@@ -134,7 +134,7 @@ def test_the_palette_in_a_small_terminal(
     app = make_app(judged_project)
 
     async def find(pilot: Pilot[None]) -> None:
-        await wait_for_text(pilot, screen_reader, "stored")
+        await wait_for_text(pilot, screen_reader, "250 ms")
         await pilot.press("ctrl+p", *"on")
         await wait_for_text(pilot, screen_reader, "Cases")
         await pilot.pause(0.2)
