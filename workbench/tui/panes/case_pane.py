@@ -505,7 +505,8 @@ class CasePane(OutlinePane):
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:
         named = _describe_drafts(self.editor.unapplied_drafts)
-        say(self, f"restored from an earlier session, not applied (~): {named}", severity="warning")
+        words = f"restored from an earlier session, not applied (~): {named}; when you quit, you can discard it"
+        say(self, words, severity="warning")
         self._show_editor()
 
     # Typing.
