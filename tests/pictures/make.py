@@ -30,6 +30,8 @@ class Picture:
 
 ALL = (
     Picture("diff", ("n", "n", "2"), "difference 1 of"),
+    Picture("dashboard", ("g",), "whole runs"),
+    Picture("palette", ("colon", *"set_d"), "Tools"),
     Picture("case", ("n", "n", "1"), "user"),
     Picture("trace", ("slash", *"forgotten_transfer", "enter", "n", "3", "j", "j", "d", "d", "d"), "prime_checker"),
     Picture("scores", ("n", "n", "4"), "tool_trajectory_avg_score", theme="light"),
