@@ -19,6 +19,9 @@ from workbench.model import text as text_module
 from workbench.model.text import (
     REDACTED,
     add_secrets,
+    compare_with_threshold,
+    format_score_change,
+    format_threshold,
     is_secret_key,
     mask_data,
     mask_secrets,
@@ -27,6 +30,7 @@ from workbench.model.text import (
     neutralise,
     one_line,
     redact,
+    score_text,
 )
 
 
@@ -278,3 +282,25 @@ def test_joiners_without_effect_are_shown_as_escapes() -> None:
 )
 def test_emoji_of_uncertain_width_are_decomposed(text: str, expected: str) -> None:
     assert neutralise(text) == expected
+
+
+def test_a_score_beside_its_threshold_looks_different_unless_it_is_equal() -> None:
+    assert compare_with_threshold(0.5, 0.8) == "0.50 < 0.80"
+    assert compare_with_threshold(0.7999, 0.8) == "0.7999 < 0.8000"
+    assert compare_with_threshold(1.0, 1.0) == "1.00 ≥ 1.00"
+    assert score_text(1523.4) == "1523"
+    assert compare_with_threshold(1500.4, 1500.0) == "1500.4 ≥ 1500.0"
+
+
+@pytest.mark.parametrize(
+    ("threshold", "shown"),
+    [(1.0, "1.00"), (0.8, "0.80"), (0.995, "0.995"), (0.004, "0.004"), (1500.5, "1500.50"), (1e-9, "1e-09")],
+)
+def test_a_threshold_is_never_rounded(threshold: float, shown: str) -> None:
+    assert format_threshold(threshold) == shown
+
+
+def test_a_small_change_of_a_score_is_visible() -> None:
+    assert format_score_change(0.5, 1.0) == "0.50 → 1.00 (+0.50)"
+    assert format_score_change(0.8, 0.7999) == "0.8000 → 0.7999 (-0.0001)"
+    assert format_score_change(0.5, 0.5) == "0.50 → 0.50"

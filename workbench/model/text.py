@@ -319,9 +319,20 @@ def score_text(score: float, other: float | None = None) -> str:
     return repr(score)
 
 
-def format_change(difference: float) -> str:
-    """Format the difference of two scores with its sign."""
-    return f"{'-' if difference < 0 else '+'}{score_text(abs(difference))}"
+def format_threshold(threshold: float) -> str:
+    """Format a threshold as it is, with at least two digits."""
+    for digits in range(2, 7):
+        text = f"{threshold:.{digits}f}"
+        if float(text) == threshold:
+            return text
+    return repr(threshold)
+
+
+def format_score_change(before: float, after: float) -> str:
+    """Format two scores and their difference: "0.50 → 1.00 (+0.50)", without the difference if there is none."""
+    change = after - before
+    difference = f" ({'-' if change < 0 else '+'}{score_text(abs(change), 0.0)})" if change else ""
+    return f"{score_text(before, after)} → {score_text(after, before)}{difference}"
 
 
 def pluralise(number: int, noun: str) -> str:

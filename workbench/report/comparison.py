@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import format_change, one_line, pluralise, redact, score_text
+from workbench.model.text import format_score_change, one_line, pluralise, redact, score_text
 from workbench.report.report_formats import SCHEMA_VERSION, summary_record
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -432,8 +432,9 @@ def verdict_text(verdict: Verdict | None) -> str:
 
 def score_change_text(score: ScoreChange) -> str:
     """Format a change: `0.50 → 1.00 (+0.50)`, without the difference if it is 0 or unknown."""
-    difference = f" ({format_change(score.difference)})" if score.difference else ""
-    return f"{_number(score.before)} → {_number(score.after)}{difference}"
+    if score.before is not None and score.after is not None:
+        return format_score_change(score.before, score.after)
+    return " → ".join("no score" if each is None else score_text(each) for each in (score.before, score.after))
 
 
 def comparison_record(comparison: RunComparison) -> dict[str, Any]:
@@ -492,10 +493,6 @@ def _metric_lines(comparison: RunComparison) -> Iterator[str]:
 
 def _name(case: ComparedCase) -> str:
     return _safe(str(case.case))
-
-
-def _number(score: float | None) -> str:
-    return "no score" if score is None else score_text(score)
 
 
 def _safe(text: str) -> str:

@@ -446,12 +446,22 @@ class HistoryReader:
         self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
     ) -> GroupReport:
         """Read what the dashboard shows: the scores of these sets, why cases did not pass, and whole runs."""
-        opened = await self._call(lambda w: (w.history(), ExpectedCases(w.document)) if _has_history(w) else None)
-        if opened is None:
-            return GroupReport(summarize_scores(()))
-        history, expected = opened
+        held: list[tuple[History, ExpectedCases]] = []  # empty without a history
+
+        def open_history(workspace: Workspace) -> None:
+            if _has_history(workspace):
+                held.append((workspace.history(), ExpectedCases(workspace.document)))
+
+        def close_history(_: Workspace) -> None:
+            for history, _expected in held:
+                history.close()
+
         reasons: dict[CaseKey, str] = {}
         try:
+            await self._call(open_history)
+            if not held:
+                return GroupReport(summarize_scores(()))
+            ((history, expected),) = held
             cases = await self._call(lambda _: {listed.relative: listed.case_keys for listed in sets if listed.cases})
             collector = await self._collect(history, target, eval_set, chain.from_iterable(cases.values()), earlier)
             summary = await self._call(lambda _: collector.summarize())
@@ -462,7 +472,7 @@ class HistoryReader:
                 reasons |= await self._call(partial(_explain, history, expected, some, earlier))
             runs = await self._call(lambda _: _list_whole_runs(history, target, eval_set, cases))
         finally:
-            await self._call(lambda _: history.close())
+            await self._call(close_history)
         return GroupReport(summary, reasons, runs)
 
     async def _collect(

@@ -223,8 +223,9 @@ class ChooseScreen(Dialog[int | None], Filtering):
 
     @on(RowList.Entered)
     def enter_filtered(self) -> None:
-        """Choose the selected row."""
-        self.dismiss(self._choices.cursor)
+        """Choose the selected row, unless no row matches the typed text."""
+        if self._listed.is_found:
+            self.dismiss(self._choices.cursor)
 
     def on_key(self, event: Key) -> None:
         """Choose by the digit before a choice; begin to filter with a letter."""

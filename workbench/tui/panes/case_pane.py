@@ -220,7 +220,7 @@ class OutlinePane(Pane):
     def copyable(self) -> str | None:
         """Return the value of the selected row: a text unchanged, any other value as JSON."""
         row = self.editor.row
-        if row is None:
+        if row is None or row.kind is Kind.GHOST:
             return None
         return row.value if isinstance(row.value, str) else json.dumps(row.value, ensure_ascii=False, indent=2)
 

@@ -154,6 +154,9 @@ class DashboardPane(Pane):
         """Show the selected set or target as it is now, with its scores as they were read last."""
         place = subject.row.key if subject.row is not None else None
         is_other = place != self._place
+        if is_other:  # what is being read now is of the other row
+            self.workers.cancel_group(self, "dashboard")
+            self._reading, self._dashboard.problem = None, ""
         self._place = place
         version, report = self._reports.get(place, (None, None)) if place is not None else (None, None)
         self._dashboard.report = report

@@ -277,7 +277,13 @@ class MainScreen(Screen[None]):
         is_long = progress.total >= _MANY_CASES and now - progress.began >= _LONG_RUN
         if is_long and not self._closes_run_pane and self._drawer is None and self.size.height >= _HEIGHT_FOR_RUN:
             self._long_run = progress.run_id
-            self.run_worker(self._toggle_drawer("run"), group="drawer", exclusive=True)
+            self.call_next(self._open_run_pane)  # one after the other with the keys of the user
+
+    async def _open_run_pane(self) -> None:
+        if self._drawer is None and self.is_mounted:
+            pane = await self._toggle_drawer("run")
+            if pane is not None:
+                pane.show(self.state.subject())
 
     def _read_saved_files(self, paths: Collection[str], *, removed: Collection[str]) -> None:
         """Read again what these saved files define: the project, eval sets or criteria."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from textual.app import App
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
@@ -392,5 +393,6 @@ class WatchController(Controller):
         if job.case == self.state.selected_case:
             return 0
         if time.monotonic() - self._visible_at > _VISIBLE_SECONDS:
-            self._visible, self._visible_at = self._find_visible_cases(), time.monotonic()
+            with contextlib.suppress(NoMatches):  # the screen is being closed
+                self._visible, self._visible_at = self._find_visible_cases(), time.monotonic()
         return 1 if job.case in self._visible else 2

@@ -14,7 +14,7 @@ from workbench.metrics.metric_types import MetricInfo
 from workbench.metrics.registry import CaseFacts, Preset, check_criteria, compute_fit, find_info, known_metrics
 from workbench.model.criteria import DEFAULT_CRITERIA, Criterion, CustomMetric, EvalConfig, InvalidConfig
 from workbench.model.evalset import ConversationScenario
-from workbench.model.text import score_text
+from workbench.model.text import format_threshold
 from workbench.tui.state.case_outline import find_spelling
 from workbench.tui.state.finder import Pattern, fold
 from workbench.tui.state.text_layout import (
@@ -438,7 +438,7 @@ class CriteriaRows:
         is_on = self._choice.is_on(row.metric)
         style = Style.STRONG if is_on else Style.TEXT
         sign = "≤" if info is not None and info.lower_is_better else "≥"
-        value = "informs" if criterion.threshold is None else f"{sign} {score_text(criterion.threshold)}"
+        value = "informs" if criterion.threshold is None else f"{sign} {format_threshold(criterion.threshold)}"
         name = _pad_text(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
         pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<{_VALUE}}", style)]
         if row.metric in self._problems:
@@ -595,7 +595,7 @@ def _format_threshold(choice: CriteriaChoice, info: MetricInfo) -> str:
     threshold = choice.get_criterion(info.name).threshold
     if threshold is None:
         return "none: only reported"
-    limit = score_text(threshold)
+    limit = format_threshold(threshold)
     return f"passes at most {limit}" if info.lower_is_better else f"passes from {limit} on"
 
 

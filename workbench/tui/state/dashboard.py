@@ -11,7 +11,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
-from workbench.model.text import score_text
+from workbench.model.results import CaseStatus
+from workbench.model.text import format_threshold, score_text
 from workbench.store.history.history_queries import RunPart, StoredRun
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
@@ -590,18 +591,19 @@ def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     badge = get_badge(_find_worst(metric))
     info = find_metric_info(metric.name)
     sign = "≤" if info is not None and info.lower_is_better else "≥"
-    against = "" if metric.threshold is None else f"{sign} {score_text(metric.threshold)}"
+    against = "" if metric.threshold is None else f"{sign} {format_threshold(metric.threshold)}"
     passing = f"  {metric.passed:,} of {metric.total:,} pass"
     name = _pad(shorten(safe_line(metric.name), column), column)
-    mean = "no score" if metric.mean is None else score_text(metric.mean)
+    mean = "no score" if metric.mean is None else score_text(metric.mean, metric.threshold)
     lead = f"{name}  {mean:>8}"
-    room = width - 2 - cell_len(lead) - len(passing) - 2 - 7
+    beside = f" {against:<6}"
+    room = width - 2 - cell_len(lead) - len(passing) - 2 - len(beside)
     track = _draw_spread(metric, min(room, _TRACK[1]), badge.style) if room >= _TRACK[0] else ()
     pieces = [StyledText(f"{badge.symbol} ", badge.style), StyledText(lead)]
     if track:
         pieces += [StyledText("  "), *track]
-    if cell_len(lead) + len(passing) + 9 <= width:
-        pieces.append(StyledText(f" {against:<6}", Style.MUTED))
+    if cell_len(lead) + len(passing) + len(beside) + 2 <= width:
+        pieces.append(StyledText(beside, Style.MUTED))
     return (*pieces, StyledText(passing, badge.style))
 
 
@@ -662,13 +664,16 @@ def _format_case(case: CaseKey) -> str:
     return f"{safe_line(case.eval_id, width=80) or '(empty id)'}{suffix}"
 
 
+_NOT_PASSED = (CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED)
+
+
 def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:
     """Format the last save that the watch saw, and what it did. `is_held`: its cases wait for the user."""
     event = change.event
     path = safe_line(event.paths[0], width=60) if event.paths else "the project"
     more = f" and {len(event.paths) - 1:,} more" if len(event.paths) > 1 else ""
     jobs, done = event.run + event.judged, len(change.verdicts)
-    failed = sum(status.value != "PASSED" for status in change.verdicts.values())
+    failed = sum(status in _NOT_PASSED for status in change.verdicts.values())
     if not jobs:
         effect = f"none of {plural(event.total, 'case')} is affected"
     elif is_held and event.held:

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.engine.acceptance import compare_turns
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricResult, MetricStatus, TurnResult
-from workbench.model.text import mask_named_secrets, redact, score_text
+from workbench.model.text import redact, score_text
 from workbench.model.trace import ToolCall, find_simulators, get_trajectory
 from workbench.report.run_report import samples_text
 from workbench.report.text_report import describe_metric, failure_texts
@@ -261,7 +261,7 @@ def value_rows(path: Path, expected: Any, actual: Any, texts: StyledTexts, *, hi
         return [_differing(*_value_sides(path, expected, actual, texts))]
     name = Side((StyledText(_key(path), Style.KEY),), indent=2 * len(path))
     rows = [SideBySide(name, name)]
-    wanted, given = ([json.dumps(item, sort_keys=True, default=repr) for item in side] for side in (expected, actual))
+    wanted, given = ([_make_key(item) for item in side] for side in (expected, actual))
     for tag, low, high, start, stop in SequenceMatcher(None, wanted, given, autojunk=False).get_opcodes():
         if tag == "equal" and hides_equal and high - low > _MOST_EQUAL:
             count = Side((StyledText(f"… {high - low:,} items as expected", Style.MUTED),), indent=2 * len(path) + 2)
@@ -277,6 +277,19 @@ def value_rows(path: Path, expected: Any, actual: Any, texts: StyledTexts, *, hi
             )
             rows.append(SideBySide(*sides, differs=tag != "equal"))
     return rows
+
+
+def _make_key(item: Any) -> str:
+    """Return a text that is the same for equal items: 1 and 1.0 are equal."""
+    return json.dumps(_unify_numbers(item), sort_keys=True, default=repr)
+
+
+def _unify_numbers(item: Any) -> Any:
+    if isinstance(item, dict):
+        return {key: _unify_numbers(value) for key, value in item.items()}
+    if isinstance(item, list):
+        return [_unify_numbers(value) for value in item]
+    return int(item) if isinstance(item, float) and item.is_integer() else item
 
 
 def _differing(expected: Side | None, actual: Side | None) -> SideBySide:
@@ -549,9 +562,7 @@ class _Diff:
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has_value(execution.final_state, difference) else ABSENT
-            wanted, given = (
-                mask_named_secrets(value, find_name(difference.path)) for value in (difference.expected, given)
-            )
+            wanted = difference.expected
             rows = value_rows((path,), wanted, given, writer.texts, hides_equal=self._level is Level.DIFFERENCES)
             if execution.final_state is None:  # nothing can be accepted
                 writer.extend(rows)

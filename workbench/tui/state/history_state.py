@@ -13,7 +13,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import MetricResult
 from workbench.model.run_events import RunSummary
-from workbench.model.text import format_change, redact, score_text
+from workbench.model.text import format_score_change, redact, score_text
 from workbench.report.comparison import (
     CHANGE_SYMBOLS,
     FLIPS,
@@ -187,7 +187,7 @@ class ComparedCases(CursorRows):
             (StyledText("means", Style.HEADING), StyledText("  over the cases that both runs scored", Style.MUTED))
         )
         for metric in self.comparison.metrics:
-            change = f"{score_text(metric.before)} → {score_text(metric.after)} ({format_change(metric.difference)})"
+            change = format_score_change(metric.before, metric.after)
             numbers = f"{change}, {plural(metric.cases, 'case')}"
             yield Paragraph(
                 (StyledText(f"{safe_line(metric.name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
-from workbench.model.text import score_text
+from workbench.model.text import format_threshold
 from workbench.report.text_report import cost_text
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -221,7 +221,7 @@ def _format_source(config: EvalConfig, planned: PlannedRun) -> str:
 
 def format_criterion(criterion: Criterion) -> str:
     """Format metric, threshold and options of a criterion; safe to show."""
-    threshold = "" if criterion.threshold is None else f" {score_text(criterion.threshold)}"
+    threshold = "" if criterion.threshold is None else f" {format_threshold(criterion.threshold)}"
     options = _format_pairs(criterion.options)
     return safe_line(f"{criterion.metric}{threshold}{f' [{options}]' if options else ''}", width=160)
 

@@ -149,7 +149,7 @@ def _format_values(span: Span, room: int) -> Line:
 def _clip(value: Any, depth: int = 3) -> Any:
     """Shorten JSON data that may be huge to what a row can show."""
     if isinstance(value, str):
-        return value[:_MOST_CHARACTERS]
+        return redact(value[: 2 * _MOST_CHARACTERS])[:_MOST_CHARACTERS]  # a secret at the end is masked before the cut
     if isinstance(value, Mapping):
         return {str(key): _clip(item, depth - 1) for key, item in islice(value.items(), _MOST_ITEMS)} if depth else "…"
     if isinstance(value, list | tuple):

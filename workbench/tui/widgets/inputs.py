@@ -123,7 +123,8 @@ class FilterLine(Vertical):
     def write(self, text: str) -> None:
         """Replace the text of the filter."""
         self.display = bool(text)
-        self.query_one(FilterInput).value = text
+        field = self.query_one(FilterInput)
+        field.value, field.cursor_position = text, len(text)
 
     def show_help(self, text: str, *, problem: bool) -> None:
         """Show help or an error below the input. The text is never parsed as markup."""
@@ -523,7 +524,8 @@ class TypedText(TextArea):
             event.stop()
             event.prevent_default()
             self.insert(self.suggestion)
-        elif event.key not in ("escape", "enter"):  # a text area would move the focus, or insert a line break
+        elif event.key != "escape" and not (event.key == "enter" and "enter" in self.screen.active_bindings):
+            # A text area would move the focus at escape, and insert a line break at a key that applies.
             await super()._on_key(event)
 
     def action_apply(self) -> None:
@@ -531,8 +533,8 @@ class TypedText(TextArea):
         self.post_message(self.ApplyWanted())
 
     def action_new_line(self) -> None:
-        """Insert a line break."""
-        self.insert("\n")
+        """Insert a line break in place of the selection."""
+        self.replace("\n", *self.selection, maintain_selection_offset=False)
 
     def action_apply_and_save(self) -> None:
         """Apply the value to the case and save the set."""

@@ -60,8 +60,14 @@ async def test_escape_lists_all_choices_again_and_then_cancels(open_fake_app: An
         await screen.until(" 4 set_device")
         await screen.press("s", "x")
         await screen.until("filter: sx", "no row matches")
+        await screen.press("enter")  # chooses nothing
+        assert chosen == []
         await screen.press("escape")
         await screen.until(" 2 quit", " 4 set_device")
+        await screen.until_gone("filter:")
+        await screen.press("s", "x")
+        await screen.until("filter: sx")  # in the order of the keys again
+        await screen.press("escape")
         await screen.until_gone("filter:")
         assert chosen == []
 

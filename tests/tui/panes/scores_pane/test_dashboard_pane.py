@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +119,33 @@ async def test_a_history_that_cannot_be_read_is_reported(
 
     async with open_app(broken_project.path) as screen:
         await screen.until("✓ 1 passed   ✗ 2 failed", "the history cannot be read", "disk reports an error")
+
+
+async def test_what_is_read_for_another_row_is_not_shown(
+    broken_project: Any, open_app: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = HistoryReader.read_report
+    may_answer, asked = asyncio.Event(), asyncio.Event()
+
+    async def delay_set(reader: Any, target: str, eval_set: str | None, *args: Any, **options: Any) -> Any:
+        if eval_set is not None:
+            asked.set()
+            await may_answer.wait()
+            raise StoreError(Path("history.db"), "of the other row")
+        return await read(reader, target, eval_set, *args, **options)
+
+    monkeypatch.setattr(HistoryReader, "read_report", delay_set)
+    async with open_app(broken_project.path) as screen:
+        await screen.until("did not pass  2 of 3")
+        await screen.press("j")
+        await asyncio.wait_for(asked.wait(), 30)
+        await screen.press("k")
+        may_answer.set()
+        for _ in range(5):
+            await screen.pilot.pause(0.05)
+
+        assert "did not pass  2 of 3" in screen.text
+        assert "of the other row" not in screen.text
 
 
 async def test_the_age_of_the_last_save_grows(lights: Any, open_fake_app: Open) -> None:

@@ -238,6 +238,31 @@ def test_the_final_state_is_compared_if_one_is_expected(make: Any) -> None:
     assert '-   lamp  {"on": true}' in lines
 
 
+def test_items_of_lists_that_look_alike_are_still_compared(make: Any) -> None:
+    expected = {"users": [{"password": "aaa"}, {"password": "bbb"}]}
+    case = make.case("a", make.turn("Hi", "Hello"), final_session_state=expected)
+    result = make.result(make.key("a"), CaseStatus.FAILED, make.turn("Hi", "Hello"), metrics=[])
+    execution = result.execution.model_copy(
+        update={"final_state": {"users": [{"password": "aaa"}, {"password": "xxx"}, {"password": "yyy"}]}}
+    )
+    result = result.model_copy(update={"execution": execution})
+
+    lines = render(make_blocks(case, turns=result.execution.turns, result=result), width=110)
+    assert not any(secret in "".join(lines) for secret in ("aaa", "bbb", "xxx", "yyy"))
+    rows = [line for line in lines if "redacted" in line]
+    assert [("-" in row.split("│")[0], "+" in row) for row in rows] == [(False, False), (True, True), (False, True)]
+
+
+def test_equal_numbers_in_lists_are_no_difference(make: Any) -> None:
+    expected, actual = (make.turn("Go", "x", ("f", {"n": numbers})) for numbers in ([1, 2], [1.0, 2, 3]))
+
+    lines = render(make_difference(make, expected, actual).blocks, width=100)
+
+    at = next(index for index, line in enumerate(lines) if "[0]" in line)
+    assert [line.split()[0] for line in lines[at : at + 2]] == ["[0]", "[1]"]
+    assert "+" in lines[at + 2]
+
+
 def make_metric(name: str, score: float, threshold: float = 1.0, **details: Any) -> MetricResult:
     status = MetricStatus.PASSED if score >= threshold else MetricStatus.FAILED
     per_turn = (InvocationScore(score=score),)
