@@ -33,6 +33,7 @@ E = TypeVar("E")
 
 # A woken listener waits this long to collect more events: waking it for each event would cost a busy run more than the
 # event itself.
+_MOST_AT_ONCE = 256  # events, so that output begins soon
 _GATHER_SECONDS = 0.005
 
 # Unread events hold the results of whole cases.
@@ -91,7 +92,7 @@ class EventLog(Generic[E]):
             yield from batch
 
     def iter_batches(self) -> Iterator[Sequence[E]]:
-        """Do as `iter_events`, with all events at once that have come."""
+        """Do as `iter_events`, with up to some hundred events at once that have come."""
         position = 0
         while True:
             arrived = threading.Event()
@@ -101,11 +102,13 @@ class EventLog(Generic[E]):
                 time.sleep(_GATHER_SECONDS)
                 continue
             position += len(batch)
-            for count, event in enumerate(batch, start=1):
-                if isinstance(event, self._last):
-                    yield batch[:count]
-                    return
-            yield batch
+            for start in range(0, len(batch), _MOST_AT_ONCE):
+                part = batch[start : start + _MOST_AT_ONCE]
+                for count, event in enumerate(part, start=1):
+                    if isinstance(event, self._last):
+                        yield part[:count]
+                        return
+                yield part
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:
         """Return the events from `position` on. If there are none, `wake` is called once for the next."""
@@ -331,7 +334,7 @@ class Run:
         return self.log.iter_events()
 
     def iter_batches(self) -> Iterator[Sequence[RunEvent]]:
-        """Do as `iter_events`, with all events at once that have come."""
+        """Do as `iter_events`, with up to some hundred events at once that have come."""
         return self.log.iter_batches()
 
     def cancel(self, job: JobKey | None = None) -> None:

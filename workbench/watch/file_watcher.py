@@ -112,44 +112,43 @@ _READ_BYTES = 65_536
 
 
 class InotifyListener:
-    """Receives events of Linux.
-
-    It sleeps until there is one. `watchfiles` looks for events all the time, and wakes whenever a file is opened.
-    """
+    """Receives events of Linux, and sleeps until there is one; `watchfiles` looks for events all the time."""
 
     def __init__(self, folders: Iterable[str]) -> None:
         """Raises `EventsUnavailable` or `FolderVanished`."""
-        import ctypes
-
-        system = ctypes.CDLL(None, use_errno=True)
         self._folders: dict[int, str] = {}
-        self._inotify = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._inotify, denied = -1, 0
         try:
+            import ctypes
+
+            system = ctypes.CDLL(None, use_errno=True)
+            self._inotify = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             _raise_error(0 if self._inotify >= 0 else ctypes.get_errno())
             for folder in folders:
                 number = system.inotify_add_watch(self._inotify, os.fsencode(folder), _CHANGES)
                 if number < 0 and ctypes.get_errno() in (errno.EACCES, errno.EPERM):
+                    denied = ctypes.get_errno()
                     continue
                 _raise_error(0 if number >= 0 else ctypes.get_errno())
                 self._folders[number] = folder
+            _raise_error(0 if self._folders else denied)
         except (FileNotFoundError, NotADirectoryError) as error:
             self.close()
             raise FolderVanished(str(error)) from None
-        except OSError as error:
+        except (ImportError, AttributeError, OSError) as error:  # or there is no such library
             self.close()
             raise EventsUnavailable(_explain_failure(error)) from None
-        self._poll = select.poll()
-        self._poll.register(self._inotify, select.POLLIN)
 
     def wait(self, seconds: float, wakeup: Wakeup) -> frozenset[str]:
         """See `Listener.wait`; no event is lost at a wakeup."""
-        until_wakeup = select.poll()
-        until_wakeup.register(self._inotify, select.POLLIN)
-        until_wakeup.register(wakeup.fileno(), select.POLLIN)
-        until_wakeup.poll(seconds * 1000)
+        poll = select.poll()
+        poll.register(self._inotify, select.POLLIN)
+        poll.register(wakeup.fileno(), select.POLLIN)
+        poll.poll(min(seconds, 3600) * 1000)
+        poll.unregister(wakeup.fileno())
         paths = self._read()
         until = time.monotonic() + _BATCH_SECONDS
-        while paths and (left := until - time.monotonic()) > 0 and self._poll.poll(min(STEP, left) * 1000):
+        while paths and (left := until - time.monotonic()) > 0 and poll.poll(min(STEP, left) * 1000):
             paths |= self._read()
         return frozenset(paths)
 
@@ -460,7 +459,7 @@ class Observer:
         try:
             # A request also ends the waiting: the scan that follows finds changes whose events are lost here.
             return self._listener.wait(due, self._wakeup)
-        except EventsLost as reason:
+        except (EventsLost, OSError) as reason:  # also if there are no more descriptors
             self._handle_lost_events(str(reason))
             return frozenset()
 

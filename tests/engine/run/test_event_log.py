@@ -85,6 +85,17 @@ def test_events_that_came_together_are_one_batch_that_ends_with_the_last_event()
     assert list(batches) == [[Notice(message="c"), END]]
 
 
+def test_many_events_come_in_several_batches() -> None:
+    log = PassingLog[RunEvent](last=RunFinished)
+    append_notices(log, *map(str, range(1_000)))
+    log.append(END)
+
+    batches = list(log.iter_batches())
+
+    assert max(map(len, batches)) < 500
+    assert [event for batch in batches for event in batch] == [*(Notice(message=str(n)) for n in range(1_000)), END]
+
+
 async def test_a_passing_log_drops_the_events_that_its_listener_has_read() -> None:
     log = PassingLog[RunEvent](last=RunFinished)
     append_notices(log, "a", "b")

@@ -62,6 +62,21 @@ def test_runs_of_a_target_count_only_its_cases(history: History, store_run: Stor
     assert [part.run.run_id for part in accepted] == ["1"]
 
 
+def test_runs_of_a_command_are_left_out_before_runs_are_counted(
+    history: History, store_run: StoreRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.store.history.history._RUNS_SEEN", 2)
+    store_run("1", make_result("a"))
+    store_run("2", make_result("a"), command="run")
+    for number, command in enumerate(("watch", "watch: a.py", "watch"), start=3):
+        store_run(str(number), make_result("a"), command=command)
+
+    runs = history.list_runs_of_target("t", unless_command="watch")
+
+    assert [part.run.run_id for part in runs] == ["2", "1"]
+    assert [part.run.run_id for part in history.list_runs_of_target("t")] == ["5", "4"]
+
+
 def test_the_scores_of_a_run_are_listed_by_case(history: History, store_run: StoreRun) -> None:
     store_run("r", make_result("b"), make_result("a"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -186,6 +187,33 @@ async def test_the_watcher_scans_and_gives_the_reason_at_the_limit_of_watches(
         eyes.forget()
         save_by_renaming(project / "agent.py", "more")
         await eyes.see(project / "agent.py")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+@pytest.mark.parametrize("fault", [OSError("Dynamic loading not supported"), AttributeError("inotify_init1")])
+def test_a_system_library_that_cannot_be_called_means_no_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("ctypes.CDLL", refuse)
+
+    with pytest.raises(file_watcher.EventsUnavailable, match=str(fault)):
+        file_watcher.listen([str(tmp_path)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+def test_a_system_that_permits_no_watch_means_no_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        inotify_init1 = staticmethod(lambda _: os.memfd_create("inotify"))
+        inotify_add_watch = staticmethod(lambda *_: -1)
+
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Library)
+    monkeypatch.setattr("ctypes.get_errno", lambda: errno.EACCES)
+
+    with pytest.raises(file_watcher.EventsUnavailable, match="Permission denied"):
+        file_watcher.listen([str(tmp_path)])
 
 
 def test_a_real_limit_of_open_files_is_recognised(tmp_path: Path) -> None:

@@ -123,19 +123,23 @@ class RunTable:
         eval_set: str | None = None,
         *,
         limit: int = 50,
+        unless_command: str | None = None,
         accept: Callable[[StoredRun], bool] = lambda _: True,
     ) -> list[RunPart]:
         """Return the newest runs with cases of a target (of one of its sets), newest first; only these are counted.
 
-        Only runs that `accept` accepts are counted and returned, at most `limit`.
+        Runs whose command begins with `unless_command` are left out. Of the others, only runs that `accept` accepts are
+        counted and returned, at most `limit`.
         """
         names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
         part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
+        is_wanted = f"EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part})"
+        values = list(names)
+        if unless_command is not None:
+            is_wanted += " AND NOT (json_valid(record) AND instr(json_extract(record, '$.command'), ?) IS 1)"
+            values.append(unless_command)
         with self._database.translate_errors():
-            rows = self._database.execute(
-                f"{RUN} WHERE EXISTS (SELECT 1 FROM job WHERE job.run = run.id AND {part}) ORDER BY id DESC",
-                names,
-            )
+            rows = self._database.execute(f"{RUN} WHERE {is_wanted} ORDER BY id DESC", values)
             parts: list[RunPart] = []
             for row in itertools.islice(rows, _RUNS_SEEN):
                 run = self._make_stored_run(*row)

@@ -31,7 +31,7 @@ from workbench.tui.backend.project_calls import (
     read_earlier_scores,
 )
 from workbench.tui.state.browser_list import ListedSet
-from workbench.tui.state.dashboard import MOST_FAILING, MOST_WHOLE_RUNS, GroupReport, is_whole_run
+from workbench.tui.state.dashboard import MOST_FAILING, MOST_WHOLE_RUNS, WATCH_COMMAND, GroupReport, is_whole_run
 from workbench.tui.state.group_scores import GroupSummary, ScoreCollector, summarize_scores
 from workbench.tui.state.history_state import CaseHashes, CaseHistory
 from workbench.tui.state.project_state import StoppedRun
@@ -569,7 +569,11 @@ def _list_whole_runs(
 ) -> Sequence[RunPart]:
     names = {relative: frozenset(key.eval_id for key in keys) for relative, keys in cases.items()}
     return history.list_runs_of_target(
-        target, eval_set, limit=MOST_WHOLE_RUNS, accept=lambda run: is_whole_run(run, names)
+        target,
+        eval_set,
+        limit=MOST_WHOLE_RUNS,
+        unless_command=WATCH_COMMAND,
+        accept=lambda run: is_whole_run(run, names),
     )
 
 

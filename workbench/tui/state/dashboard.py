@@ -50,7 +50,7 @@ MOST_FAILING = 20
 """Maximum number of failing cases with a reason."""
 MOST_WHOLE_RUNS = 40
 """Maximum number of whole runs, the newest ones."""
-_WATCH_COMMAND = "watch"
+WATCH_COMMAND = "watch"
 """The command of a run that a watch started; a colon and the reason may follow."""
 
 
@@ -76,7 +76,7 @@ def is_whole_run(run: StoredRun, cases: Mapping[str, Collection[str]]) -> bool:
 
     if not run.ended or run.interrupted or not run.options.get("scores", True):
         return False
-    if run.command.partition(":")[0] == _WATCH_COMMAND:
+    if run.command.partition(":")[0] == WATCH_COMMAND:
         return False
     selected = {each.eval_set: each.cases for each in get_selections(run)}
     if not selected:  # recorded data: there is no selection
