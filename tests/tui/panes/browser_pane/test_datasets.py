@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.edited_project import wait_for_notification
 from workbench.cli.main import main
 
 SETTINGS = """
@@ -111,7 +112,7 @@ async def test_a_row_is_shown_and_an_edit_is_refused_with_the_reason(
         await screen.press("1", "e")
         await screen.until("a dataset can be judged here, but not edited", "Light in the hall!")
         await screen.press("enter")
-        await screen.until("▌ a dataset can be judged here")
+        await wait_for_notification(screen, "a dataset can be judged here")
 
         assert not [row for row in screen.state.browser.rows if row.problem and row.label == "on"]
     assert (project / "rows.jsonl").read_bytes() == before

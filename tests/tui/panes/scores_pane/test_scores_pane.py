@@ -24,7 +24,7 @@ async def test_every_criterion_of_a_case_is_shown_with_its_meaning(make_history_
         await screen.until("on", "1/2")
         await screen.press("j", "j", "4")
         text = await screen.until("✗ failed", "response_match_score", "only reported", "latency")
-        assert "0 / 1" in text
+        assert "0.00 < 1.00" in text
         assert "score 0, needs at least 1" in text
         assert "Whether the agent made the expected tool calls" in text
 

@@ -53,7 +53,7 @@ async def test_grades_are_shown_with_their_spread_and_marked_unsure(judged_proje
 
         text = await screen.until("~ unsure", "2 of 4 samples agree, ±1.2", "because it is 5 [/b]")
 
-        assert "4 / 3.5" in text
+        assert "4.00 ≥ 3.50" in text
         await screen.until("system instruction", "You are strict.", "Step 1: Assess")
 
 
@@ -99,7 +99,7 @@ async def test_a_different_judgement_replaces_the_earlier_one(
         await screen.press("y")
         await screen.until("0% of the verdicts agree (PASSED, then FAILED)")
         screen.app.clear_notifications()  # the message covers a score
-        await screen.until("on reflection, no", "1 / 3.5")
+        await screen.until("on reflection, no", "1.00 < 3.50")
 
 
 async def test_without_a_judge_there_is_nothing_to_judge_again(make_history_project: Open, open_app: Open) -> None:

@@ -92,9 +92,9 @@ async def test_the_threshold_changes_in_steps_within_its_range(hello: Path, open
         await open_picker(screen)
 
         await screen.press("right")
-        await screen.until("≥ 1 ")
+        await screen.until("≥ 1.00")
         await screen.press("h", "left")
-        await screen.until("≥ 0.9 ")
+        await screen.until("≥ 0.90")
         await screen.press("l")
         await screen.until("≥ 0.95")
 
@@ -112,7 +112,7 @@ async def test_the_mouse_moves_a_threshold_and_the_last_scores_say_how_many_woul
         start = line.index("─")
 
         await screen.pilot.mouse_down(offset=(start, y))
-        await screen.until("≥ 0 ")
+        await screen.until("≥ 0.00")
         await screen.pilot.hover(offset=(start + 12, y))
         await screen.until("≥ 0.5")
         await screen.pilot.mouse_up(offset=(start + 12, y))
@@ -188,7 +188,7 @@ async def test_b_restores_the_criteria_of_the_file(hello: Path, open_app: Callab
         await screen.press("b")
 
         await screen.until_gone("● changed")
-        await screen.until("≥ 1 ")
+        await screen.until("≥ 1.00")
 
 
 async def test_cases_run_with_the_chosen_criteria_and_the_file_is_unchanged(
