@@ -340,9 +340,8 @@ _PLACES = (
         _footer("chat_session_done", "ctrl+s", "done", "done", priority=True),
         _footer("chat_session_cancel", "escape", "cancel", "cancel"),
     )),
-    _place("typing", "While a value is typed", is_modal=True, actions=(
-        _footer("typing_apply", "enter,ctrl+enter", "apply", "apply", "apply the typed text to the case",
-                priority=True),
+    _place("typing", "While a value is typed", made_of=(), is_modal=True, actions=(
+        _footer("typing_apply", "enter,ctrl+enter", "apply", "apply", "apply the typed text to the case"),
         _footer("typing_new_line", "alt+enter,ctrl+j,shift+enter", "new_line", "new line"),
         _footer("typing_form", "ctrl+t", "next_form", "type", "another type of value"),
         _footer("typing_original", "ctrl+o", "original", "original"),

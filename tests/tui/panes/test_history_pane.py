@@ -147,7 +147,7 @@ async def test_two_runs_are_compared_and_a_marked_run_takes_precedence(
         await screen.press("escape", "G", "m", "g", "=")
         text = await screen.until("1 regression, 2 same", "▼ regression", "dim")
         assert text.index("▼ regression") < text.index("= same")
-        assert "tool_trajectory_avg_score  1 → 0 (-1)" in text
+        assert "tool_trajectory_avg_score  1.00 → 0.00 (-1.00)" in text
 
         await screen.press("slash", *"off")
         await screen.until("filter: off", "= same")

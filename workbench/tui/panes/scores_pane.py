@@ -20,7 +20,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import describe_agreement, plan_judging, start_judging
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
-from workbench.tui.screen_context import CaseWanted, Pane, RunBegun, ScreenContext
+from workbench.tui.screen_context import CaseWanted, Pane, RestingTimer, RunBegun, ScreenContext
 from workbench.tui.state.browser_list import ListedSet, RowKey
 from workbench.tui.state.browser_rows import describe_unjudged
 from workbench.tui.state.browser_state import Subject
@@ -141,6 +141,7 @@ class DashboardPane(Pane):
         self._place: RowKey | None = None
         self._reports: dict[RowKey, tuple[ResultsVersion, GroupReport]] = {}
         self._reading: Worker[None] | None = None
+        self._aging: RestingTimer | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the page."""
@@ -148,7 +149,7 @@ class DashboardPane(Pane):
 
     def on_mount(self) -> None:
         """Keep the age of the last save current."""
-        self.set_interval(_SECOND, self._redraw_age)
+        self._aging = RestingTimer(self, _SECOND, self._redraw_age)
 
     def show(self, subject: Subject) -> None:
         """Show the selected set or target as it is now, with its scores as they were read last."""
@@ -167,6 +168,8 @@ class DashboardPane(Pane):
         ):
             self._reading = self._read_report(place)
         self.query_one(DashboardLines).redraw(from_top=is_other)
+        if self._aging is not None and self.context.state.watch.changes:
+            self._aging.wake()
 
     def focus_first(self) -> None:
         """Focus the page."""
@@ -190,9 +193,11 @@ class DashboardPane(Pane):
         if case is not None:
             self.post_message(CaseWanted(case, tab="diff"))
 
-    def _redraw_age(self) -> None:
-        if self.display and self.context.state.watch.changes:
+    def _redraw_age(self) -> bool:
+        has_age = self.display and self._place is not None and bool(self.context.state.watch.changes)
+        if has_age:
             self.query_one(DashboardLines).redraw()
+        return has_age
 
     @work(group="dashboard", exclusive=True)
     async def _read_report(self, place: RowKey) -> None:

@@ -213,9 +213,8 @@ class Column:
 
 
 def make_columns(metrics: Iterable[str]) -> list[Column]:
-    """Make the columns: set and status, the scores, what the agent did, and the explanations of the scores."""
-    pairs = [_metric_columns(name) for name in metrics]
-    return [*_FIRST, *(score for score, _ in pairs), *_ACTUAL, *(why for _, why in pairs)]
+    """Make the fixed columns, then two for each metric: its score and its explanation."""
+    return [*_FIXED, *(column for name in metrics for column in _metric_columns(name))]
 
 
 def _format_status(row: TableRow) -> StyledText:
@@ -238,7 +237,7 @@ def _get_latency(row: TableRow) -> float:
     return row.latency
 
 
-_FIRST = (
+_FIXED = (
     Column(
         EVAL_SET,
         "eval set",
@@ -247,9 +246,6 @@ _FIRST = (
         lambda row: row.case.eval_set,
     ),
     Column("status", "status", 14, _format_status, lambda row: row.status.value),
-)
-
-_ACTUAL = (
     Column("response", "response", 40, lambda row: StyledText(row.response), lambda row: row.response),
     Column(
         "trajectory", "trajectory", 32, lambda row: StyledText(row.trajectory, Style.KEY), lambda row: row.trajectory

@@ -524,9 +524,18 @@ class TypedText(TextArea):
             event.stop()
             event.prevent_default()
             self.insert(self.suggestion)
-        elif event.key != "escape" and not (event.key == "enter" and "enter" in self.screen.active_bindings):
-            # A text area would move the focus at escape, and insert a line break at a key that applies.
+        elif event.key == "enter" and self._applies_with_enter:
+            event.stop()
+            event.prevent_default()
+            self.action_apply()
+        elif event.key != "escape":  # a text area would move the focus
             await super()._on_key(event)
+
+    @property
+    def _applies_with_enter(self) -> bool:
+        """Whether enter is a key that applies the value. The text area would insert a line break first."""
+        active = self.screen.active_bindings.get("enter")
+        return active is not None and active.node is self
 
     def action_apply(self) -> None:
         """Apply the value to the case."""

@@ -76,7 +76,7 @@ async def test_options_of_criteria_are_shown_as_names_and_values(
         await screen.until("one")
         await screen.press("C")
 
-        await screen.until("rouge_1 0.5 [stemmer true, tokenizer unicode]")
+        await screen.until("rouge_1 0.50 [stemmer true, tokenizer unicode]")
         await screen.until("(default exact, tools (log ignore))]")
 
 
