@@ -149,7 +149,8 @@ async def test_an_open_conflict_keeps_both_versions_and_stays_among_the_problems
         await screen.press("enter")
         await screen.until("keep mine")
         await screen.press("m")
-        await screen.until("No problems")
+        await screen.until_gone("decide which to keep")
+        assert not screen.state.problems.rows
     assert b'"mine"' in lights.read_bytes()
 
 

@@ -372,7 +372,8 @@ async def test_a_project_without_cases_is_watched_until_it_has_some(open_app: Op
 async def test_a_watch_whose_cases_all_vanish_continues_with_the_next_case(open_shop: Open, shop: Shop) -> None:
     async with open_shop() as watched:
         (shop.path / "shop.evalset.json").unlink()
-        await watched.until("no eval set (")
+        messages = watched.screen.state.problems.messages
+        await watched.until_true(lambda: any("no eval set (" in message.text for message in messages))
         assert watched.watch.mode is WatchMode.ON
         assert watched.watch.total == watched.watch.stale == 0
         await watched.until("0 eval sets")
