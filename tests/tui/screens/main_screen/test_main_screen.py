@@ -199,7 +199,7 @@ async def test_markup_in_external_text_is_shown_literally(open_fake_app: Any, ba
         await screen.press("r")
         await screen.until(f"refused {shown}")
         await screen.press("ctrl+p", *"run every")
-        await screen.until("Run every case")
+        await screen.until("run every case that is listed")
         await screen.press("escape")
         assert "\x1b" not in screen.text
         assert "\x9b" not in screen.text
