@@ -128,7 +128,7 @@ class DashboardLines(ClickableLines, inherit_bindings=False):
 
 
 class DashboardPane(Pane):
-    """What is known of a set or target, and what to do next. It stands in for tabs that show one case."""
+    """What is known of a set or target, and what to do next. It replaces the tabs that show one case."""
 
     HELP = (
         "The verdicts, criteria, failing cases, times and runs of the selected eval set or agent. j and k go from case "

@@ -479,7 +479,7 @@ class _Group:
     def _make_quiet(self, title: str, rank: int, width: int, texts: Sequence[str], *action_ids: str) -> _Section:
         """Make a section without data: one line that says what will be there, and which key makes it.
 
-        The first of the texts that fits is used, else the last. Each `{}` stands for the key of an action.
+        The first of the texts that fits is used, else the last. Each `{}` is replaced by the key of an action.
         """
         keys = [self._state.find_key(action_id) for action_id in action_ids]
         text = next((each for each in texts if _LABEL + cell_len(each.format(*keys)) <= width), texts[-1])

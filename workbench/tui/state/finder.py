@@ -463,7 +463,7 @@ def make_tool_filter(name: str) -> str:
 MOST_RECENT = 8
 """Items that are remembered."""
 
-_MOST_SHOWN = 100  # items of a group: nobody reads on, but types another letter
+_MOST_SHOWN = 100  # items of a group; another letter finds the rest sooner than scrolling
 _AT_ONCE = 250  # names between two looks at the clock
 
 
