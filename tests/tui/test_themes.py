@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,13 +97,17 @@ async def test_an_edited_theme_is_applied_and_its_errors_are_listed(
 
     async with app.run_test(size=(140, 30)) as pilot:
         await pilot.press("exclamation_mark")
-        for colour, sought in (("#zz", "expected a colour such as"), ("#123456", "No problems"), ("#z", "'#z'")):
+        problems = screen_reader.screen(app).state.problems
+        for colour, expected in (("#zz", ["expected a colour such as"]), ("#123456", []), ("#z", ["'#z'"])):
             write_theme(tmp_path, name='"mine"', primary=f'"{colour}"')
             for _ in range(100):
                 await pilot.pause(0.05)
-                if sought in screen_reader.text(app):
+                messages = [row.message for row in problems.rows]
+                if len(messages) == len(expected) and all(map(operator.contains, messages, expected)):
                     break
-            assert sought in screen_reader.text(app)
+            assert len(messages) == len(expected)
+            assert all(map(operator.contains, messages, expected))
+            assert all(text in screen_reader.text(app) for text in expected)
         assert app.current_theme.primary == "#123456"
 
 

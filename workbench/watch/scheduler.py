@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from workbench.engine.planner import add_baselines
 from workbench.engine.run import Holds, Run
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
-from workbench.model.identity import DependencyKind, JobKey
+from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, MetricScores
 from workbench.model.run_events import CaseFinished, CaseStarted, Notice, RunEvent, RunFinished
 from workbench.model.text import pluralise
@@ -28,7 +28,6 @@ from workbench.watch.selector import (
     Decision,
     Selector,
     VerdictKey,
-    Why,
     get_verdict_key,
     plan_decisions,
     read_scores,
@@ -237,6 +236,8 @@ class DecisionService:
 
 _MAX_RERUNS = 3
 """Reruns of a case because files changed while it ran, before its result is reported anyway."""
+_MAX_RESTARTS = 3
+"""Restarts of a running case for changes that it may have made itself, before it is left to end."""
 
 _WORK = (Action.RUN, Action.JUDGE)
 
@@ -272,6 +273,7 @@ class Scheduler:
         self._suppressed: dict[JobKey, tuple[object, ...]] = {}  # with the state in which they are suppressed
         self._skipped: dict[JobKey, int] = {}  # with the generation in which they are skipped
         self._reruns: dict[JobKey, int] = {}
+        self._restarts: dict[JobKey, int] = {}
         self._last_write_time: float | None = None
         self._last_error = ""  # the last reported reason why results are not stored
         self.held: set[JobKey] = set()
@@ -283,8 +285,9 @@ class Scheduler:
         `last_write_time` is that of the change, None if unknown.
         """
         self._last_write_time = last_write_time
-        causes = [job for job in self._reruns if self._active.may_have_written(job, last_write_time)]
-        self._reruns = {job: self._reruns[job] for job in causes}
+        for counts in (self._reruns, self._restarts):
+            for job in [job for job in counts if not self._active.may_have_written(job, last_write_time)]:
+                del counts[job]
 
     def suppress(self, decisions: Iterable[Decision]) -> None:
         """Skip these jobs until a change affects them."""
@@ -297,16 +300,14 @@ class Scheduler:
         """
         return [each for each in decisions if self._is_work(each, retries=retries) and each.job not in self._active]
 
-    def drop_self_inflicted(self, work: Iterable[Decision]) -> list[Decision]:
-        """Drop jobs that any change affects, may have caused this one, and have run too often.
+    def drop_self_inflicted(self, work: Iterable[Decision], restarted: Collection[JobKey]) -> list[Decision]:
+        """Drop jobs that any change affects, may have caused this one, and have run too often, unless `restarted`.
 
         A program that an agent starts may write a file: the next run would write it again.
         """
-
-        def may_be_cause(decision: Decision) -> bool:
-            return _is_affected_by_any(decision) and self._active.may_have_written(decision.job, self._last_write_time)
-
-        return [each for each in work if not may_be_cause(each) or self.may_rerun(each)]
+        return [
+            each for each in work if each.job in restarted or not self._may_be_cause(each) or self.may_rerun(each)
+        ]
 
     def select_forced(self, decisions: Iterable[Decision]) -> list[Decision]:
         """Return the decisions to carry out, suppressed ones included."""
@@ -377,18 +378,39 @@ class Scheduler:
                 self._reporter.add_spending(event.summary.models)
             self._reporter.report(WatchRunEvent(run.run_id, event))
 
-    def cancel_outdated(self, decisions: Sequence[Decision]) -> None:
-        """Cancel active jobs whose dependencies changed, or that no longer need to run."""
-        if not self._active:
-            return
-        for decision in decisions:
+    def cancel_outdated(self, decisions: Sequence[Decision]) -> set[JobKey]:
+        """Cancel active jobs that no longer need to run, or whose dependencies changed: these must start again.
+
+        Return the cancelled jobs.
+        """
+        cancelled = set()
+        for decision in decisions if self._active else ():
             active = self._active.get(decision.job)
             if active is None:
                 continue
             is_needed = decision.action not in (Action.NOTHING, Action.WAIT)
-            if not is_needed or not active.is_current(decision, self._selector):
-                active.run.cancel(decision.job)
-                self._active.remove(decision.job)
+            if is_needed and (active.is_current(decision, self._selector) or not self._may_restart(decision, active)):
+                continue
+            active.run.cancel(decision.job)
+            self._active.remove(decision.job)
+            cancelled.add(decision.job)
+        return cancelled
+
+    def _may_be_cause(self, decision: Decision) -> bool:
+        """Return True if a job may have caused the last change, in a way that is not recorded."""
+        is_untracked = self._selector.is_affected_by_any(decision)
+        return is_untracked and self._active.may_have_written(decision.job, self._last_write_time)
+
+    def _may_restart(self, decision: Decision, active: ActiveJob) -> bool:
+        """Count a restart. Return False if the job may have caused the change and was restarted too often.
+
+        Without a limit a case that changes a file which it has read would never end.
+        """
+        is_edited = active.planned.execution_hash != decision.planned.execution_hash
+        if is_edited or not self._may_be_cause(decision):
+            return True
+        count = self._restarts[decision.job] = self._restarts.get(decision.job, 0) + 1
+        return count <= _MAX_RESTARTS
 
     def _start_run(self, decisions: Sequence[Decision]) -> Run:
         plan = self._planner.make_run_plan(self._reporter.summarise(decisions))
@@ -454,7 +476,7 @@ class Scheduler:
     def _summarise_state(self, decision: Decision) -> tuple[object, ...]:
         """Return a value that is the same as long as no change affects the job."""
         planned = decision.planned
-        generation = self._active.generation if _is_affected_by_any(decision) else None
+        generation = self._active.generation if self._selector.is_affected_by_any(decision) else None
         signatures = (self._selector.compute_signature(decision), self._selector.compute_judging_signature(decision))
         return planned.execution_hash, planned.scoring_hash, *signatures, generation
 
@@ -465,14 +487,6 @@ class Scheduler:
     def _read_scores(self, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
         with self._workspace.history() as history:
             return read_scores(history, verdicts)
-
-
-def _is_affected_by_any(decision: Decision) -> bool:
-    """Return True if any change affects a job, because dependencies are unknown or cannot be followed."""
-    return any(
-        reason.why is Why.UNKNOWN or (reason.row is not None and reason.row.kind == DependencyKind.OPAQUE)
-        for reason in decision.reasons
-    )
 
 
 # Manual runs: the watch never runs a case that a run of the user covers.

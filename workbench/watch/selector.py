@@ -181,6 +181,13 @@ class Selector:
         number = None if decision.verdict is None else decision.verdict.scoring_dependencies
         return None if number is None else self._compute_signature(number, str(decision.planned.target.path))
 
+    def is_affected_by_any(self, decision: Decision) -> bool:
+        """Return True if any change affects a job, because dependencies are unknown or cannot be followed."""
+        if any(each.why is Why.UNKNOWN or (each.row and each.row.kind == Kind.OPAQUE) for each in decision.reasons):
+            return True
+        number = None if decision.verdict is None else decision.verdict.dependencies
+        return number is not None and bool(self._get_special_rows(number).opaque)
+
     def _compute_signature(self, number: int, folder: str) -> int:
         known = self._signatures.get((number, folder))
         if known is None:

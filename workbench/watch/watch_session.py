@@ -419,13 +419,12 @@ class WatchSession:
         async with self._lock:
             decisions = await self._off_loop(self._decisions.decide_all)
             is_paused = self._is_paused
-            if not is_paused:
-                self._scheduler.cancel_outdated(decisions)
+            cancelled = set() if is_paused else self._scheduler.cancel_outdated(decisions)
             if change is None and not self._catches_up:
                 self._scheduler.suppress(decisions)
             work = self._scheduler.select_work(decisions, retries=change is None)
             if change is not None:
-                work = self._scheduler.drop_self_inflicted(work)
+                work = self._scheduler.drop_self_inflicted(work, cancelled)
             saved_at = None if change is None else change.at
             self._manual_runs.expect_only(each.job for each in work)
             uncovered = self._manual_runs.drop_covered(work, saved_at=saved_at)

@@ -32,8 +32,8 @@ _PARTS = 4
 _WORKER = 'isolation = "worker"\nconcurrency = 1\n'
 _SHARED_STATE = ("patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names", "path_file")
 """Recipes whose results depend on other cases in the same process, and are not predictable."""
-_SHARING_EDITS = ("patched_from_outside",)
-"""Edits after which results do: whoever imports one module changes a constant of another."""
+_SHARING_EDITS = ("patched_from_outside", "import_added")
+"""Edits after which they do: a module sets a constant of another one, or imports work in one order only."""
 
 
 class Way(NamedTuple):

@@ -168,6 +168,57 @@ async def test_a_program_that_writes_files_causes_no_endless_runs_of_its_case(fo
         assert edited.verdicts == {"one": "PASSED"}
 
 
+async def test_a_case_that_its_own_program_makes_outdated_gets_a_verdict(folder: Folder) -> None:
+    """The program writes at the start of the run, so that the change is seen before the case has ended."""
+    folder.write(
+        "agent.py",
+        """
+    import pathlib
+    import subprocess
+    import time
+
+    def answer(prompt):
+        pathlib.Path("out.txt").read_text()
+        subprocess.run(["sh", "-c", "date +%N > out.txt"], check=True)
+        time.sleep(0.5)
+        return prompt
+    """,
+    )
+    folder.write("out.txt", "start")
+    folder.cases(one="one")
+    async with watch_project(folder.root) as watch:
+        start = await watch.wait_until_quiet()
+
+        assert start.verdicts == {"one": "PASSED"}
+        assert len([event for event in start.events if isinstance(event, WatchRunStarted)]) <= 7
+
+
+async def test_saves_during_a_run_of_a_case_with_a_program_end_with_a_current_verdict(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import pathlib
+    import subprocess
+
+    def answer(prompt):
+        text = pathlib.Path("data.txt").read_text()
+        subprocess.run(["sleep", "1"], check=True)
+        return text
+    """,
+    )
+    folder.write("data.txt", "start")
+    folder.cases(one="end")
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+
+        for number in range(6):
+            folder.write("data.txt", "end" if number == 5 else f"on {number}")
+            await asyncio.sleep(0.2)
+        await watch.wait_for_statuses(one="PASSED")
+
+        assert not any(isinstance(event, Notice) for event in watch.events)
+
+
 async def test_repeated_saves_right_after_a_run_are_not_mistaken_for_its_own_work(folder: Folder) -> None:
     folder.write(
         "agent.py",
