@@ -305,9 +305,7 @@ class Scheduler:
 
         A program that an agent starts may write a file: the next run would write it again.
         """
-        return [
-            each for each in work if each.job in restarted or not self._may_be_cause(each) or self.may_rerun(each)
-        ]
+        return [each for each in work if each.job in restarted or not self._may_be_cause(each) or self.may_rerun(each)]
 
     def select_forced(self, decisions: Iterable[Decision]) -> list[Decision]:
         """Return the decisions to carry out, suppressed ones included."""
