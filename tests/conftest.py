@@ -91,9 +91,10 @@ NEEDS = {
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the user's state folder out of tests and of the processes that they start."""
+def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the user's folders for state and cache out of tests and of the processes that they start."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
 def pytest_collection_finish() -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pydantic
+from platformdirs import user_cache_path
+
+from workbench import __version__
+from workbench.store.errors import StoreError
+from workbench.store.files import PRIVATE, make_private_folder, write_atomic
 from workbench.store.json.json_path import Place
 from workbench.store.json.json_text import (
     UNCLOSED,
@@ -331,6 +344,75 @@ def _describe_item(first: Any) -> str:
     if isinstance(first, dict) and "starting_prompt" in first:
         return "a conversation scenario"
     return describe_value(first)
+
+
+# Frames of large files, kept from one start to the next: a hundred thousand cases take seconds to read
+
+_LARGE = 1 << 20
+"""Bytes from which on the frame of a file is kept."""
+_MOST_KEPT = 20
+"""Maximum number of kept frames. The oldest ones are deleted."""
+
+
+class FrameCache:
+    """Frames of large files in the user's cache folder, by the content of the file.
+
+    Only frames of files without any fault are kept: they are the positions and ids of cases.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or user_cache_path("workbench", appauthor=False) / "frames"
+
+    def load(self, data: bytes, text: str, *, make_head: Callable[[str], Any]) -> Frame | None:
+        """Return the frame of a file with this content; None if it is unknown. `make_head` makes a head of an id."""
+        if len(data) < _LARGE:
+            return None
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return self._parse(self._file(data).read_bytes(), text, make_head)
+        return None
+
+    def save(self, data: bytes, frame: Frame, *, ids: list[str]) -> None:
+        """Keep the frame of a file without faults. `ids` are the ids of its cases. A failure is ignored."""
+        is_plain = frame.format is DocumentFormat.CURRENT and frame.masked.is_strict and not frame.broken
+        if len(data) < _LARGE or not is_plain:
+            return
+        facts = {"ids": ids, "header": frame.header, "cases": [frame.cases_start, frame.cases_end]}
+        starts, ends = array("q", (span.start for span in frame.spans)), array("q", (span.end for span in frame.spans))
+        content = b"\n".join([json.dumps(facts).encode(), starts.tobytes() + ends.tobytes()])
+        with contextlib.suppress(StoreError, OSError):
+            make_private_folder(self._folder)
+            write_atomic(self._file(data), hashlib.sha256(content).digest() + content, mode=PRIVATE)
+            kept = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+            for path in kept[_MOST_KEPT:]:
+                path.unlink()
+
+    def _parse(self, stored: bytes, text: str, make_head: Callable[[str], Any]) -> Frame | None:
+        checksum, content = stored[:32], stored[32:]
+        if hashlib.sha256(content).digest() != checksum:
+            return None
+        written, _, positions = content.partition(b"\n")
+        facts = json.loads(written)
+        ids = facts["ids"]
+        places = array("q", positions)
+        frame = Frame(DocumentFormat.CURRENT, Masked(text), header=facts["header"])
+        frame.cases_start, frame.cases_end = facts["cases"]
+        frame.spans = [
+            CaseSpan(start, end, make_head(eval_id))
+            for start, end, eval_id in zip(places[: len(ids)], places[len(ids) :], ids, strict=True)
+        ]
+        return frame
+
+    def _file(self, data: bytes) -> Path:
+        return self._folder / hashlib.sha256(_describe_reader().encode() + hashlib.sha256(data).digest()).hexdigest()
+
+
+@cache
+def _describe_reader() -> str:
+    """Return what decides how a file is read: versions, and the state of the source of a development version."""
+    folder = Path(__file__).parents[2]
+    modules = sorted([*folder.glob("model/*.py"), *folder.glob("store/evalsets/*.py"), *folder.glob("store/json/*.py")])
+    states = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, modules)]
+    return f"{__version__} {pydantic.VERSION} {states}"
 
 
 # The formats before eval sets: a list of turns, and a list of named evals with their turns in `data`

@@ -17,7 +17,14 @@ from workbench.model.text import shorten
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets import evalset_edits
 from workbench.store.evalsets.adk_rules import Finding, Problem, check_case, check_keys, check_set
-from workbench.store.evalsets.case_frame import CASES_KEYS, DocumentFormat, NotAnEvalSet, describe_value, read_frame
+from workbench.store.evalsets.case_frame import (
+    CASES_KEYS,
+    DocumentFormat,
+    FrameCache,
+    NotAnEvalSet,
+    describe_value,
+    read_frame,
+)
 from workbench.store.evalsets.case_reader import (
     CaseEntry,
     CaseErrors,
@@ -324,11 +331,18 @@ class DocumentView:
 
     def _read(self, data: bytes) -> Pieces:
         text = decode_utf8(self.path, data).removeprefix(_BYTE_ORDER_MARK)
+        kept = FrameCache()
+        frame = kept.load(data, text, make_head=partial(Head, fault=None))
+        if frame is not None:
+            return Pieces.cut(data, text, frame)
         try:
-            return Pieces.cut(data, text, read_frame(text, read_heads=self._read_heads(text)))
+            frame = read_frame(text, read_heads=self._read_heads(text))
         except (BrokenJson, NotAnEvalSet) as error:
             line, column = get_position(text, error.offset)
             raise StoreError(self.path, line=line, column=column, found=error.found, expected=error.expected) from error
+        if all(span.broken is None and span.head.fault is None for span in frame.spans):
+            kept.save(data, frame, ids=[span.head.eval_id for span in frame.spans])
+        return Pieces.cut(data, text, frame)
 
     def _read_heads(self, text: str) -> dict[DocumentFormat, partial[Head]]:
         read = partial(read_head, eval_id=derive_set_name(self.path), may_be_unusable=may_be_unusable(text))
