@@ -12,7 +12,7 @@ from workbench.engine.plan import Selection
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted
-from workbench.tui.state.browser_list import ListedSet, make_case_row
+from workbench.tui.state.browser_list import ListedSet, index_case, make_case_row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_filter import Order
 from workbench.tui.state.case_status import StatusBoard
@@ -68,6 +68,29 @@ def test_an_unread_case_is_found_by_its_id(make_listed_project: Any, make: Any) 
     assert project.ids == ["lamp"]
     project.read(make.case("other", make.turn("lamp", "")))
     assert project.ids == ["lamp", "other"]
+
+
+def test_a_filter_finds_contents_that_were_read_after_an_earlier_filter(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["one", "two"])
+    project.browser.filter("lamp")
+    assert project.ids == []
+    project.browser.filter("")
+
+    project.browser.update_contents([index_case(project.key("two"), make.case("two", make.turn("Lamp on", "")))])
+    project.browser.filter("lamp")
+    assert project.ids == ["two"]
+    project.browser.filter("lamp on")
+    assert project.ids == ["two"]
+    project.browser.sort(Order.ID)
+    assert project.ids == ["two"]
+
+
+def test_the_listed_cases_are_counted(make_listed_project: Any) -> None:
+    project = make_listed_project(["lamp_1", "lamp_2", "door"])
+
+    project.browser.filter("lamp")
+
+    assert project.browser.count_cases() == (2, 3)
 
 
 def test_status_and_traits_filter_together_with_text(make_listed_project: Any, make: Any) -> None:

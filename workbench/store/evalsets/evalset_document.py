@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -71,6 +72,7 @@ class DocumentView:
     _adk_problems: Sequence[Problem] | None
     _strict: bool | None
     _header_places: _HeaderPlaces | None
+    _unchecked: deque[int] | None
     _revision: int
 
     def __init__(self, path: Path, data: bytes) -> None:
@@ -177,13 +179,14 @@ class DocumentView:
         parts. After an edit only changed cases are checked again.
         """
         cases = self._pieces.cases
-        missing = [index for index, case in enumerate(cases) if case.data not in self._findings]
-        if at_most is None or not missing:
+        if self._unchecked is None:
             current = {case.data for case in cases}
             self._findings = {data: found for data, found in self._findings.items() if data in current}
-        for index in missing[:at_most]:
+            self._unchecked = deque(index for index, case in enumerate(cases) if case.data not in self._findings)
+        for _ in range(len(self._unchecked) if at_most is None else min(at_most, len(self._unchecked))):
+            index = self._unchecked.popleft()
             self._findings[cases[index].data] = self._check_case(index)
-        return at_most is None or len(missing) <= at_most
+        return not self._unchecked
 
     def __len__(self) -> int:
         """Return the number of cases, including broken ones."""
@@ -327,6 +330,7 @@ class DocumentView:
         self._adk_problems = None
         self._strict = None
         self._header_places = None
+        self._unchecked = None
         self._revision = next(_REVISIONS)
 
     def _read(self, data: bytes) -> Pieces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -354,6 +355,7 @@ def _name_cases(keys: Sequence[CaseKey]) -> str:
 # The pane at the left of the main screen.
 
 _RELIST = 0.5  # seconds between two updates of the list during a run or while cases are read
+_RELIST_SHARE = 0.15  # of the time for these updates, which a hundred thousand cases make slow
 
 
 class BrowserPane(Vertical):
@@ -391,6 +393,7 @@ class BrowserPane(Vertical):
         self._edits = CaseOperations(self, context)
         self._is_outdated = False
         self._updates: RestingTimer | None = None
+        self._relist_after = 0.0
 
     def compose(self) -> ComposeResult:
         """Yield the filter line and the list."""
@@ -471,6 +474,9 @@ class BrowserPane(Vertical):
     def _relist_if_outdated(self) -> bool:
         if not self._is_outdated:
             return False
+        started = time.monotonic()
+        if started < self._relist_after:
+            return True
         self._is_outdated = False
         browser, selected = self._browser, self._browser.selected_row
         if browser.needs_results or browser.query.needs_contents or browser.query.traits:
@@ -479,6 +485,8 @@ class BrowserPane(Vertical):
         self.show()
         if browser.selected_row is not selected:
             self.post_message(self.CursorMoved())
+        now = time.monotonic()
+        self._relist_after = now + (now - started) / _RELIST_SHARE
         return True
 
     # Cursor and folds.

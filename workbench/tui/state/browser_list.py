@@ -235,6 +235,49 @@ class CaseContent:
     tool_names: tuple[str, ...] = ()
 
 
+class CaseContents:
+    """The contents of the cases that were read, by set: keys of cases hash slowly by the ten thousand."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[str, str], dict[tuple[str, int], CaseContent]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[CaseContent]:
+        for contents in self._sets.values():
+            yield from contents.values()
+
+    def get(self, key: CaseKey) -> CaseContent | None:
+        """Return the content of a case; None if it was not read."""
+        return self._sets.get((key.target, key.eval_set), {}).get((key.eval_id, key.occurrence))
+
+    def replace(self, content: CaseContent) -> CaseContent | None:
+        """Add or replace the content of a case; return the previous one."""
+        key = content.key
+        contents = self._sets.setdefault((key.target, key.eval_set), {})
+        old = contents.get((key.eval_id, key.occurrence))
+        contents[key.eval_id, key.occurrence] = content
+        self._count += old is None
+        return old
+
+    def remove(self, key: CaseKey) -> CaseContent | None:
+        """Remove and return the content of a case, if it was read."""
+        found = self._sets.get((key.target, key.eval_set), {}).pop((key.eval_id, key.occurrence), None)
+        self._count -= found is not None
+        return found
+
+    def list_texts(self, place: tuple[str, str], rows: Iterable[Row]) -> list[str]:
+        """List the searchable texts of the rows of a set: of a case that was not read, only its id is known."""
+        get = self._sets.get(place, {}).get
+        texts = []
+        for row in rows:
+            content = None if row.case is None else get((row.case.eval_id, row.case.occurrence))
+            texts.append(row.label.casefold() if content is None else content.text)
+        return texts
+
+
 def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:
     """Make the searchable content of a case."""
     names = tuple(dict.fromkeys(_iterate_tool_names(case)))

@@ -100,8 +100,8 @@ def format_border_title(browser: Browser) -> str:
     """Format the title of the list's border; with a filter it has the number of listed cases."""
     if not browser.is_filtered:
         return "eval sets"
-    listed, total = (sum(1 for _ in rows) for rows in (browser.iterate_listed_rows(), browser.iterate_case_rows()))
-    return f"eval sets · {listed:,} of {total:,}"
+    count = browser.count_cases()
+    return f"eval sets · {count.listed:,} of {count.total:,}"
 
 
 def format_border_subtitle(browser: Browser) -> str:

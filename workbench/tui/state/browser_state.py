@@ -17,7 +17,16 @@ from workbench.model.evalset import Content, EvalCase
 from workbench.model.identity import CaseKey, format_case_name
 from workbench.model.results import CaseResult, TurnResult
 from workbench.model.trace import Span
-from workbench.tui.state.browser_list import CaseContent, Freshness, ListedSet, Marks, Row, RowKey, RowKind
+from workbench.tui.state.browser_list import (
+    CaseContent,
+    CaseContents,
+    Freshness,
+    ListedSet,
+    Marks,
+    Row,
+    RowKey,
+    RowKind,
+)
 from workbench.tui.state.case_filter import Order, Query, QueryContext, parse_query, sort_rows
 from workbench.tui.state.case_status import CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line
@@ -37,6 +46,13 @@ class TurnCount(NamedTuple):
         return TurnCount(self.cases + other.cases, self.turns + other.turns, self.open_cases + other.open_cases)
 
 
+class ListedCount(NamedTuple):
+    """The number of cases that match the filter, and of all cases."""
+
+    listed: int
+    total: int
+
+
 class Browser:
     """Targets, their eval sets and their cases: those that are unfolded and match the filter are rows."""
 
@@ -51,7 +67,7 @@ class Browser:
         self._targets: list[str] = []
         self._sets: dict[tuple[str, str], ListedSet] = {}
         self._folded: set[tuple[str, str]] = set()
-        self._contents: dict[CaseKey, CaseContent] = {}
+        self._contents = CaseContents()
         self._turns: dict[tuple[str, str], TurnCount] = {}
         self.judges: dict[str, tuple[str, ...]] = {}
         """Judge models of the criteria, by eval set, for the sets that were read."""
@@ -61,6 +77,7 @@ class Browser:
         self._test: Callable[[Row], bool] | None = None
         self._ordered_cases: dict[tuple[str, str], Sequence[Row]] = {}
         self._listed_cases: dict[tuple[str, str], Sequence[Row]] = {}
+        self._texts: dict[tuple[str, str], Sequence[str]] = {}  # of the ordered cases, to search for words
 
     @property
     def sets(self) -> Sequence[ListedSet]:
@@ -126,9 +143,28 @@ class Browser:
             ordered = self._ordered_cases.get(listed.key)
             if ordered is None:
                 ordered = self._ordered_cases[listed.key] = sort_rows(listed.cases or (), self.order, self._board)
-            found = ordered if self._test is None else [row for row in ordered if self._test(row)]
-            self._listed_cases[listed.key] = found
+            found = self._listed_cases[listed.key] = self._filter_rows(listed.key, ordered)
         return found
+
+    def count_cases(self) -> ListedCount:
+        """Count the cases that match the filter, and all cases."""
+        sets = [self._sets[place] for place in self._iterate_set_keys()]
+        listed = sum(len(self.list_cases(each)) for each in sets)
+        return ListedCount(listed, sum(len(each.cases or ()) for each in sets))
+
+    def _filter_rows(self, place: tuple[str, str], rows: Sequence[Row]) -> Sequence[Row]:
+        if self._test is None:
+            return rows
+        if not self.query.has_only_words:
+            return [row for row in rows if self._test(row)]
+        # This is done for a hundred thousand cases at every key press.
+        texts = self._texts.get(place)
+        if texts is None:
+            texts = self._texts[place] = self._contents.list_texts(place, rows)
+        words = self.query.words
+        if len(words) == 1:
+            return [row for row, text in zip(rows, texts, strict=True) if words[0] in text]
+        return [row for row, text in zip(rows, texts, strict=True) if all(word in text for word in words)]
 
     def iterate_case_rows(self) -> Iterable[Row]:
         """Iterate over all cases in the order of the screen, including those that the filter hides."""
@@ -137,7 +173,7 @@ class Browser:
 
     def list_called_tools(self) -> Sequence[Collection[str]]:
         """List the names of the tools that each case calls, of the cases whose content was read."""
-        return [content.tool_names for content in self._contents.values()]
+        return [content.tool_names for content in self._contents]
 
     def iterate_listed_rows(self) -> Iterable[Row]:
         """Iterate over the cases that match the filter, folded or not, in the order of the screen."""
@@ -201,10 +237,10 @@ class Browser:
     def update_contents(self, contents: Iterable[CaseContent]) -> None:
         """Update the contents of cases. `refresh` then applies the filter again."""
         for content in contents:
-            self._count_turns(self._contents.get(content.key), -1)
-            self._contents[content.key] = content
+            self._count_turns(self._contents.replace(content), -1)
             self._count_turns(content, 1)
             self.freshness.set_current_hashes(content.key, content.hashes)
+        self._texts.clear()
 
     def set_edited_cases(self, relative: str, cases: Collection[str] | None) -> None:
         """Set the ids of the cases of a set that have unsaved edits; None if the set has no unsaved edits."""
@@ -377,7 +413,7 @@ class Browser:
         self.marks.remove(keys)
         self.freshness.remove_cases(keys)
         for key in keys:
-            self._count_turns(self._contents.pop(key, None), -1)
+            self._count_turns(self._contents.remove(key), -1)
 
     def _count_turns(self, content: CaseContent | None, sign: int) -> None:
         if content is not None:
@@ -387,7 +423,7 @@ class Browser:
 
     def _relist(self, *places: tuple[str, str]) -> None:
         """Order and filter the cases of these sets again; of all sets if none is given."""
-        for cache in (self._ordered_cases, self._listed_cases):
+        for cache in (self._ordered_cases, self._listed_cases, self._texts):
             for place in places or tuple(cache):
                 cache.pop(place, None)
         self._rebuild()
@@ -450,6 +486,8 @@ class Browser:
 
     def _select_row(self, place: RowKey) -> bool:
         """Put the cursor on the row with this key. Return False if not found."""
+        if self.rows and self.cursor < len(self.rows) and self.rows[self.cursor].has_key(place):
+            return True
         for index, row in enumerate(self.rows):
             if row.has_key(place):
                 self.cursor = index

@@ -9,10 +9,9 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
 from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
-from workbench.tui.state.browser_list import CaseContent, Freshness, Marks, Row
+from workbench.tui.state.browser_list import CaseContents, Freshness, Marks, Row
 from workbench.tui.state.case_status import FAILING_STATES, CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line
 
@@ -55,6 +54,11 @@ class Query:
     def matches_all(self) -> bool:
         """True if every case matches."""
         return not (self.words or self.tools or self.traits or self.problems) and self.states is None
+
+    @property
+    def has_only_words(self) -> bool:
+        """True if only words decide which cases match."""
+        return not (self.tools or self.traits or self.problems) and self.states is None
 
     @property
     def needs_contents(self) -> bool:
@@ -228,7 +232,7 @@ class QueryContext:
     """Data that a query can ask for. `edited` has the ids of cases with unsaved edits, by eval set."""
 
     board: StatusBoard
-    contents: Mapping[CaseKey, CaseContent]
+    contents: CaseContents
     marks: Marks
     freshness: Freshness
     edited: Mapping[str, Collection[str]]
@@ -273,9 +277,8 @@ class QueryContext:
                 label = row.label.casefold()
                 return not tools and all(word in label for word in words)
             text = content.text
-            for word in words:  # loops: this is done for ten thousand cases at every key press
-                if word not in text:
-                    return False
+            if not all(word in text for word in words):
+                return False
             return not tools or all(any(tool in name for name in content.tools) for tool in tools)
 
         return test
