@@ -262,8 +262,6 @@ class WorkbenchApp(App[None]):
 
         They are dropped after exit. Escape also removes messages.
         """
-        if isinstance(event, Key) and event.key == "escape":
-            self._remove_messages()  # in addition to what the key does
         if isinstance(event, InputEvent):
             self._blink()
             await self._wait_until_opened()
@@ -272,6 +270,8 @@ class WorkbenchApp(App[None]):
             await wait_until_built(self)
             if self._exit or not self.screen_stack:
                 return
+            if isinstance(event, Key) and event.key == "escape":
+                self._remove_messages()  # in addition to what the key does
         elif isinstance(event, Resize) and event.size != self.size:
             self._hide_picture()  # the terminal moved its text
         await super().on_event(event)
@@ -441,6 +441,9 @@ class WorkbenchApp(App[None]):
     def on_notify(self, event: Notify) -> None:
         """Log a message, and show it: in the line of keys, or by Textual as the only toast."""
         notification = event.notification
+        if not self.screen_stack:  # the application is closing
+            event.prevent_default()
+            return
         self._main.log_message(notification.message, notification.severity)
         self.clear_notifications()
         for holder in self.screen.query("ToastHolder"):  # Textual leaves the empty ones

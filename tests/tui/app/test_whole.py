@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from textual.app import App
+from textual.events import Key
+from textual.notifications import Notification, Notify
 
 from workbench.store.settings import load_settings
 from workbench.tui.app import WorkbenchApp, run
@@ -191,6 +193,15 @@ async def test_only_sets_below_the_given_folder_are_listed(project: Path, open_s
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         text = await wait_for_text(pilot, "deep", "1 eval set · 1 case")
         assert "good" not in text
+
+
+async def test_keys_and_messages_after_the_end_are_dropped(project: Path, open_app: Callable[..., Any]) -> None:
+    async with open_app(project) as screen:
+        app = screen.app
+    assert not app.screen_stack
+
+    await app.on_event(Key("escape", None))
+    app.on_notify(Notify(Notification("too late", severity="error")))
 
 
 def test_broken_settings_give_one_message_and_exit_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

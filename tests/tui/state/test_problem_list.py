@@ -103,6 +103,14 @@ def test_the_pane_says_that_there_are_no_problems(problems: Problems) -> None:
     assert "No problems" in problems.detail()[0].pieces[0].text
 
 
+def test_the_first_problem_takes_the_cursor_from_the_newest_message(problems: Problems) -> None:
+    problems.add_message("changed on disk", "warning", at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+    problems.set_messages(Source.PROJECT, ["a problem"], files={})
+
+    assert problems.selected_problem is not None
+
+
 def test_messages_follow_the_problems_and_the_cursor_stays_on_its_row(problems: Problems) -> None:
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     for text in ("saved", "copied", "copied"):

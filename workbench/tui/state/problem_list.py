@@ -261,14 +261,15 @@ class Problems(CursorRows):
             self._rebuild_rows()
 
     def _rebuild_rows(self) -> None:
-        """Sort all problems. The cursor stays on its problem."""
+        """Sort all problems. The cursor stays on its row, but goes from the newest message to the first problem."""
         selected, message = self.selected_problem, self.selected_message
+        is_on_newest = not self._rows and message is not None and message is self._messages[0]
         below = len(self) - self.cursor
         self._rows = list(self._sort_problems())
         if selected in self._rows:
             self.cursor = self._rows.index(selected)
         elif message is not None:
-            self.cursor = len(self) - below
+            self.cursor = 0 if is_on_newest else len(self) - below
         self.move_to(self.cursor)
 
     def _sort_problems(self) -> Iterator[ListedProblem]:
