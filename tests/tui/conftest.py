@@ -18,7 +18,8 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from tests.tui.history_projects import make_case, make_history_project
-from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan import Plan, RunOptions, Selection, resolve_limits
+from workbench.engine.plan_cost import estimate_cost
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, JobKey
@@ -55,6 +56,7 @@ from workbench.tui.state.browser_state import LoadedCase
 from workbench.tui.state.dashboard import GroupReport
 from workbench.tui.state.group_scores import summarize_scores
 from workbench.tui.state.project_state import OpenedProject, ProjectState
+from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.themes import load_themes, theme_folders
 
 __all__ = ["make_case", "make_history_project"]  # fixtures from another module
@@ -277,7 +279,9 @@ class FakeBackend:
         self.requested_runs.append(selections)
         if self.refuses_to_start is not None:
             raise self.refuses_to_start
-        return SimpleNamespace(selections=selections, asks=False, options=options or RunOptions(), config=config)
+        options = options or RunOptions()
+        plan = Plan(Path("/project"), (), resolve_limits(Settings(), options), options)
+        return PlannedRun(selections, options, config, plan, estimate_cost(plan), asks=False, folder=Path("/project"))
 
     async def start(self, planned: Any) -> tuple[FakeRun, Sequence[JobKey]]:
         wanted = {selection.eval_set: selection.cases for selection in planned.selections}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.results import ModelSpending
 from workbench.model.run_events import ModelsAsked
-from workbench.tui.state.run_plan import PlannedRun, describe_plan
+from workbench.tui.state.case_filter import Order
+from workbench.tui.state.run_plan import PlannedRun, describe_plan, sort_by_list
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_summary
 from workbench.tui.state.text_layout import Line, Paragraph
 
@@ -107,3 +109,17 @@ def test_the_plan_shows_the_estimated_cost_of_judges(tmp_path: Path, monkeypatch
     assert "gemini-2.5-flash: about 4 calls; cached answers cost nothing; tokens unknown: no earlier run" in before
     assert "gemini-2.5-flash: about 4 calls; cached answers cost nothing; about 48 tokens, about $0.0000" in after
     assert "at most   50 model calls, $0.25 for models" in after
+
+
+def test_a_run_has_the_order_of_the_list_with_the_visible_cases_first(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["c", "a", "d", "b"])
+    planned: Any = [SimpleNamespace(key=project.key(eval_id)) for eval_id in ("c", "a", "d", "b")]
+
+    def list_ids(*visible: str) -> list[str]:
+        found = sort_by_list(planned, project.browser, first=frozenset(map(project.key, visible)))
+        return [case.key.eval_id for case in found]
+
+    assert list_ids("d", "b") == ["d", "b", "c", "a"]
+    project.browser.sort(Order.ID)
+    assert list_ids() == ["a", "b", "c", "d"]
+    assert list_ids("c", "d") == ["c", "d", "a", "b"]

@@ -97,16 +97,26 @@ class MainScreen(Screen[None]):
         self._pump: RestingTimer | None = None  # applies events
         self._reader = ReadController(self, context)
         self._saver = SaveController(self, context)
-        self._runs = RunController(self, context, reader=self._reader, saver=self._saver, wake=self._wake)
+        self._runs = RunController(
+            self,
+            context,
+            reader=self._reader,
+            saver=self._saver,
+            wake=self._wake,
+            find_visible_cases=self._find_visible_cases,
+        )
         self._verdicts = VerdictController(self, context, on_save=self._saver.check_files)
         self._watching = WatchController(
             self,
             context,
             follow=self._runs.follow_watch,
             find_manual_runs=self._runs.list_user_runs,
-            find_visible_cases=lambda: self.query_one(CaseList).list_visible_cases(),
+            find_visible_cases=self._find_visible_cases,
             wake=self._wake,
         )
+
+    def _find_visible_cases(self) -> Collection[CaseKey]:
+        return self.query_one(CaseList).list_visible_cases()
 
     def compose(self) -> ComposeResult:
         """Header, eval sets and panes, drawer, run line, footer."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -24,7 +24,7 @@ from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.state.browser_list import Hashes
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.project_state import StoppedRun, explain_empty_selection
-from workbench.tui.state.run_plan import PlannedRun
+from workbench.tui.state.run_plan import PlannedRun, sort_by_list
 from workbench.tui.state.run_progress import RunProgress
 from workbench.tui.widgets.inputs import say
 
@@ -145,12 +145,14 @@ class RunController(Controller):
         reader: ReadController,
         saver: SaveController,
         wake: Callable[[], None],
+        find_visible_cases: Callable[[], Collection[CaseKey]],
     ) -> None:
-        """`wake` has `take` called soon."""
+        """`wake` has `take` called soon. Visible cases run first."""
         super().__init__(widget, context)
         self._reader = reader
         self._saver = saver
         self._wake = wake
+        self._find_visible_cases = find_visible_cases
         self._followed: list[FollowedRun] = []
 
     @property
@@ -293,6 +295,7 @@ class RunController(Controller):
             confirmed = await self._confirm(planned) if planned.asks else planned
             if confirmed is None:
                 return
+            confirmed = self._sort_cases(confirmed)
             run, jobs = await self.backend.runs.start(confirmed)
         except (PlanError, StoreError) as error:
             say(self.widget, str(error), severity="error")
@@ -304,6 +307,11 @@ class RunController(Controller):
             say(self.widget, problem, severity="error")
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic())
         self.follow(FollowedRun(run, jobs, progress, confirmed))
+
+    def _sort_cases(self, planned: PlannedRun) -> PlannedRun:
+        """Return the plan with its cases in the order of the list, the visible ones first."""
+        cases = sort_by_list(planned.plan.cases, self.state.browser, first=self._find_visible_cases())
+        return replace(planned, plan=replace(planned.plan, cases=cases))
 
     async def _read_and_save(self, request: Callable[[], RunWanted]) -> RunWanted | None:
         """Read changed files and save edits, so that the run sees both. Return None if a set could not be saved."""

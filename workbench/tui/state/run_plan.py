@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.identity import CaseKey
 from workbench.model.text import format_threshold
 from workbench.report.text_report import cost_text
+from workbench.tui.state.browser_state import Browser
+from workbench.tui.state.case_filter import Order
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -28,7 +31,7 @@ from workbench.tui.state.text_layout import (
 )
 
 if TYPE_CHECKING:
-    from workbench.engine.plan import Plan, RunOptions, Selection
+    from workbench.engine.plan import Plan, PlannedCase, RunOptions, Selection
     from workbench.engine.plan_cost import Estimate, JudgeCost, PlanCost
 
 
@@ -248,3 +251,26 @@ def _format_estimate(estimate: Estimate | None, words: Callable[[float], str], *
 
 def _format_fact(name: str, text: str) -> Paragraph:
     return Paragraph((StyledText(f"{name:<10}", Style.MUTED), StyledText(text)), hang=10)
+
+
+# The order of a run: the user looks at some cases, and reads the others from top to bottom.
+
+
+def sort_by_list(
+    cases: Sequence[PlannedCase], browser: Browser, *, first: Collection[CaseKey]
+) -> tuple[PlannedCase, ...]:
+    """Sort planned cases as the list shows them, with the cases in `first` at the front."""
+    listed = () if browser.order is Order.FILE else browser.iterate_listed_rows()  # planned in the order of files
+    places = {_to_tuple(row.case): number for number, row in enumerate(listed) if row.case is not None}
+    front = set(map(_to_tuple, first))
+
+    def get_place(case: PlannedCase) -> tuple[bool, int]:
+        key = _to_tuple(case.key)
+        return key not in front, places.get(key, len(places))
+
+    return tuple(sorted(cases, key=get_place))
+
+
+def _to_tuple(key: CaseKey) -> tuple[str, str, str, int]:
+    """Return what identifies a case as a value that hashes fast, for a hundred thousand cases."""
+    return key.target, key.eval_set, key.eval_id, key.occurrence

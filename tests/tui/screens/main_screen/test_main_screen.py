@@ -101,6 +101,26 @@ async def test_r_runs_the_selected_case_and_R_all(open_fake_app: Any, lights: An
     assert lights.requested_runs == [[Selection(eval_set=SET, cases=("on",))], [Selection(eval_set=SET)]]
 
 
+async def test_the_visible_cases_run_first(
+    make_project: Callable[..., Path], open_app: Callable[..., Any], make: Any
+) -> None:
+    cases = [make.case(f"case_{number:03}", make.turn("x", "y")).model_dump(mode="json") for number in range(100)]
+    async with open_app(make_project(big=cases)) as screen:
+        await screen.until("case_003", "100 cases")
+        await screen.press("G")
+        await screen.until("case_099")
+
+        await screen.press("R")
+        await screen.until("1/100")
+
+        (run,) = screen.app._main._runs.list_user_runs()
+        numbers = [int(job.case.eval_id.removeprefix("case_")) for job in run.jobs]
+        assert numbers[-1] < 99
+        assert numbers[0] > 50
+        assert sorted(numbers) == list(range(100))
+        await screen.press("x")
+
+
 async def test_progress_and_turns_are_shown_during_the_run(open_fake_app: Any, lights: Any, make: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
