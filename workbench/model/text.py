@@ -112,7 +112,10 @@ def _escape_character(character: re.Match[str]) -> str:
 
 def one_line(text: str, *, width: int | None = None) -> str:
     """Neutralise a text and put it on one line, cut to `width` characters with an ellipsis."""
-    line = " ".join(neutralise(text).split())
+    is_plain = (
+        text.isascii() and text.isprintable() and " " not in text
+    )  # most ids: lists have them by the ten thousand
+    line = text if is_plain else " ".join(neutralise(text).split())
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 

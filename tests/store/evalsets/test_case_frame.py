@@ -126,3 +126,24 @@ def test_a_folder_that_cannot_be_written_is_no_fault(read: Read, folder: Path) -
     view, _ = read(write_set("a"))
 
     assert [entry.eval_id for entry in view.entries] == ["a"]
+
+
+@pytest.mark.parametrize("has_repeated_key", [False, True])
+def test_a_file_in_which_adk_finds_nothing_is_checked_once(
+    has_repeated_key: bool, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = b'"eval_id": "b", '
+    data = write_set("a", "b").replace(key, key * 2 if has_repeated_key else key)
+    checked: list[int] = []
+    check = DocumentView._check_case
+    monkeypatch.setattr(DocumentView, "_check_case", lambda view, index: checked.append(index) or check(view, index))
+    first, _ = read(data)
+    found = list(first.adk_problems)
+    assert checked == [0, 1]
+
+    second, _ = read(data)
+
+    assert second.check_cases(1) is not has_repeated_key
+    assert list(second.adk_problems) == found
+    assert any(problem.case is not None for problem in found) is has_repeated_key
+    assert checked == ([0, 1, 0, 1] if has_repeated_key else [0, 1])

@@ -350,14 +350,16 @@ def _describe_item(first: Any) -> str:
 
 _LARGE = 1 << 20
 """Bytes from which on the frame of a file is kept."""
-_MOST_KEPT = 20
-"""Maximum number of kept frames. The oldest ones are deleted."""
+_MOST_KEPT = 40
+"""Maximum number of files in the folder. The oldest ones are deleted."""
+_APPROVED = ".approved"
 
 
 class FrameCache:
     """Frames of large files in the user's cache folder, by the content of the file.
 
-    Only frames of files without any fault are kept: they are the positions and ids of cases.
+    Only frames of files without any fault are kept: they are the positions and ids of cases. An empty file beside a
+    frame says that the rules of ADK found nothing in its cases.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -386,6 +388,17 @@ class FrameCache:
             for path in kept[_MOST_KEPT:]:
                 path.unlink()
 
+    def is_approved(self, data: bytes) -> bool:
+        """Return True if the rules of ADK found nothing in the cases of a file with this content."""
+        return len(data) >= _LARGE and self._file(data).with_suffix(_APPROVED).exists()
+
+    def approve(self, data: bytes) -> None:
+        """Note that the rules of ADK found nothing in the cases of a file. A failure is ignored."""
+        if len(data) >= _LARGE:
+            with contextlib.suppress(StoreError):
+                make_private_folder(self._folder)
+                write_atomic(self._file(data).with_suffix(_APPROVED), b"", mode=PRIVATE)
+
     def _parse(self, stored: bytes, text: str, make_head: Callable[[str], Any]) -> Frame | None:
         checksum, content = stored[:32], stored[32:]
         if hashlib.sha256(content).digest() != checksum:
@@ -408,7 +421,7 @@ class FrameCache:
 
 @cache
 def _describe_reader() -> str:
-    """Return what decides how a file is read: versions, and the state of the source of a development version."""
+    """Return what decides how a file is read and checked: versions, and the state of a source that may be edited."""
     folder = Path(__file__).parents[2]
     modules = sorted([*folder.glob("model/*.py"), *folder.glob("store/evalsets/*.py"), *folder.glob("store/json/*.py")])
     states = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, modules)]

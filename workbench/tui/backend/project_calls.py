@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.facts import pause_gc
+from workbench.model.facts import make_fast_constructor, pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
@@ -418,15 +418,14 @@ class Projects:
         if known is not None and known[0] is entries and known[1] is listed and listed.problem == state:
             return listed
         times = Counter(entry.eval_id for entry in entries)
+        make_key = make_fast_constructor(CaseKey, set(CaseKey.model_fields))
         cases = []
         for entry in entries:
             problem = str(entry.problem) if entry.problem is not None else ""
             if times[entry.eval_id] > 1:
                 problem = f"duplicate id ({times[entry.eval_id]} times in this file); make it unique to run the case"
-            key = CaseKey(
-                target=listed.target, eval_set=listed.relative, eval_id=entry.eval_id, occurrence=entry.occurrence
-            )
-            cases.append(make_case_row(key, problem))
+            values = {"target": listed.target, "eval_set": listed.relative, "eval_id": entry.eval_id}
+            cases.append(make_case_row(make_key({**values, "occurrence": entry.occurrence}), problem))
         read = replace(listed, problem=state, cases=tuple(cases), is_dataset=False)
         self._listed[listed.relative] = (entries, read)
         return read

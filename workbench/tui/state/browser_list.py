@@ -168,7 +168,7 @@ def make_case_row(key: CaseKey, problem: str = "") -> Row:
     """Make the row of a case. `problem` says why it cannot run; empty if it can."""
     suffix = f" #{key.occurrence + 1}" if key.occurrence else ""
     label = f"{safe_line(key.eval_id) or '(empty id)'}{suffix}"
-    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem))
+    return Row(RowKind.CASE, label, key.target, key.eval_set, key, safe_line(problem) if problem else "")
 
 
 # Marked cases: a filter does not change them.
