@@ -510,7 +510,7 @@ class WorkbenchApp(App[None]):
         """Apply the first of these themes that exists."""
         self.theme = next((name for name in (*names, _DEFAULT_THEME) if name in self.available_themes), self.theme)
 
-    @work(group="themes")
+    @work(group="themes", description="follow themes")
     async def _follow_themes(self, changes: ThemeChanges) -> None:
         """Reload changed theme files. An invalid file is reported, and its last valid theme stays."""
         while True:

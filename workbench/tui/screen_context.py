@@ -170,7 +170,9 @@ def background(
         @wraps(method)
         def start(controller: C, /, *args: P.args, **kwargs: P.kwargs) -> Worker[None]:
             work = partial(method, controller, *args, **kwargs)
-            return controller.widget.run_worker(work, name=method.__name__, group=group, exclusive=exclusive)
+            return controller.widget.run_worker(
+                work, name=method.__name__, group=group, description=method.__name__, exclusive=exclusive
+            )
 
         return start
 

@@ -166,7 +166,7 @@ class ConflictScreen(Dialog[Decision | None]):
     async def _read(self) -> None:
         await self._show_versions()
 
-    @work(group="decide")
+    @work(group="decide", description="decide")
     async def _decide(self, carry_out: Callable[[Versions], Awaitable[bool | None]], decision: Decision) -> None:
         """Carry out a decision. If the file changed again, show the new version instead.
 

@@ -123,7 +123,7 @@ class FinderScreen(Dialog[Item | None]):
             await asyncio.sleep(0)
         self._show()
 
-    @work(group="load")
+    @work(group="load", description="add groups")
     async def _add_groups(self, load: Load) -> None:
         async for group in load():
             self._finder.add(group)

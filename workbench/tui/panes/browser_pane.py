@@ -658,7 +658,7 @@ class BrowserPane(Vertical):
         """Delete cases or a set."""
         self._carry_out(self._edits.delete)
 
-    @work(group="edits")
+    @work(group="edits", description="carry out")
     async def _carry_out(self, edit: Callable[[], Awaitable[None]]) -> None:
         await edit()
 

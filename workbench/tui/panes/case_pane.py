@@ -397,7 +397,7 @@ class CasePane(OutlinePane):
         else:
             self._begin_or_choose(slot)
 
-    @work(group="ask")
+    @work(group="ask", description="choose draft")
     async def _choose_draft(self, row: Row, slot: Slot, waiting: Sequence[Draft]) -> None:
         """Let the user continue a draft of the row, or edit the row itself."""
         choices = [f"continue {draft.slot.title}: {draft.text}" for draft in waiting]
@@ -411,7 +411,7 @@ class CasePane(OutlinePane):
         else:
             self._begin(slot)
 
-    @work(group="ask")
+    @work(group="ask", description="choose value")
     async def _choose_value(self, slot: Slot) -> None:
         """Let the user choose one of the possible values."""
         labels = [f"{value}: {meaning}" for value, meaning in slot.choices]
@@ -609,7 +609,7 @@ class CasePane(OutlinePane):
 
     # Editing.
 
-    @work(group="edit")
+    @work(group="edit", description="apply")
     async def _apply(self, *, then_save: bool) -> None:
         draft = self.editor.typing
         if draft is None:
@@ -639,7 +639,7 @@ class CasePane(OutlinePane):
         if then_save:
             await self.run_action("screen.save")
 
-    @work(group="ask")
+    @work(group="ask", description="edit outside")
     async def _edit_outside(self, draft: Draft) -> None:
         """Edit a draft in the user's own editor. A draft that cannot be applied is kept."""
         suffix = ".json" if draft.form is Form.JSON else ".txt"
@@ -660,7 +660,7 @@ class CasePane(OutlinePane):
         verb = "change" if slot.index is None and slot.hole is None else "add"
         return await self._make(lambda _, opened: slot.edit(value, opened.data), f"{verb} {slot.title}", slot=slot)
 
-    @work(group="edit")
+    @work(group="edit", description="edit row")
     async def _edit_row(self, make: Make, *, verb: str) -> None:
         row = self.editor.row
         if row is None:

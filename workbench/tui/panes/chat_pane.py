@@ -566,7 +566,7 @@ class ChatPane(Pane):
             ConfirmScreen(f"End this session? {plural(lost, 'turn')} of it will be lost.")
         )
 
-    @work(group="chat_open")
+    @work(group="chat_open", description="open")
     async def _open(self, chat: TargetChat, said: Sequence[Content], session_input: SessionInput) -> None:
         """Replace the session by a new one, and send these messages."""
         self._end_session(chat)
@@ -594,7 +594,7 @@ class ChatPane(Pane):
             self._show_talk(to_end=True)
         self._follow(chat, conversation, session)
 
-    @work(group="chat_follow")
+    @work(group="chat_follow", description="follow")
     async def _follow(self, chat: TargetChat, conversation: Conversation, session: Chat) -> None:
         async for event in session.events():
             conversation.apply(event, now=time.monotonic())

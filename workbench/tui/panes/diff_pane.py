@@ -352,7 +352,7 @@ class DiffPane(Pane):
         else:
             self._accept_hunks(subject, found, is_whole=is_whole)
 
-    @work(group="accept")
+    @work(group="accept", description="accept hunks")
     async def _accept_hunks(self, subject: Subject, found: Sequence[Hunk], *, is_whole: bool) -> None:
         assert subject.case is not None
         assert subject.result is not None

@@ -207,7 +207,7 @@ class WatchPane(RowsPane):
         if self.rows.selected_broken is not None:
             self._open(self.rows.selected_broken)
 
-    @work(group="editor")
+    @work(group="editor", description="open")
     async def _open(self, broken: SourceBroken) -> None:
         await open_file(self.app, self.context.state.watch.root / broken.path, line=broken.line)
 
@@ -324,7 +324,7 @@ class ProblemsPane(Pane, Filtering):
         if problem is not None:
             self._open(problem)
 
-    @work(group="editor")
+    @work(group="editor", description="open")
     async def _open(self, problem: ListedProblem) -> None:
         if problem.path is None or not problem.path.exists():
             say(self, "there is no file to open for this", severity="warning")

@@ -146,7 +146,7 @@ class HistoryPane(Pane):
         if case is not None:
             self.post_message(CaseWanted(case, tab="diff"))
 
-    @work(group="history", exclusive=True)
+    @work(group="history", exclusive=True, description="read")
     async def _read(self, place: RowKey) -> None:
         target, eval_set, case = place
         backend = self.context.backend
@@ -179,7 +179,7 @@ class HistoryPane(Pane):
             rows.move_to(old.cursor + grown)
         self.query_one(RowsAndText).show(rows, from_top=old is None)
 
-    @work(group="look", exclusive=True)
+    @work(group="look", exclusive=True, description="pin execution")
     async def _pin_execution(self, job: StoredJob) -> None:
         """Show a stored result in the other tabs, compared with the selected case; a row with its stored reference."""
         read = self.context.state.loaded_case
@@ -199,7 +199,7 @@ class HistoryPane(Pane):
         title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
         self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
-    @work(group="compare", exclusive=True)
+    @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, before: str, after: str) -> None:
         try:
             comparison = await self.context.backend.history.compare_runs(before, after)

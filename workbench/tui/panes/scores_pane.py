@@ -199,7 +199,7 @@ class DashboardPane(Pane):
             self.query_one(DashboardLines).redraw()
         return has_age
 
-    @work(group="dashboard", exclusive=True)
+    @work(group="dashboard", exclusive=True, description="read report")
     async def _read_report(self, place: RowKey) -> None:
         """Read the report of a set or target, and again while there are new results; the more seldom the longer it
         takes.
@@ -350,7 +350,7 @@ class ScoresPane(Pane):
         ):
             self._gathering = self._read_scores(place)
 
-    @work(group="gather", exclusive=True)
+    @work(group="gather", exclusive=True, description="read scores")
     async def _read_scores(self, place: RowKey) -> None:
         """Show the scores of a set or target, and repeat while there are new results."""
         target, eval_set, _ = place

@@ -438,7 +438,7 @@ class TracePane(Pane):
     def _on_search_left(self) -> None:
         self.action_end_search()
 
-    @work(group="trace-search", exclusive=True)
+    @work(group="trace-search", exclusive=True, description="search")
     async def _search(self, text: str, *, then_go: bool = False) -> None:
         """Search the steps, a few milliseconds at a time. A new search cancels this one."""
         search = Search(text, self._view.tree.ordered)

@@ -542,7 +542,7 @@ class MainScreen(Screen[None]):
         scope = Scope.from_row(self.state.browser.selected_row)
         self._open_table(TableScreen(self._screen_context, scope=scope))
 
-    @work(group="table", exclusive=True)
+    @work(group="table", exclusive=True, description="open table")
     async def _open_table(self, table: Screen[CaseKey | None]) -> None:
         """Show a table of results, and go to the case that is chosen there."""
         case = await self.app.push_screen_wait(table)
@@ -611,7 +611,7 @@ class MainScreen(Screen[None]):
 
         self._open_table(TableScreen(self._screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
 
-    @work(group="open_file")
+    @work(group="open_file", description="open setting")
     async def open_setting(self, place: Sequence[str]) -> None:
         """Open the file that defines a setting at its line in the user's editor; else that of the project."""
         from workbench.tui.external_editor import open_file  # seldom needed

@@ -142,7 +142,7 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         self.query_one(RowList).show(self._listed)
         self._replan(self._config)
 
-    @work(group="plan", exclusive=True)
+    @work(group="plan", exclusive=True, description="replan")
     async def _replan(self, config: EvalConfig | None) -> None:
         planned = self._planned
         options = self._settings.apply(planned.options)

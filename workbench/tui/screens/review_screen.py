@@ -122,7 +122,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         """Show the summary; a second call closes the review."""
         self._take(self._quit)
 
-    @work(group="review")
+    @work(group="review", description="take")
     async def _take(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run the steps one after the other, so that a key applies to the case that the earlier keys select.
 
