@@ -306,13 +306,14 @@ class StatusBoard:
             if key in self._records:
                 continue
             record = self._records[key] = CaseRecord(key)
-            if early := self._unlisted_outcomes.pop(key, None):
+            # Keys hash slowly by the ten thousand: empty collections are not asked.
+            if self._unlisted_outcomes and (early := self._unlisted_outcomes.pop(key, None)):
                 self._result_count += 1
                 record.outcomes, record.result_number = early, self._result_count
                 record.state = _find_state(record)
                 if any(outcome.stored_at for outcome in early.values()):
                     self._cases_with_earlier_verdict.add(key)
-            elif stored := self._stored.get(key):
+            elif self._stored and (stored := self._stored.get(key)):
                 _load_stored(record, stored)
             changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
@@ -522,7 +523,7 @@ class StatusBoard:
             self._apply_counts({before: -1, self._get_cell(record): 1})
 
     def _get_cell(self, record: CaseRecord) -> _Cell:
-        return record.key.target, record.key.eval_set, record.state, record.key in self._stale
+        return record.key.target, record.key.eval_set, record.state, bool(self._stale) and record.key in self._stale
 
     def _apply_counts(self, changes: Mapping[_Cell, int]) -> None:
         for (target, eval_set, state, is_stale), change in changes.items():
