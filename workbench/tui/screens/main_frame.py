@@ -35,9 +35,6 @@ TABS: dict[str, str] = {
 _ABOUT_CASES = ("diff", "trace")
 """Tabs that show one case; for a set or an agent they show the dashboard."""
 
-_EDITED = list(TABS).index("case")
-"""Index of the tab for editing."""
-
 _TITLE_MARGINS = 6
 """Cells of the upper border that the title cannot use: corners, a line and a blank on both sides."""
 
@@ -102,12 +99,10 @@ class Frame(Vertical):
     def show(self, subject: Subject, heading: Heading) -> None:
         """Show the selection in the open pane."""
         # The status comes first, because the end of a long title is cut off.
-        edited = "* unsaved" if heading.is_edited else ""
         stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
-        parts: Sequence[str] = [part for part in (edited, stale, heading.status, heading.title) if part]
+        parts: Sequence[str] = [part for part in (stale, heading.status, heading.title) if part]
         title = " · ".join(parts)
         self._write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
-        self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
         self._show_whole_title()
         self._choose_pane(subject)
         if self.pane.is_mounted:  # a pane that is being opened shows the selection itself

@@ -728,6 +728,9 @@ class MainScreen(Screen[None]):
         self.refresh_overview()
 
     @on(BrowserPane.EditsRead)
+    def _on_edits_read(self) -> None:
+        self.refresh_all()
+
     @on(ReadController.CaseRead)
     def _on_case_read(self) -> None:
         self._refresh_detail()

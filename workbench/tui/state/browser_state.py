@@ -169,6 +169,10 @@ class Browser:
         """True if a case, or anything in a set, has unsaved edits."""
         return self._query_context.is_edited(row) if row.case is not None else self.is_set_edited(row.eval_set)
 
+    def count_edited(self) -> int:
+        """Count the cases with unsaved edits, and the sets in which only other parts have some."""
+        return sum(max(len(cases), 1) for cases in self._edited.values())
+
     def is_set_edited(self, eval_set: str) -> bool:
         """True if anything in a set has unsaved edits."""
         return eval_set in self._edited

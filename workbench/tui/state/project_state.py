@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -380,9 +380,7 @@ class ProjectState:
         """Make the heading in the border around the panes."""
         if self.project is None:
             return Heading("workbench")
-        row = self.browser.selected_row
-        is_edited = row is not None and row.eval_set != "" and self.browser.is_edited(row)
-        return replace(make_heading(self.subject()), is_edited=is_edited)
+        return make_heading(self.subject())
 
     def detail(self) -> tuple[Block, ...]:
         """Describe the selected set or target, or the empty project."""
@@ -437,6 +435,7 @@ class ProjectState:
             cases=sum(self.board.count_states().values()),
             reading=sum(not each.can_be_fetched for each in unread),
             problems=len(self.problems.rows),
+            edited=self.browser.count_edited(),
             width=room,
         )
 

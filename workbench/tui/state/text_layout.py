@@ -145,7 +145,6 @@ class Heading:
     title: str
     status: str = ""
     ran: str = ""
-    is_edited: bool = False
     why_stale: str = ""
 
 
