@@ -98,6 +98,15 @@ def test_columns_stay_aligned_with_unequal_lines_and_wide_characters() -> None:
     assert shown == ["- 打开卧室 │ + on", "  的灯     │"]
 
 
+@pytest.mark.parametrize("text", ["x" * 400, "打开卧室的灯" * 40])
+def test_both_sides_are_equally_wide_at_every_width(text: str) -> None:
+    for width in range(24, 201):
+        sides = [line.split("│") for line in render(make_sides(text, text, differs=True), width=width)]
+
+        assert all(expected.strip(" -") == actual.strip(" +") for expected, actual in sides), width
+        assert max(cell_len(actual.rstrip()) for _, actual in sides) >= (width - 3) // 2 - 1, width
+
+
 def test_continued_lines_keep_the_indent() -> None:
     assert render(Paragraph.from_text("one two three", indent=2), width=10) == ["  one two", "  three"]
 

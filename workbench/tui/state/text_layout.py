@@ -332,19 +332,15 @@ def _one_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
 
 
 def _two_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
-    left_width = (width - len(_SEPARATOR)) // 2
-    right_width = width - len(_SEPARATOR) - left_width
+    side_width = (width - 1 - len(_SEPARATOR)) // 2  # the same for both; an odd cell stays empty at the end
     left, right = (
-        [] if side is None else _side_lines(block, side, width=side_width - 1, mark=mark, style=style)
-        for side, side_width, mark, style in (
-            (block.expected, left_width, "-", Style.REMOVED),
-            (block.actual, right_width, "+", Style.ADDED),
-        )
+        [] if side is None else _side_lines(block, side, width=side_width, mark=mark, style=style)
+        for side, mark, style in ((block.expected, "-", Style.REMOVED), (block.actual, "+", Style.ADDED))
     )
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else ()
         other = right[number] if number < len(right) else ()
-        gap = left_width - sum(cell_len(piece.text) for piece in one)
+        gap = side_width + 1 - sum(cell_len(piece.text) for piece in one)
         yield (*one, StyledText(" " * gap), StyledText(_SEPARATOR, Style.MUTED), *other)
 
 
