@@ -21,6 +21,7 @@ from workbench.tui.state.text_layout import (
     StyledText,
     TrackMark,
     cut_line,
+    cut_to_rows,
     draw_track,
     render_blocks,
     safe,
@@ -98,7 +99,7 @@ def test_columns_stay_aligned_with_unequal_lines_and_wide_characters() -> None:
     assert shown == ["- 打开卧室 │ + on", "  的灯     │"]
 
 
-@pytest.mark.parametrize("text", ["x" * 400, "打开卧室的灯" * 40])
+@pytest.mark.parametrize("text", ["x" * 400, "打开卧室的灯" * 40], ids=["latin", "cjk"])
 def test_both_sides_are_equally_wide_at_every_width(text: str) -> None:
     for width in range(24, 201):
         sides = [line.split("│") for line in render(make_sides(text, text, differs=True), width=width)]
@@ -122,6 +123,12 @@ def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
 
     assert join_text(cut_line(line, 11)) == "卧室的灯 on"
     assert join_text(cut_line(line, 6)) == "卧室…"
+
+
+def test_a_message_is_cut_at_its_last_row() -> None:
+    assert cut_to_rows("one two\n three", 9, rows=2) == "one two\nthree"
+    assert cut_to_rows("打开 卧室的灯 on and off", 8, rows=2) == "打开 卧\n室的灯…"
+    assert cut_to_rows("x" * 30, 8, rows=2) == f"{'x' * 8}\n{'x' * 7}…"
 
 
 def test_control_characters_are_made_visible() -> None:

@@ -195,6 +195,17 @@ def cut_line(line: Line, width: int) -> Line:
     return (*pieces, StyledText("…" if width > 0 else "", Style.MUTED))
 
 
+def cut_to_rows(text: str, width: int, *, rows: int) -> str:
+    """Wrap a text to at most `rows` rows of `width` cells, joined by line feeds. A cut text ends with an ellipsis."""
+    text = " ".join(text.split())
+    spans = wrap(text, width)
+    lines = [text[start:end].rstrip() for start, end in spans[:rows]]
+    if len(spans) > rows:
+        (first, *_) = cut_line((StyledText(text[spans[rows - 1][0] :]),), width)
+        lines[-1] = f"{first.text.rstrip()}…"
+    return "\n".join(lines)
+
+
 def shorten(text: str, width: int) -> str:
     """Cut a text in the middle to at most `width` cells, because ids often differ only at their ends."""
     if cell_len(text) <= width:
