@@ -232,6 +232,7 @@ async def test_a_tiny_terminal_shows_one_side_at_a_time(
             await screen.press("escape")
             await screen.until("three")
             assert (left.display, right.display) == (True, False)
+            assert left.region.width == 40
 
 
 async def test_the_terminal_can_be_resized_in_every_pane(

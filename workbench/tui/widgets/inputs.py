@@ -396,12 +396,13 @@ class TabBar(Widget):
     def __init__(self, names: Sequence[str], *, id: str) -> None:
         super().__init__(id=id)
         self._names = list(names)
-        self._open = 0
+        self._open: int | None = 0
 
-    def show(self, index: int) -> None:
-        """Highlight this tab."""
-        self._open = index
-        self.refresh()
+    def show(self, index: int | None) -> None:
+        """Highlight this tab; none if the index is None."""
+        if index != self._open:
+            self._open = index
+            self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
@@ -422,7 +423,7 @@ class TabBar(Widget):
         return tuple(StyledText(label, Style.TAB if i == self._open else Style.MUTED) for i, label in enumerate(labels))
 
 
-def shorten_labels(names: Sequence[str], *, open_index: int, width: int) -> list[str]:
+def shorten_labels(names: Sequence[str], *, open_index: int | None, width: int) -> list[str]:
     """Return the labels of the tabs: all names if they fit, else the last ones have only their numbers.
 
     The number is the key that opens the tab. The name of the open tab is always shown.
