@@ -111,7 +111,8 @@ _THEME_SECONDS = 2.0  # seconds between two checks of the theme files
 _BLINKING = 10.0  # seconds after a key, up to twice as many, in which the cursor blinks
 _TALL = 16  # lines from which a screen has room for more than its rows
 _TOAST_SECONDS = 4.0
-_TOAST_ROWS = 2
+_TOAST_ROWS = 2  # on the main screen, whose problems pane lists the messages in full
+_TOAST_ROWS_OF_DIALOGS = 4
 _TOAST_SHARE = 0.8  # most of the width; the stylesheet says it too
 _AROUND_TOAST = 3  # cells for its border and a blank on both sides
 _BELOW_TOAST = 2  # lines: the run line and the keys
@@ -465,19 +466,23 @@ class WorkbenchApp(App[None]):
             notification.timeout = _TOAST_SECONDS
             lead = f"{notification.title}: " if notification.title else ""
             width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
-            notification.message = cut_to_rows(f"{lead}{notification.message}", width, rows=_TOAST_ROWS)
+            notification.message = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
             notification.title = ""
             return
         line.show_message(notification.message, notification.severity)
         event.prevent_default()
+
+    @property
+    def _toast_rows(self) -> int:
+        return _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
 
     def _has_room_for_toast(self) -> bool:
         """Return True if a toast above the run line covers neither the help nor a field with the focus."""
         focused = self.screen.focused
         is_field = isinstance(focused, Input | TextArea)
         region = focused.region if focused is not None and is_field else Region()
-        bottom = self.size.height - _BELOW_TOAST
-        corner = Region(0, bottom - _TOAST_ROWS, self.size.width, _TOAST_ROWS)
+        rows = self._toast_rows
+        corner = Region(0, self.size.height - _BELOW_TOAST - rows, self.size.width, rows)
         return not isinstance(self.screen, HelpScreen) and not region.overlaps(corner)
 
     def _remove_messages(self) -> None:

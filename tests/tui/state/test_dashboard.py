@@ -142,7 +142,9 @@ def test_the_project_page_sums_all_agents_and_lists_the_worst_sets_first(project
     results = [make.result(make.key("a"), PASSED), make.result(make.key("b"), PASSED), make.result(far, FAILED)]
     for each in results:
         project_page.state.load_stored({each.case: [make.stored_job(each)]})
-    run = StoredRun(run_id="r1", root="/work", started_at=NOW, command="workbench run", ended=True, duration_seconds=2.0)
+    run = StoredRun(
+        run_id="r1", root="/work", started_at=NOW, command="workbench run", ended=True, duration_seconds=2.0
+    )
     summary = summarize_scores(StoredScores(make.stored_job(each), each.metrics) for each in results)
     runs = [RunPart(run, RunSummary(total=3, passed=2, failed=1))]
     project_page.dashboard.report = GroupReport(summary, {far: "why it failed"}, runs)

@@ -196,14 +196,12 @@ def cut_line(line: Line, width: int) -> Line:
 
 
 def cut_to_rows(text: str, width: int, *, rows: int) -> str:
-    """Wrap a text to at most `rows` rows of `width` cells, joined by line feeds. A cut text ends with an ellipsis."""
+    """Wrap a text to at most `rows` rows of `width` cells, joined by line feeds. A longer text is cut in its middle."""
     text = " ".join(text.split())
-    spans = wrap(text, width)
-    lines = [text[start:end].rstrip() for start, end in spans[:rows]]
-    if len(spans) > rows:
-        (first, *_) = cut_line((StyledText(text[spans[rows - 1][0] :]),), width)
-        lines[-1] = f"{first.text.rstrip()}…"
-    return "\n".join(lines)
+    rooms = range(width * rows, 0, -1)  # a row that ends with a whole word may be shorter than its width
+    wrapped = ((cut, wrap(cut, width)) for cut in (shorten(text, room) for room in rooms))
+    cut, spans = next(pair for pair in wrapped if len(pair[1]) <= rows)
+    return "\n".join(cut[start:end].rstrip() for start, end in spans)
 
 
 def shorten(text: str, width: int) -> str:

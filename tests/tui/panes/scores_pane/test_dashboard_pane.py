@@ -140,7 +140,7 @@ async def test_a_small_screen_shows_the_page_of_the_project_with_its_key(two_age
     async with open_app(two_agents.path, size=(40, 10)) as screen:
         await screen.until("other")
         await screen.press("j", "0")
-        await screen.until("6 cases", "✓ 1 passed", "next failing")
+        await screen.until("6 cases", "✓ 1  ✗ 2  ○ 3", "next failing")
 
 
 async def test_the_diff_gets_the_focus_of_the_dashboard(broken_project: Any, open_app: Open) -> None:
