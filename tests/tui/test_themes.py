@@ -160,6 +160,7 @@ def test_the_colours_of_textuals_themes_are_made_readable(name: str) -> None:
     for colour in ("foreground", "primary", "secondary", "success", "warning", "error", "text-muted", *_DIFF):
         for surface in ("background", "surface", "panel"):
             assert compute_contrast(found[colour], found[surface]) >= 4.5, (colour, surface)
+    assert compute_contrast(found["border-blurred"], found["background"]) >= 2
     same = {key for key in variables if variables[key] == found[key]}
     assert {"background", "surface", "panel", "block-cursor-background"} <= same
 

@@ -159,6 +159,7 @@ class ThemeChanges:
 # Themes of Textual, whose colours are not made for our small texts.
 
 _READABLE = 4.5  # least contrast of text, by WCAG 2.2
+_VISIBLE = 2.0  # least contrast of a frame without the focus
 _SURFACES = ("background", "surface", "panel")
 _ON_SURFACES = ("foreground", "primary", "secondary", "success", "warning", "error", "diff-removed", "diff-added")
 _TINT = 0.05  # share of the foreground in the background of a field with the focus
@@ -177,6 +178,7 @@ def make_readable(variables: Mapping[str, str]) -> dict[str, str]:
         found[name] = _adapt_colour(Color.parse(variables[name]), surfaces).hex
     muted = background.blend(Color.parse(found["foreground"]), _MUTED)
     found["text-muted"] = _adapt_colour(muted, surfaces).hex
+    found["border-blurred"] = _adapt_colour(Color.parse(variables["border-blurred"]), [background], least=_VISIBLE).hex
     for name in _CURSORS:
         below = [surface + Color.parse(variables[f"{name}-background"]) for surface in surfaces[:2]]
         foreground = variables[f"{name}-foreground"]
@@ -185,12 +187,12 @@ def make_readable(variables: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _adapt_colour(colour: Color, surfaces: Sequence[Color]) -> Color:
+def _adapt_colour(colour: Color, surfaces: Sequence[Color], *, least: float = _READABLE) -> Color:
     """Return the colour, mixed with white on dark surfaces or black on light ones only as far as needed."""
     ends = [Color(0, 0, 0), Color(255, 255, 255)]
     end = max(ends, key=lambda each: _measure_contrast(each, surfaces))
     mixtures = (colour.blend(end, step / _STEPS) for step in range(_STEPS))
-    return next((each for each in mixtures if _measure_contrast(each, surfaces) >= _READABLE), end)
+    return next((each for each in mixtures if _measure_contrast(each, surfaces) >= least), end)
 
 
 def _measure_contrast(colour: Color, surfaces: Iterable[Color]) -> float:
