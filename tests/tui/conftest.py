@@ -53,8 +53,7 @@ from workbench.tui.backend.backend import Backend
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.state.browser_list import CaseContent, ListedSet, index_case, make_case_row
 from workbench.tui.state.browser_state import LoadedCase
-from workbench.tui.state.dashboard import GroupReport
-from workbench.tui.state.group_scores import summarize_scores
+from workbench.tui.state.group_scores import GroupReport, summarize_scores
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.themes import load_themes, theme_folders
@@ -306,7 +305,7 @@ class FakeBackend:
         return ()
 
     async def read_report(
-        self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: Mapping[JobKey, Any]
+        self, target: str | None, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: Mapping[JobKey, Any]
     ) -> GroupReport:
         """Report the stored results; no run is stored."""
         keys = {item for listed in sets for item in listed.case_keys}

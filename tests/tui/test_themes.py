@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.color import Color
+from textual.screen import ModalScreen
+from textual.theme import BUILTIN_THEMES
 
+from workbench.model.results import CaseStatus
 from workbench.store.settings import LoadedSettings, Settings, TuiSettings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.themes import ThemeChanges, load_themes, theme_folders
+from workbench.tui.themes import ThemeChanges, load_themes, make_readable, theme_folders
+from workbench.tui.widgets.inputs import say
 
 OURS = ("dark", "light", "high_contrast", "colour_blind", "terminal")
 
@@ -128,17 +133,80 @@ def compute_luminance(name: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def compute_contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of WCAG 2.2."""
+    darker, lighter = sorted((compute_luminance(one), compute_luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
 @pytest.mark.parametrize(
     ("name", "least"), [("dark", 4.5), ("light", 4.5), ("colour_blind", 4.5), ("high_contrast", 7.0)]
 )
 def test_text_has_enough_contrast(name: str, least: float) -> None:
-    """Check the contrast ratio of WCAG 2.2."""
     theme = load_themes(theme_folders()[:1]).themes[name]
-    background = compute_luminance(theme.background or "")
     colours = [theme.primary, theme.secondary, theme.success, theme.warning, theme.error, theme.foreground]
     for colour in [*colours, theme.variables["diff-removed"], theme.variables["diff-added"]]:
-        darker, lighter = sorted((background, compute_luminance(colour or "")))
-        assert (lighter + 0.05) / (darker + 0.05) >= least, colour
+        for surface in (theme.background, theme.surface, theme.panel):
+            assert compute_contrast(colour or "", surface or "") >= least, (colour, surface)
+
+
+@pytest.mark.parametrize("name", [name for name, theme in BUILTIN_THEMES.items() if not theme.ansi])
+def test_the_colours_of_textuals_themes_are_made_readable(name: str) -> None:
+    theme = BUILTIN_THEMES[name]
+    variables = {**_DIFF, **theme.to_color_system().generate(), **theme.variables}
+
+    found = make_readable(variables)
+
+    for colour in ("foreground", "primary", "secondary", "success", "warning", "error", "text-muted", *_DIFF):
+        for surface in ("background", "surface", "panel"):
+            assert compute_contrast(found[colour], found[surface]) >= 4.5, (colour, surface)
+    assert compute_contrast(found["border-blurred"], found["background"]) >= 2
+    same = {key for key in variables if variables[key] == found[key]}
+    assert {"background", "surface", "panel", "block-cursor-background"} <= same
+
+
+_DIFF = {"diff-removed": "#ff7b7b", "diff-added": "#6bd08a"}
+_NO_LETTERS = frozenset(" │─╭╮╰╯▌━╌┃●▁▂▃▄▅▆▇█░…·◆")
+
+
+def find_faint_texts(app: WorkbenchApp) -> set[tuple[str, str, str]]:
+    """Return the texts of the active screen with a contrast below 4.5, each with its colours."""
+    dialogs = [widget.region for widget in app.screen.children] if isinstance(app.screen, ModalScreen) else None
+    faint = set()
+    for y, strip in enumerate(app.screen._compositor.render_strips()):
+        x = 0
+        for text, style, _ in strip:
+            is_behind = dialogs is not None and not any(region.contains(x, y) for region in dialogs)
+            x += cell_len(text)
+            if is_behind or _NO_LETTERS.issuperset(text) or style is None:
+                continue
+            assert style.color is not None and style.color.triplet is not None
+            assert style.bgcolor is not None and style.bgcolor.triplet is not None
+            colours = style.color.triplet.hex, style.bgcolor.triplet.hex
+            if compute_contrast(*colours) < 4.5 or style.dim:
+                faint.add((text, *colours))
+    return faint
+
+
+@pytest.mark.parametrize("name", ["dark", "light", "colour_blind", "high_contrast", "nord", "gruvbox", "textual-light"])
+async def test_every_text_on_the_screen_has_enough_contrast(
+    name: str, lights: Any, make: Any, open_fake_app: Any
+) -> None:
+    given = make.turn("Turn on the lamp", "The lamp was off.", ("set_device", {"id": "stove", "status": "ON"}))
+    lights.stored_results = {make.key("on"): [make.result(make.key("on"), CaseStatus.FAILED, given)]}
+    async with open_fake_app(lights, size=(140, 42), settings=Settings(tui=TuiSettings(theme=name))) as screen:
+        await screen.until("两盏灯", "did not pass")
+        for keys in ((), ("j", "j"), ("2",), ("4",), ("escape", "slash"), ("x",)):
+            await screen.press(*keys)
+            await screen.pilot.pause(0.1)
+            assert find_faint_texts(screen.app) == set(), keys
+        for keys in (("escape", "exclamation_mark"), ("f1",), ("escape", "ctrl+p"), ("o",), ("escape",)):
+            await screen.press(*keys)
+            await screen.pilot.pause(0.1)
+            assert find_faint_texts(screen.app) == set(), keys
+        say(screen.app, "it broke", severity="error")
+        await screen.until("it broke")
+        assert find_faint_texts(screen.app) == set()
 
 
 async def test_every_theme_is_readable_without_colours(

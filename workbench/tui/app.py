@@ -33,6 +33,7 @@ from textual.geometry import Region
 from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed, get_current_worker
 
@@ -63,7 +64,8 @@ from workbench.tui.state.finder import (
 )
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, theme_folders, theme_problem
+from workbench.tui.state.text_layout import cut_to_rows
+from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, make_readable, theme_folders, theme_problem
 from workbench.tui.widgets.inputs import KeyLine, is_offered, say
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
@@ -107,8 +109,13 @@ _ANYTHING = "an action, case, eval set, agent, tool, run, setting or theme"
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 2.0  # seconds between two checks of the theme files
 _BLINKING = 10.0  # seconds after a key, up to twice as many, in which the cursor blinks
+_TALL = 16  # lines from which a screen has room for more than its rows
 _TOAST_SECONDS = 4.0
-_TOAST_LINES = 8  # lines that a toast of a long message covers at the top
+_TOAST_ROWS = 2  # on the main screen, whose problems pane lists the messages in full
+_TOAST_ROWS_OF_DIALOGS = 4
+_TOAST_SHARE = 0.8  # most of the width; the stylesheet says it too
+_AROUND_TOAST = 3  # cells for its border and a blank on both sides
+_BELOW_TOAST = 2  # lines: the run line and the keys
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
@@ -157,6 +164,7 @@ class WorkbenchApp(App[None]):
     """The application: one main screen, themes and keys."""
 
     TITLE = "workbench"
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (_TALL, "-tall")]  # noqa: RUF012 - as in App
     ENABLE_COMMAND_PALETTE = False  # `FinderScreen` replaces that of Textual
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         "app.tcss",
@@ -214,6 +222,14 @@ class WorkbenchApp(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return diff colours for themes that define none, such as the themes of Textual."""
         return {"diff-removed": "#ff7b7b", "diff-added": "#6bd08a"}
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Return the colours of the theme; those of Textual's own themes are made readable."""
+        variables = super().get_css_variables()
+        theme = self.current_theme
+        if theme is BUILTIN_THEMES.get(theme.name) and not theme.ansi:
+            variables = self.theme_variables = make_readable(variables)
+        return variables
 
     @property
     def layout_now(self) -> Layout:
@@ -451,16 +467,25 @@ class WorkbenchApp(App[None]):
         line = next(iter(self.screen.query(KeyLine)), None)
         if line is None or ((notification.title or notification.severity == "error") and self._has_room_for_toast()):
             notification.timeout = _TOAST_SECONDS
+            lead = f"{notification.title}: " if notification.title else ""
+            width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
+            notification.message = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
+            notification.title = ""
             return
         line.show_message(notification.message, notification.severity)
         event.prevent_default()
 
+    @property
+    def _toast_rows(self) -> int:
+        return _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
+
     def _has_room_for_toast(self) -> bool:
-        """Return True if a toast at the top right covers neither the help nor a field with the focus."""
+        """Return True if a toast above the run line covers neither the help nor a field with the focus."""
         focused = self.screen.focused
         is_field = isinstance(focused, Input | TextArea)
         region = focused.region if focused is not None and is_field else Region()
-        corner = Region(self.size.width // 2, 0, self.size.width, _TOAST_LINES)
+        rows = self._toast_rows
+        corner = Region(0, self.size.height - _BELOW_TOAST - rows, self.size.width, rows)
         return not isinstance(self.screen, HelpScreen) and not region.overlaps(corner)
 
     def _remove_messages(self) -> None:

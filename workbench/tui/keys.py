@@ -155,6 +155,8 @@ _PLACES = (
         _key("tab_scores", "4", "open_tab('scores')", "scores", "the result of each criterion"),
         _key("tab_history", "5", "open_tab('history')", "history", "the results of earlier runs"),
         _key("tab_chat", "6", "open_tab('chat')", "chat", "talk to the agent"),
+        _footer("project", "0", "toggle_project", "project",
+                "show the whole project: all agents with their failing cases and last runs; again: the selected row"),
         _key("go_left", "h", "go_left", "eval sets", "go back to the eval sets", yields=True),
         _key("next_pane", "tab", "app.focus_next", "other pane"),
         _key("previous_pane", "shift+tab", "app.focus_previous", "other pane, backwards"),

@@ -1,11 +1,14 @@
-"""Themes from TOML files, bundled or of the user. An invalid file is reported; the other themes still load."""
+"""Themes from TOML files, bundled or of the user, and themes of Textual.
+
+An invalid file is reported; the other themes still load.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +154,57 @@ class ThemeChanges:
                         times = status.st_mtime_ns, status.st_ctime_ns
                         found.add((path, *times, status.st_size, status.st_ino))
         return frozenset(found)
+
+
+# Themes of Textual, whose colours are not made for our small texts.
+
+_READABLE = 4.5  # least contrast of text, by WCAG 2.2
+_VISIBLE = 2.0  # least contrast of a frame without the focus
+_SURFACES = ("background", "surface", "panel")
+_ON_SURFACES = ("foreground", "primary", "secondary", "success", "warning", "error", "diff-removed", "diff-added")
+_TINT = 0.05  # share of the foreground in the background of a field with the focus
+_MUTED = 0.6  # share of the foreground in a muted text
+_CURSORS = ("block-cursor", "block-cursor-blurred", "input-cursor")
+_STEPS = 20  # from a colour to black or white
+
+
+def make_readable(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a theme with text colours lightened or darkened until they contrast with the surfaces."""
+    background = Color.parse(variables["background"])
+    surfaces = [background + Color.parse(variables[name]) for name in _SURFACES]
+    surfaces += [each.blend(Color.parse(variables["foreground"]), _TINT) for each in surfaces]
+    found = dict(variables)
+    for name in _ON_SURFACES:
+        found[name] = _adapt_colour(Color.parse(variables[name]), surfaces).hex
+    muted = background.blend(Color.parse(found["foreground"]), _MUTED)
+    found["text-muted"] = _adapt_colour(muted, surfaces).hex
+    found["border-blurred"] = _adapt_colour(Color.parse(variables["border-blurred"]), [background], least=_VISIBLE).hex
+    for name in _CURSORS:
+        below = [surface + Color.parse(variables[f"{name}-background"]) for surface in surfaces[:2]]
+        foreground = variables[f"{name}-foreground"]
+        text = below[0].get_contrast_text(1.0) if foreground.startswith("auto") else Color.parse(foreground)
+        found[f"{name}-foreground"] = _adapt_colour(text, below).hex
+    return found
+
+
+def _adapt_colour(colour: Color, surfaces: Sequence[Color], *, least: float = _READABLE) -> Color:
+    """Return the colour, mixed with white on dark surfaces or black on light ones only as far as needed."""
+    ends = [Color(0, 0, 0), Color(255, 255, 255)]
+    end = max(ends, key=lambda each: _measure_contrast(each, surfaces))
+    mixtures = (colour.blend(end, step / _STEPS) for step in range(_STEPS))
+    return next((each for each in mixtures if _measure_contrast(each, surfaces) >= least), end)
+
+
+def _measure_contrast(colour: Color, surfaces: Iterable[Color]) -> float:
+    """Return the least contrast of a colour with some surfaces, from 1 to 21."""
+    shade = _compute_luminance(colour)
+    shades = (sorted((shade, _compute_luminance(surface))) for surface in surfaces)
+    return min((lighter + 0.05) / (darker + 0.05) for darker, lighter in shades)
+
+
+def _compute_luminance(colour: Color) -> float:
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def theme_problem(name: str, found: LoadedThemes) -> str | None:

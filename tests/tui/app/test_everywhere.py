@@ -232,6 +232,7 @@ async def test_a_tiny_terminal_shows_one_side_at_a_time(
             await screen.press("escape")
             await screen.until("three")
             assert (left.display, right.display) == (True, False)
+            assert left.region.width == 40
 
 
 async def test_the_terminal_can_be_resized_in_every_pane(
@@ -261,7 +262,7 @@ async def test_the_terminal_can_be_resized_in_every_pane(
 def test_tab_names_are_left_out_only_if_they_do_not_fit(width: int, expected: str) -> None:
     names = ("Case", "Diff", "Trace", "Scores", "History", "Chat")
 
-    assert "".join(shorten_labels(names, open_index=1, marked=(), width=width)) == expected
+    assert "".join(shorten_labels(names, open_index=1, width=width)) == expected
 
 
 @pytest.mark.parametrize(("keys", "part"), [((), "#left"), (("2",), "#right"), (("o",), "#drawer")])

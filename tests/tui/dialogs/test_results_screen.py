@@ -37,11 +37,13 @@ async def test_each_case_has_a_complete_row_above_the_means(make_history_project
         assert "did on [/b]" in text
         assert "pong" in text
         assert "x [/foo] [bold]" in text
-        await screen.press("right", "right", "right", "right", "right", "l")
-        await screen.until("tool_trajectory_avg_score", "✗ 0")
-        mean = next(line for line in screen.text.splitlines() if line.startswith(" mean"))
+        assert "tool_trajectory_avg_score" in text and "✗ 0" in text
+        mean = next(line for line in text.splitlines() if line.startswith(" mean"))
         assert "0.5" in mean
-        await screen.press("h", "left", "left", "left", "left", "left")
+        await screen.press(*["l"] * 6, *["right"] * 3)
+        await screen.until("tool_trajectory_avg_score why")
+        await screen.until_gone("✓ passed")
+        await screen.press(*["h"] * 6, *["left"] * 3)
         await screen.until("✓ passed")
 
 
@@ -53,7 +55,7 @@ async def test_rows_can_be_sorted_by_any_column_and_restored(make_history_projec
     async with open_app(project.path) as screen:
         await screen.until("2/3")
         await open_table(screen, "3 rows")
-        await screen.press("right", "s")
+        await screen.press("right", "right", "s")
         await screen.until("response ▲")
         assert list_row_ids(screen) == ["dim", "off", "on"]
         await screen.press("s")
@@ -89,8 +91,8 @@ async def test_columns_can_be_hidden_and_shown(make_history_project: Open, open_
 
     async with open_app(project.path) as screen:
         await screen.until("1/1")
-        await open_table(screen, "trajectory")
-        await screen.press("c", "j", "j", "enter")
+        await open_table(screen, "response")
+        await screen.press("c", "j", "j", "j", "enter")
         await screen.until("✓ trajectory", "· response")
         await screen.press("escape")
         await screen.until_gone("did on")
@@ -147,7 +149,7 @@ async def test_listed_rows_are_exported_in_order_and_overwriting_asks_first(
     async with open_app(project.path) as screen:
         await screen.until("3/3")
         await open_table(screen, "3 rows")
-        await screen.press("right", "s", "e")
+        await screen.press("right", "right", "s", "e")
         await screen.until("Export 3 results")
         await screen.press("ctrl+u", *str(path), "enter")
         await screen.until("3 results written")

@@ -64,7 +64,7 @@ async def open_diff(screen: Any, *, case: str = "one") -> None:
 async def test_the_cursor_goes_from_difference_to_difference(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_diff(screen)
-        await screen.until("difference 1 of 2", "↳ tool_trajectory_avg_score 0.00 < 1.00", "EXPECTED", "ACTUAL")
+        await screen.until("difference 1 of 2", "▌a ", "a tool_trajectory_avg_score 0.00 < 1.00", "EXPECTED", "ACTUAL")
 
         await screen.press("right_curly_bracket")
         await screen.until("difference 2 of 2", "exact_match 0.00 < 1.00")

@@ -16,10 +16,10 @@ from workbench.model.results import CaseStatus, InvocationScore, MetricResult, M
 from workbench.model.run_events import RunSummary
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
 from workbench.tui.keys import find_first_key
-from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.case_status import CaseState
-from workbench.tui.state.dashboard import MOST_FAILING, Dashboard, GroupReport, is_whole_run
-from workbench.tui.state.group_scores import summarize_scores
+from workbench.tui.state.dashboard import Dashboard
+from workbench.tui.state.group_scores import MOST_FAILING, GroupReport, is_whole_run, summarize_scores
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import Line, Style
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, WatchMode
@@ -104,6 +104,90 @@ def test_before_any_run_each_section_says_what_will_be_there_and_which_key_makes
     ]
     assert page.find_line("criteria", 42) == "criteria      after r: means, thresholds"
     assert page.find_line("watch", 42) == "watch         off; w reruns at every save"
+
+
+@pytest.fixture
+def project_page(make_page: Callable[..., Page], make: Any) -> Page:
+    """Create a page about a project with two agents and three sets, of which one has no agent."""
+    page = make_page("a", "b")
+    others = {"sets/far.evalset.json": "away", "loose.evalset.json": ""}
+    sets = [ListedSet(SET, "home"), *(ListedSet(path, target) for path, target in others.items())]
+    page.state.open(OpenedProject("/work/project", {"home": FACTS, "away": FACTS}, sets))
+    for path, target in others.items():
+        rows = tuple(make_case_row(make.key(name, eval_set=path, target=target)) for name in ("c", "d"))
+        page.state.list_set(ListedSet(path, target, rows))
+    page.state.show_project()
+    return page
+
+
+def test_the_project_page_says_before_any_run_what_will_be_there(project_page: Page) -> None:
+    text = project_page.render()
+
+    assert text.startswith("6 cases · 3 eval sets · 2 agents\n/work/project\n")
+    assert "next  R run 6 cases  6 talk to the agent  ? all keys" in text
+    assert "○ 6 not run" in text
+    assert project_page.find_section("did not pass") == [
+        "did not pass  after R: the cases that did not pass, each with one line of why"
+    ]
+    assert [line.split() for line in project_page.find_section("eval sets")[1:]] == [
+        ["○", "lights", "─" * 32, "0", "of", "2", "home"],
+        ["○", "far", "─" * 32, "0", "of", "2", "away"],
+        ["○", "loose", "─" * 32, "0", "of", "2"],
+    ]
+    assert "last runs     after R: the newest runs" in text
+
+
+def test_the_project_page_sums_all_agents_and_lists_the_worst_sets_first(project_page: Page, make: Any) -> None:
+    far = make.key("c", eval_set="sets/far.evalset.json", target="away")
+    results = [make.result(make.key("a"), PASSED), make.result(make.key("b"), PASSED), make.result(far, FAILED)]
+    for each in results:
+        project_page.state.load_stored({each.case: [make.stored_job(each)]})
+    run = StoredRun(
+        run_id="r1", root="/work", started_at=NOW, command="workbench run", ended=True, duration_seconds=2.0
+    )
+    summary = summarize_scores(StoredScores(make.stored_job(each), each.metrics) for each in results)
+    runs = [RunPart(run, RunSummary(total=3, passed=2, failed=1))]
+    project_page.dashboard.report = GroupReport(summary, {far: "why it failed"}, runs)
+
+    text = project_page.render()
+
+    assert "✓ 2 passed   ✗ 1 failed   ○ 3 not run" in text
+    assert project_page.find_section("did not pass") == ["did not pass  1 of 6", "✗ c  why it failed"]
+    names = [line.split()[:2] for line in project_page.find_section("eval sets")[1:]]
+    assert names == [["✗", "far"], ["✓", "lights"], ["○", "loose"]]
+    assert "2 of 2  home" in text and "━" * 32 in text
+    assert "2 of 3 passed  ✗ 1  2.00 s" in text
+    assert "next  n next failing" in text
+
+
+@pytest.mark.parametrize(("width", "height"), [(36, 6), (44, 18), (86, 36), (134, 54)])
+def test_the_project_page_fits_and_names_what_failed_first(
+    project_page: Page, make: Any, width: int, height: int
+) -> None:
+    keys = [make.key(name * 40, eval_set="sets/far.evalset.json", target="away") for name in ("打", "x")]
+    project_page.state.list_set(ListedSet(f"sets/{'长' * 60}.evalset.json", "away", tuple(map(make_case_row, keys))))
+    for key in keys:
+        project_page.state.load_stored({key: [make.stored_job(make.result(key, FAILED))]})
+    project_page.dashboard.report = GroupReport(summarize_scores(()), dict.fromkeys(keys, "why " * 80))
+
+    lines = project_page.lay_out(width, height, has_focus=True)
+
+    assert len(lines) <= height
+    assert all(sum(cell_len(piece.text) for piece in line) <= width for line in lines)
+    assert any(piece.style is Style.CURSOR for line in lines for piece in line)
+
+
+def test_the_project_is_shown_until_another_row_is_selected(project_page: Page) -> None:
+    state = project_page.state
+    assert state.subject().is_project and state.shows_group and state.heading().title == "project project"
+
+    state.leave_row()
+    assert state.shows_project
+    state.browser.move_cursor(1)
+    assert not state.shows_project
+    state.leave_row()
+    state.browser.move_cursor(-1)
+    assert not state.shows_project and state.subject().row is not None
 
 
 def test_keys_that_the_user_changed_are_shown(make_page: Callable[..., Page]) -> None:

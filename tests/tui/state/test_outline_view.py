@@ -111,7 +111,6 @@ def test_rows_with_unsaved_edits_are_marked() -> None:
 
     editor.open(make_opened_case(make_case("a", "new", "b, too"), is_changed=True))
     assert find_marked_lines(editor, "*") == ["user  new", "turn 3", "user  b, too"]
-    assert editor.notes == ["* unsaved edits"]
 
     editor.open(make_opened_case(make_case("a", "new", "b, too")))
     assert find_marked_lines(editor, "*") == []

@@ -21,6 +21,7 @@ from workbench.tui.state.text_layout import (
     StyledText,
     TrackMark,
     cut_line,
+    cut_to_rows,
     draw_track,
     render_blocks,
     safe,
@@ -98,6 +99,15 @@ def test_columns_stay_aligned_with_unequal_lines_and_wide_characters() -> None:
     assert shown == ["- 打开卧室 │ + on", "  的灯     │"]
 
 
+@pytest.mark.parametrize("text", ["x" * 400, "打开卧室的灯" * 40], ids=["latin", "cjk"])
+def test_both_sides_are_equally_wide_at_every_width(text: str) -> None:
+    for width in range(24, 201):
+        sides = [line.split("│") for line in render(make_sides(text, text, differs=True), width=width)]
+
+        assert all(expected.strip(" -") == actual.strip(" +") for expected, actual in sides), width
+        assert max(cell_len(actual.rstrip()) for _, actual in sides) >= (width - 3) // 2 - 1, width
+
+
 def test_continued_lines_keep_the_indent() -> None:
     assert render(Paragraph.from_text("one two three", indent=2), width=10) == ["  one two", "  three"]
 
@@ -113,6 +123,17 @@ def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
 
     assert join_text(cut_line(line, 11)) == "卧室的灯 on"
     assert join_text(cut_line(line, 6)) == "卧室…"
+
+
+@pytest.mark.parametrize("width", [1, 2, 9, 61])
+def test_a_long_message_keeps_its_start_and_end_in_its_rows(width: int) -> None:
+    for text in ("error: " + "打开卧室的灯 " * 40 + "do this", "x" * 300, "one two"):
+        rows = cut_to_rows(text, width, rows=2).split("\n")
+
+        assert len(rows) <= 2 and all(cell_len(row) <= max(width, 2) for row in rows)
+        if width == 61:
+            assert rows[0].startswith(text[:6]) and rows[-1].endswith(text[-7:])
+    assert cut_to_rows("one two\n three", 9, rows=2) == "one two\nthree"
 
 
 def test_control_characters_are_made_visible() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from rich.cells import cell_len
+from textual.widgets import TextArea
 
 from workbench.tui.widgets.inputs import DECISION, say
 
@@ -26,7 +28,7 @@ def last_line(screen: Any) -> str:
 
 async def test_a_message_is_shown_before_the_keys_and_covers_nothing(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
-        await screen.until("两盏灯")
+        await screen.until("两盏灯", "judge: none")
         before = screen.text.splitlines()
 
         say(screen.app, "copied [b]12[/b] characters")
@@ -53,7 +55,7 @@ async def test_messages_that_were_replaced_at_once_are_counted(open_fake_app: An
 
 async def test_a_click_on_a_key_behind_a_message_finds_the_key(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
-        await screen.until("两盏灯")
+        await screen.until("两盏灯", "judge: none")
         say(screen.app, "文 saved")
         await screen.until("文 saved")
 
@@ -69,7 +71,7 @@ async def test_what_went_wrong_is_the_only_toast(open_fake_app: Any, lights: Any
         say(screen.app, "first [b]", severity="error")
         await wait_for_toasts(screen, "first [b]")
         say(screen.app, "second", severity="warning", needs_decision=True)
-        await wait_for_toasts(screen, f"{DECISION}\nsecond")
+        await wait_for_toasts(screen, f"{DECISION}: second")
 
         await screen.press("escape")
         await wait_for_toasts(screen)
@@ -77,7 +79,7 @@ async def test_what_went_wrong_is_the_only_toast(open_fake_app: Any, lights: Any
 
 async def test_a_toast_covers_neither_the_help_nor_a_field_with_the_focus(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
-        await screen.until("两盏灯")
+        await screen.until("两盏灯", "judge: none")
         await screen.press("f1")
         await screen.until("In the eval sets")
         say(screen.app, "broken", severity="error")
@@ -85,17 +87,40 @@ async def test_a_toast_covers_neither_the_help_nor_a_field_with_the_focus(open_f
         await wait_for_toasts(screen)
         await screen.press("escape")
 
-        await screen.press("z", "slash")  # the list alone, with the filter in its first line
-        await screen.until("filter:")
+        await screen.press("6")  # the prompt is at the bottom of the chat
+        await screen.pilot.pause()
+        assert isinstance(screen.app.focused, TextArea)
         say(screen.app, "worse", severity="error")
         await screen.until("worse")
         await wait_for_toasts(screen)
         assert "worse" in last_line(screen)
 
 
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (140, 42)], ids=str)
+async def test_a_toast_is_as_small_as_its_text_and_covers_no_line_of_the_state(
+    open_fake_app: Any, lights: Any, size: tuple[int, int]
+) -> None:
+    async with open_fake_app(lights, size=size) as screen:
+        await screen.until("两盏灯")
+        await screen.pilot.pause(0.3)
+        before = screen.text.splitlines()
+        say(screen.app, "it broke", severity="error")
+        await wait_for_toasts(screen, "it broke")
+        await screen.until("it broke")
+        pairs = enumerate(zip(before, screen.text.splitlines(), strict=True))
+        assert [line for line, (old, new) in pairs if old != new] == [size[1] - 3]  # the border of the panes
+        assert screen.app.screen.query_one("Toast").region.width == len("it broke") + 3
+
+        say(screen.app, "打开卧室的灯 " * 40, severity="error")
+        await screen.until("打开卧室的灯 打开")
+        toast = screen.app.screen.query_one("Toast").region
+        assert toast.height == 2 and toast.bottom == size[1] - 2
+        assert "…" in screen.text.splitlines()[size[1] - 3]
+
+
 async def test_removed_toasts_leave_no_widgets(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
-        await screen.until("两盏灯")
+        await screen.until("两盏灯", "judge: none")
         for number in range(10):
             say(screen.app, f"message {number}", severity="error")
             await wait_for_toasts(screen, f"message {number}")

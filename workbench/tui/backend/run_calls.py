@@ -31,8 +31,16 @@ from workbench.tui.backend.project_calls import (
     read_earlier_scores,
 )
 from workbench.tui.state.browser_list import ListedSet
-from workbench.tui.state.dashboard import MOST_FAILING, MOST_WHOLE_RUNS, WATCH_COMMAND, GroupReport, is_whole_run
-from workbench.tui.state.group_scores import GroupSummary, ScoreCollector, summarize_scores
+from workbench.tui.state.group_scores import (
+    MOST_FAILING,
+    MOST_WHOLE_RUNS,
+    WATCH_COMMAND,
+    GroupReport,
+    GroupSummary,
+    ScoreCollector,
+    is_whole_run,
+    summarize_scores,
+)
 from workbench.tui.state.history_state import CaseHashes, CaseHistory
 from workbench.tui.state.project_state import StoppedRun
 from workbench.tui.state.results_table import TableRow, make_table_row
@@ -429,23 +437,24 @@ class HistoryReader:
         """Compare two runs; None if there is no history yet."""
         return await self._read(None, lambda history: _compare(history, before, after))
 
-    async def read_spread(
-        self, target: str, eval_set: str | None, cases: Iterable[CaseKey], *, earlier: EarlierVerdicts
-    ) -> GroupSummary:
+    async def read_spread(self, cases: Collection[CaseKey], *, earlier: EarlierVerdicts) -> GroupSummary:
         """Summarize the current scores of `cases` by metric. Cases that never ran have none."""
         history = await self._call(lambda workspace: workspace.history() if _has_history(workspace) else None)
         if history is None:
             return summarize_scores(())
         try:
-            collector = await self._collect(history, target, eval_set, cases, earlier)
+            collector = await self._collect(history, cases, earlier)
             return await self._call(lambda _: collector.summarize())
         finally:
             await self._call(lambda _: history.close())
 
     async def read_report(
-        self, target: str, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
+        self, target: str | None, eval_set: str | None, sets: Sequence[ListedSet], *, earlier: EarlierVerdicts
     ) -> GroupReport:
-        """Read what the dashboard shows: the scores of these sets, why cases did not pass, and whole runs."""
+        """Read what the dashboard shows: the scores of these sets, why cases did not pass, and runs.
+
+        The runs are the whole runs of a target or set; without a target, the newest runs.
+        """
         held: list[tuple[History, ExpectedCases]] = []  # empty without a history
 
         def open_history(workspace: Workspace) -> None:
@@ -463,33 +472,29 @@ class HistoryReader:
                 return GroupReport(summarize_scores(()))
             ((history, expected),) = held
             cases = await self._call(lambda _: {listed.relative: listed.case_keys for listed in sets if listed.cases})
-            collector = await self._collect(history, target, eval_set, chain.from_iterable(cases.values()), earlier)
+            keys = await self._call(lambda _: list(chain.from_iterable(listed.case_keys for listed in sets)))
+            collector = await self._collect(history, keys, earlier)
             summary = await self._call(lambda _: collector.summarize())
-            listed = (key for key in chain.from_iterable(cases.values()) if key in collector.failing)
+            listed = (key for key in keys if key in collector.failing)
             failing = await self._call(lambda _: list(islice(listed, MOST_FAILING)))
             for start in range(0, len(failing), _REASONS_AT_ONCE):
                 some = failing[start : start + _REASONS_AT_ONCE]
                 reasons |= await self._call(partial(_explain, history, expected, some, earlier))
-            runs = await self._call(lambda _: _list_whole_runs(history, target, eval_set, cases))
+            runs = await self._call(
+                lambda _: (
+                    _list_newest_runs(history) if target is None else _list_whole_runs(history, target, eval_set, cases)
+                )
+            )
         finally:
             await self._call(close_history)
         return GroupReport(summary, reasons, runs)
 
-    async def _collect(
-        self,
-        history: History,
-        target: str,
-        eval_set: str | None,
-        cases: Iterable[CaseKey],
-        earlier: EarlierVerdicts,
-    ) -> ScoreCollector:
+    async def _collect(self, history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts) -> ScoreCollector:
         """Collect current scores in many calls, so that other calls do not wait long for the thread."""
         collector = ScoreCollector()
 
         def begin(_: Workspace) -> Iterator[StoredScores]:
-            newest = frozenset(cases).difference(job.case for job in earlier)
-            found = (stored for stored in history.latest_scores(target, eval_set) if stored.job.case in newest)
-            return chain(found, read_earlier_scores(history, earlier))
+            return chain(_iterate_newest_scores(history, cases, earlier), read_earlier_scores(history, earlier))
 
         scores = await self._call(begin)
 
@@ -506,13 +511,9 @@ class HistoryReader:
         """Read the scores of the current results of these cases, by metric. A score that is missing is left out."""
 
         def gather(history: History) -> dict[str, list[float]]:
-            newest = frozenset(cases).difference(job.case for job in earlier)
-            found = chain.from_iterable(
-                history.latest_scores(*place) for place in sorted({(case.target, case.eval_set) for case in cases})
-            )
             scores: dict[str, list[float]] = {}
-            newest_scores = (stored for stored in found if stored.job.case in newest)
-            for stored in chain(newest_scores, read_earlier_scores(history, earlier)):
+            found = _iterate_newest_scores(history, cases, earlier)
+            for stored in chain(found, read_earlier_scores(history, earlier)):
                 for metric in stored.metrics:
                     if metric.score is not None:
                         scores.setdefault(metric.name, []).append(metric.score)
@@ -562,6 +563,26 @@ class HistoryReader:
                 return work(history)
 
         return await self._call(read)
+
+
+def _iterate_newest_scores(
+    history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts
+) -> Iterator[StoredScores]:
+    """Yield the newest scores of these cases, except of those whose verdicts are `earlier`."""
+    newest = frozenset(cases).difference(job.case for job in earlier)
+    places = dict.fromkeys((case.target, case.eval_set) for case in cases)
+    found = chain.from_iterable(history.latest_scores(*place) for place in places)
+    return (stored for stored in found if stored.job.case in newest)
+
+
+def _list_newest_runs(history: History) -> Sequence[RunPart]:
+    """List the newest runs that scored cases, except those of a watch."""
+    runs = history.runs(limit=MOST_RUNS)
+    return [
+        RunPart(run, run.summary)
+        for run in runs
+        if run.ended and run.options.get("scores", True) and run.command.partition(":")[0] != WATCH_COMMAND
+    ]
 
 
 def _list_whole_runs(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
@@ -31,6 +30,7 @@ from workbench.tui.screen_context import (
     TabWanted,
 )
 from workbench.tui.state.browser_list import ListedSet, RowKey
+from workbench.tui.state.browser_rows import format_border_subtitle, format_border_title
 from workbench.tui.state.case_filter import (
     SYNTAX,
     Order,
@@ -45,7 +45,7 @@ from workbench.tui.state.case_filter import (
 from workbench.tui.state.project_state import find_edit_obstacle, find_removal_obstacle
 from workbench.tui.state.text_layout import plural, safe_line
 from workbench.tui.widgets.inputs import FilterInput, FilterLine, say
-from workbench.tui.widgets.row_lists import CaseList
+from workbench.tui.widgets.row_lists import CaseList, FramedBox
 
 if TYPE_CHECKING:
     from workbench.engine.open_documents import OpenDocuments
@@ -358,7 +358,7 @@ _RELIST = 0.5  # seconds between two updates of the list during a run or while c
 _RELIST_SHARE = 0.15  # of the time for these updates, which a hundred thousand cases make slow
 
 
-class BrowserPane(Vertical):
+class BrowserPane(FramedBox):
     """The list with its filter. It changes the state of the browser and posts a message if another row is selected."""
 
     HELP: ClassVar[str] = (
@@ -427,6 +427,7 @@ class BrowserPane(Vertical):
         """Draw the current list."""
         if self._end_hiding_filter():
             self.post_message(self.CursorMoved())
+        self.write_on_border(format_border_title(self._browser), format_border_subtitle(self._browser))
         self.query_one(CaseList).show_state(self._screen_context.state)
 
     def focus_list(self) -> None:

@@ -251,9 +251,9 @@ class DiffPane(Pane):
 
     TAB = "Diff"
     HELP = (
-        "Expected and actual side by side: − is missing, + is unexpected, and ↳ names the criterion that lost points "
-        "there. A difference without colour cost no points. Accepting makes the actual side the new expectation, saves "
-        "it, and rescores the case without running the agent."
+        "Expected and actual side by side: − is missing, + is unexpected. A letter at the left means that a criterion "
+        "lost points there; the letters are explained below each turn. A difference without colour cost no points. "
+        "Accepting makes the actual side the new expectation, saves it, and rescores the case without an agent run."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("diff",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]

@@ -1,4 +1,4 @@
-"""Scores pane: the scores of a case, and statistics of a set or target; and the dashboard of a set or target."""
+"""Scores pane: the scores of a case, and statistics of a set or target; and the dashboard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from workbench.tui.backend.run_calls import describe_agreement, plan_judging, st
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RestingTimer, RunBegun, ScreenContext
-from workbench.tui.state.browser_list import ListedSet, RowKey
 from workbench.tui.state.browser_rows import describe_unjudged
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_scores import (
@@ -30,8 +29,8 @@ from workbench.tui.state.case_scores import (
     describe_unreadable_history,
     describe_unrun_group,
 )
-from workbench.tui.state.dashboard import Dashboard, GroupReport
-from workbench.tui.state.group_scores import GroupScores, GroupSummary
+from workbench.tui.state.dashboard import Dashboard, list_sets_of
+from workbench.tui.state.group_scores import GroupKey, GroupReport, GroupScores, GroupSummary
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Line, Paragraph, Style, plural
 from workbench.tui.widgets.inputs import say
@@ -44,20 +43,15 @@ ResultsVersion = tuple[int, int, int]
 """Number of results in this session, of listed cases of a set or target, and of its stale ones."""
 
 
-def get_results_version(state: ProjectState, place: RowKey) -> ResultsVersion:
-    """Return the version of the results of a set or target: a different one means that they have changed."""
-    target, eval_set, _ = place
-    stale = state.browser.freshness.count_stale(target, eval_set)
-    return state.board.result_count, sum(state.board.count_states(target, eval_set or None).values()), stale
+def get_results_version(state: ProjectState, key: GroupKey) -> ResultsVersion:
+    """Return the version of the results of a group: a different one means that they have changed."""
+    target, eval_set = key
+    listed = state.board.count_states(target, eval_set or None)
+    stale = state.board.count_stale_states(target, eval_set or None)
+    return state.board.result_count, sum(listed.values()), sum(stale.values())
 
 
-def list_sets_of(state: ProjectState, place: RowKey) -> list[ListedSet]:
-    """List the set at a place, or all sets of the target there."""
-    target, eval_set, _ = place
-    return [listed for listed in state.browser.list_sets(target) if eval_set in ("", listed.relative)]
-
-
-# The dashboard of the selected set or target.
+# The dashboard of the project or the selected set or target.
 
 _CALM = 0.15  # seconds on a row before the history is read
 _RATIO = 8  # shortest pause between two readings, as a multiple of the time that one takes
@@ -128,18 +122,19 @@ class DashboardLines(ClickableLines, inherit_bindings=False):
 
 
 class DashboardPane(Pane):
-    """What is known of a set or target, and what to do next. It replaces the tabs that show one case."""
+    """What is known of the project, a set or target, and what to do next. It replaces the tabs that show one case."""
 
     HELP = (
-        "The verdicts, criteria, failing cases, times and runs of the selected eval set or agent. j and k go from case "
-        "to case, enter opens one. The bar counts every case once; stale verdicts have a part of their own."
+        "The verdicts, failing cases, times and runs of the selected eval set or agent, or of the whole project. j and "
+        "k go from case to case, enter opens one. The bar counts every case once; stale verdicts have a part of their "
+        "own."
     )
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
         self._dashboard = Dashboard(context.state)
-        self._place: RowKey | None = None
-        self._reports: dict[RowKey, tuple[ResultsVersion, GroupReport]] = {}
+        self._place: GroupKey | None = None
+        self._reports: dict[GroupKey, tuple[ResultsVersion, GroupReport]] = {}
         self._reading: Worker[None] | None = None
         self._aging: RestingTimer | None = None
 
@@ -152,8 +147,8 @@ class DashboardPane(Pane):
         self._aging = RestingTimer(self, _SECOND, self._redraw_age)
 
     def show(self, subject: Subject) -> None:
-        """Show the selected set or target as it is now, with its scores as they were read last."""
-        place = subject.row.key if subject.row is not None else None
+        """Show the project or the selected set or target as it is now, with its scores as they were read last."""
+        place = _find_group(subject)
         is_other = place != self._place
         if is_other:  # what is being read now is of the other row
             self.workers.cancel_group(self, "dashboard")
@@ -200,11 +195,9 @@ class DashboardPane(Pane):
         return has_age
 
     @work(group="dashboard", exclusive=True, description="read report")
-    async def _read_report(self, place: RowKey) -> None:
-        """Read the report of a set or target, and again while there are new results; the more seldom the longer it
-        takes.
-        """
-        state, (target, eval_set, _) = self.context.state, place
+    async def _read_report(self, place: GroupKey) -> None:
+        """Read the report of a group, and again while there are new results; the more seldom the longer it takes."""
+        state, (target, eval_set) = self.context.state, place
         await asyncio.sleep(_CALM)
         read: ResultsVersion | None = None
         while read != (there_is := get_results_version(state, place)):
@@ -225,6 +218,12 @@ class DashboardPane(Pane):
             self._dashboard.report = report
             self.query_one(DashboardLines).redraw()
             await asyncio.sleep(max(_PAUSE, _RATIO * (time.monotonic() - began)))
+
+
+def _find_group(subject: Subject) -> GroupKey | None:
+    if subject.is_project:
+        return None, ""
+    return None if subject.row is None else (subject.row.target, subject.row.eval_set)
 
 
 # The scores of the selected row.
@@ -249,7 +248,7 @@ class ScoresPane(Pane):
         self._held_against: EvalCase | None = None
         self._note = ""  # note above the scores of a case
         self._group: GroupScores | None = None
-        self._place: RowKey | None = None  # set or target that is shown or being read
+        self._place: GroupKey | None = None  # set or target that is shown or being read
         self._gathered: ResultsVersion | None = None  # version of the results when they were read
         self._gathering: Worker[None] | None = None
 
@@ -260,7 +259,7 @@ class ScoresPane(Pane):
     def show(self, subject: Subject) -> None:
         """Show the scores of the shown repeat, or read those of the set or target."""
         if subject.key is None and subject.row is not None:
-            self._show_group(subject.row.key)
+            self._show_group((subject.row.target, subject.row.eval_set))
             return
         self._cancel_reading()
         self._group = None
@@ -339,7 +338,7 @@ class ScoresPane(Pane):
         else:
             self.query_one(RowsAndText).show_text(shown.blocks())
 
-    def _show_group(self, place: RowKey) -> None:
+    def _show_group(self, place: GroupKey) -> None:
         self._case, self._results = None, ()
         if place != self._place:
             self._place, self._group = place, None
@@ -351,16 +350,15 @@ class ScoresPane(Pane):
             self._gathering = self._read_scores(place)
 
     @work(group="gather", exclusive=True, description="read scores")
-    async def _read_scores(self, place: RowKey) -> None:
+    async def _read_scores(self, place: GroupKey) -> None:
         """Show the scores of a set or target, and repeat while there are new results."""
-        target, eval_set, _ = place
         self._gathered = None
         while self._gathered != (there_is := get_results_version(self.context.state, place)):
             sets = list_sets_of(self.context.state, place)
             keys = list(chain.from_iterable(listed.case_keys for listed in sets))
             earlier = self.context.state.board.find_earlier_verdicts(keys)
             try:
-                spread = await self.context.backend.history.read_spread(target, eval_set or None, keys, earlier=earlier)
+                spread = await self.context.backend.history.read_spread(keys, earlier=earlier)
             except StoreError as error:
                 self._group = None
                 self.query_one(RowsAndText).show_text(describe_unreadable_history(str(error)))

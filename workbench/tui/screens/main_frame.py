@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.geometry import Region
 from textual.widgets import Static
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
@@ -19,6 +17,7 @@ from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
 from workbench.tui.state.text_layout import Heading
 from workbench.tui.widgets.inputs import TabBar
+from workbench.tui.widgets.row_lists import FramedBox
 
 # The right side of the main screen: a frame with tabs and one open pane.
 
@@ -35,14 +34,11 @@ TABS: dict[str, str] = {
 _ABOUT_CASES = ("diff", "trace")
 """Tabs that show one case; for a set or an agent they show the dashboard."""
 
-_EDITED = list(TABS).index("case")
-"""Index of the tab for editing."""
-
 _TITLE_MARGINS = 6
 """Cells of the upper border that the title cannot use: corners, a line and a blank on both sides."""
 
 
-class Frame(Vertical):
+class Frame(FramedBox):
     """Tabs and the open pane. A pane is created when it is first opened."""
 
     def __init__(self, context: ScreenContext, *, tab: str, id: str) -> None:
@@ -52,8 +48,7 @@ class Frame(Vertical):
         self._panes: dict[str, Pane] = {}
         self._dashboard = DashboardPane(context, id="dashboard")
         self._shows_dashboard = False
-        self._on_border = ("", "")
-        self._is_bordering = False
+        self._title = ""
 
     def compose(self) -> ComposeResult:
         """Yield the tabs, the title and the first pane."""
@@ -102,20 +97,19 @@ class Frame(Vertical):
     def show(self, subject: Subject, heading: Heading) -> None:
         """Show the selection in the open pane."""
         # The status comes first, because the end of a long title is cut off.
-        edited = "* unsaved" if heading.is_edited else ""
         stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
-        parts: Sequence[str] = [part for part in (edited, stale, heading.status, heading.title) if part]
-        title = " · ".join(parts)
-        self._write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
-        self.query_one(TabBar).mark([_EDITED] if heading.is_edited else [])
+        parts: Sequence[str] = [part for part in (stale, heading.status, heading.title) if part]
+        self._title = title = " · ".join(parts)
+        self.write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
         self._show_whole_title()
         self._choose_pane(subject)
         if self.pane.is_mounted:  # a pane that is being opened shows the selection itself
             self.pane.show(subject)
 
     def _choose_pane(self, subject: Subject) -> None:
-        """Show the dashboard instead of a pane about one case if no case is selected."""
-        shows_dashboard = subject.key is None and self.tab in _ABOUT_CASES
+        """Show the dashboard instead of a pane about one case if no case is selected, or of any pane."""
+        shows_dashboard = subject.is_project or (subject.key is None and self.tab in _ABOUT_CASES)
+        self.query_one(TabBar).show(None if subject.is_project else list(TABS).index(self.tab))
         if shows_dashboard == self._shows_dashboard:
             return
         had_focus = self.pane.has_focus_within
@@ -126,34 +120,17 @@ class Frame(Vertical):
         if had_focus:  # a hidden widget would keep the focus
             self.pane.focus_first()
 
-    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Redraw only the border while only its texts change."""
-        if self._is_bordering and not regions and not layout:
-            size = self.outer_size
-            rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
-            regions = tuple(rows)
-        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
-
     def on_resize(self) -> None:
         """Show or hide the whole title for the new width."""
         self._show_whole_title()
 
     def _show_whole_title(self) -> None:
         """Show the title below the tabs if the border has no room for it. A hidden frame has no width."""
-        whole, (title, _) = self.query_one("#title", Static), self._on_border
-        whole.display = 0 < self.outer_size.width < cell_len(title) + _TITLE_MARGINS
+        whole, title = self.query_one("#title", Static), self._title
+        is_cut = 0 < self.outer_size.width < cell_len(title) + _TITLE_MARGINS
+        whole.display = is_cut and not self.screen.has_class("-short")  # there the pane needs the lines
         if whole.display:  # this layout is the slowest part of a key press
             whole.update(Content(title))
-
-    def _write_on_border(self, title: str, subtitle: str) -> None:
-        if (title, subtitle) == self._on_border:
-            return
-        self._on_border = title, subtitle
-        self._is_bordering = True
-        try:
-            self.border_title, self.border_subtitle = Content(title), Content(subtitle)
-        finally:
-            self._is_bordering = False
 
     def _make(self, tab: str) -> Pane:
         pane = self._panes[tab] = _pane_class(tab)(self._screen_context, id=f"pane-{tab}")

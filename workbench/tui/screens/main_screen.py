@@ -94,6 +94,7 @@ class MainScreen(Screen[None]):
         self._left_width: int | None = None  # None: as the stylesheet has it
         self._offered_actions: tuple[bool | None, ...] = ()
         self._unfinished_review: ReviewWalk | None = None
+        self._begins_with_project = layout.selected is None
         self._pump: RestingTimer | None = None  # applies events
         self._reader = ReadController(self, context)
         self._saver = SaveController(self, context)
@@ -166,8 +167,15 @@ class MainScreen(Screen[None]):
             theme=self._layout.theme,
             watching=self._watching.is_active,
             folded=tuple(browser.folded_keys),
-            selected=browser.selected_row.key if browser.selected_row is not None else self._layout.selected,
+            selected=self._selected_key,
         )
+
+    @property
+    def _selected_key(self) -> RowKey | None:
+        """The row to select at the next start; None if that begins with the whole project."""
+        if self.state.shows_project:
+            return None
+        return self.state.selected_key or self._layout.selected
 
     async def may_leave(self) -> bool:
         """Return True if quitting loses no edits, or if the user has decided what becomes of them."""
@@ -223,14 +231,20 @@ class MainScreen(Screen[None]):
 
     def _show_sides(self) -> None:
         """Show both sides, or only the one with the focus if the screen is zoomed or narrow."""
-        is_zoomed = self.has_class("-zoomed")
+        is_zoomed, shows_one = self.has_class("-zoomed"), self._shows_one_side
         left, right, drawer = (self.query_one(selector) for selector in ("#left", "#right", "#drawer"))
-        shows_one = is_zoomed or self.size.width < _NARROW
         is_right, is_drawer = self._has_focus(right), is_zoomed and self._has_focus(drawer)
         left.display = not is_drawer and (not shows_one or not is_right)
         right.display = not is_drawer and (not shows_one or is_right)
         self.query_one("#body").display = not is_drawer  # an empty body would keep half of the screen
         drawer.set_class(is_drawer, "-alone")
+        self.set_class(shows_one, "-one-side")
+        styles = left.styles
+        styles.width = styles.min_width = styles.max_width = None if shows_one else self._left_width
+
+    @property
+    def _shows_one_side(self) -> bool:
+        return self.has_class("-zoomed") or self.size.width < _NARROW
 
     def _set_left_width(self, width: int | None) -> None:
         """Set the columns of the left side, within limits that leave both sides some."""
@@ -238,8 +252,7 @@ class MainScreen(Screen[None]):
             return
         most = max(self.app.size.width - _LEAST_RIGHT, _LEAST_LEFT)
         self._left_width = min(max(width, _LEAST_LEFT), most)
-        styles = self.query_one("#left").styles
-        styles.width = styles.min_width = styles.max_width = self._left_width
+        self._show_sides()
 
     def _has_focus(self, part: Widget) -> bool:
         return self.focused is not None and part in self.focused.ancestors_with_self
@@ -270,7 +283,7 @@ class MainScreen(Screen[None]):
             self.query_one(BrowserPane).mark_outdated()
         if is_news:
             self.refresh_overview()
-            if update.has_events or self.state.shows_set_or_target or self.state.selected_case in changed:
+            if update.has_events or self.state.shows_group or self.state.selected_case in changed:
                 self._refresh_detail()
         elif self.state.is_running:
             self._refresh_run_line()
@@ -459,18 +472,29 @@ class MainScreen(Screen[None]):
 
     def action_next_failing(self) -> None:
         """Go to the next case that did not pass."""
-        self.state.select_next_failing()
-        self._show_cursor_row()
+        self._go_to_failing(backwards=False)
 
     def action_previous_failing(self) -> None:
         """Go to the previous case that did not pass."""
-        self.state.select_next_failing(backwards=True)
+        self._go_to_failing(backwards=True)
+
+    def _go_to_failing(self, *, backwards: bool) -> None:
+        self.state.show_project(is_shown=False)
+        self.state.select_next_failing(backwards=backwards)
         self._show_cursor_row()
 
     def action_step_repeat(self, by: int) -> None:
         """Show another repeat of the case."""
         self.state.step_repeat(by)
         self._refresh_detail()
+
+    def action_toggle_project(self) -> None:
+        """Show the whole project, or again the selected row."""
+        self.state.show_project(is_shown=not self.state.shows_project)
+        self._begins_with_project = False
+        self._refresh_detail()
+        if self._shows_one_side:  # otherwise the list could hide it
+            self.query_one(Frame).pane.focus_first()
 
     async def action_open_tab(self, tab: str) -> None:
         """Open a tab and focus it."""
@@ -533,7 +557,8 @@ class MainScreen(Screen[None]):
 
     def action_widen(self, by: int) -> None:
         """Widen or narrow the eval sets by columns."""
-        self._set_left_width(self.query_one("#left").outer_size.width + by)
+        if not self._shows_one_side:
+            self._set_left_width(self.query_one("#left").outer_size.width + by)
 
     def action_open_table(self) -> None:
         """Show the newest results as a table."""
@@ -577,6 +602,7 @@ class MainScreen(Screen[None]):
         return pane
 
     async def _open_tab(self, tab: str) -> Pane:
+        self.state.show_project(is_shown=False)
         before = self.query_one(Frame).pane
         had_focus = before.has_focus_within
         await self.query_one(Frame).open(tab)
@@ -631,6 +657,9 @@ class MainScreen(Screen[None]):
 
     @on(BrowserPane.Opened)
     def _on_opened(self) -> None:
+        if self.state.shows_project:
+            self.state.show_project(is_shown=False)
+            self._refresh_detail()
         pane = self.query_one(Frame).pane
         if pane.is_mounted:  # otherwise opening the tab focuses it
             pane.focus_first()
@@ -720,7 +749,7 @@ class MainScreen(Screen[None]):
         if self.state.selected_case in message.cases:
             self._refresh_detail()
             self._reader.read_selected()
-        elif self.state.shows_set_or_target:
+        elif self.state.shows_group:
             self._refresh_detail()
 
     @on(SaveController.TextsLeft)
@@ -729,6 +758,9 @@ class MainScreen(Screen[None]):
 
     @on(ReadController.ProjectRead)
     def _on_project_read(self) -> None:
+        if self._begins_with_project and self.state.project is not None:  # with one agent, its row says the same
+            self.state.show_project(is_shown=len(self.state.project.targets) > 1)
+            self._begins_with_project = False
         self.refresh_all()
         self._reader.read_selected()  # its results may have been listed after the case was read
 
@@ -738,6 +770,9 @@ class MainScreen(Screen[None]):
         self.refresh_overview()
 
     @on(BrowserPane.EditsRead)
+    def _on_edits_read(self) -> None:
+        self.refresh_all()
+
     @on(ReadController.CaseRead)
     def _on_case_read(self) -> None:
         self._refresh_detail()

@@ -238,9 +238,10 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         """Yield the header, the metrics, details of the selected one, the search, and the keys."""
         yield StatusLine(id="criteria-header")
         with Container(id="criteria-body"):
-            yield CriteriaList(id="criteria-rows")
+            with Vertical(id="criteria-list"):
+                yield FilterLine("text in the name or purpose of a metric")
+                yield CriteriaList(id="criteria-rows")
             yield LinesView(id="criteria-detail")
-        yield FilterLine("text in the name or purpose of a metric")
         yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))
 
     def on_mount(self) -> None:

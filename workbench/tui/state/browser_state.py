@@ -121,8 +121,10 @@ class Browser:
         """Return an eval set by target and path."""
         return self._sets.get((target, relative))
 
-    def list_sets(self, target: str) -> list[ListedSet]:
-        """List the eval sets of a target."""
+    def list_sets(self, target: str | None) -> list[ListedSet]:
+        """List the eval sets of a target; those of all targets, in the order of the screen, if it is None."""
+        if target is None:
+            return [self._sets[place] for place in self._iterate_set_keys()]
         return [listed for listed in self._sets.values() if listed.target == target]
 
     def find_selected_cases(self, selections: Iterable[Selection]) -> list[CaseKey]:
@@ -180,8 +182,8 @@ class Browser:
         for place in self._iterate_set_keys():
             yield from self.list_cases(self._sets[place])
 
-    def count_turns(self, target: str, eval_set: str) -> TurnCount:
-        """Count the turns of the cases of a set that were read; of all sets of the target if `eval_set` is empty."""
+    def count_turns(self, target: str | None, eval_set: str) -> TurnCount:
+        """Count the turns of the cases of a set that were read, else of all sets of a target, else of all sets."""
         found = (self._turns.get(listed.key) for listed in self.list_sets(target) if eval_set in ("", listed.relative))
         return reduce(TurnCount.add, filter(None, found), TurnCount())
 
@@ -204,6 +206,10 @@ class Browser:
     def is_edited(self, row: Row) -> bool:
         """True if a case, or anything in a set, has unsaved edits."""
         return self._query_context.is_edited(row) if row.case is not None else self.is_set_edited(row.eval_set)
+
+    def count_edited(self) -> int:
+        """Count the cases with unsaved edits, and the sets in which only other parts have some."""
+        return sum(max(len(cases), 1) for cases in self._edited.values())
 
     def is_set_edited(self, eval_set: str) -> bool:
         """True if anything in a set has unsaved edits."""
@@ -578,8 +584,9 @@ class PinnedResult:
 class Subject:
     """Selected row: a snapshot, except that `record` changes during a run.
 
-    `row`: None if nothing is listed. `loaded`: None while the case is read, and if the row is not a case. `repeat`:
-    None if the case has not run. `stale_reasons`: empty if its verdict is current.
+    `row`: None if nothing is listed, and if the whole project is shown (`is_project`). `loaded`: None while the case is
+    read, and if the row is not a case. `repeat`: None if the case has not run. `stale_reasons`: empty if its verdict is
+    current.
     """
 
     row: Row | None = None
@@ -588,6 +595,7 @@ class Subject:
     repeat: int | None = None
     pinned: PinnedResult | None = None
     stale_reasons: Sequence[str] = ()
+    is_project: bool = False
 
     @property
     def key(self) -> CaseKey | None:

@@ -281,12 +281,15 @@ class StatusBoard:
             if outcome.location is not None
         }
 
-    def list_cases_with_earlier_verdict(self, target: str, eval_set: str) -> Sequence[CaseKey]:
-        """List the cases of a set whose verdict is not the newest result; of all sets if `eval_set` is empty."""
+    def list_cases_with_earlier_verdict(self, target: str | None, eval_set: str) -> Sequence[CaseKey]:
+        """List the cases of a set whose verdict is not the newest result.
+
+        If `eval_set` is empty, list those of all sets of the target; if `target` is None, those of all targets.
+        """
         return [
             key
             for key in self._cases_with_earlier_verdict
-            if key.target == target and eval_set in ("", key.eval_set) and key in self._records
+            if target in (None, key.target) and eval_set in ("", key.eval_set) and key in self._records
         ]
 
     def find_earlier_verdicts(self, keys: Iterable[CaseKey]) -> dict[JobKey, ResultLocation]:

@@ -1,27 +1,29 @@
-"""The dashboard of an eval set or agent: verdicts, criteria, failing cases, costs, runs, watch and next keys."""
+"""The dashboard of an eval set, an agent or the project: verdicts, failing cases, costs, runs, watch, next keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice, zip_longest
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import format_threshold, score_text
-from workbench.store.history.history_queries import RunPart, StoredRun
-from workbench.tui.state.browser_list import Row
+from workbench.store.history.history_queries import RunPart
+from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
 from workbench.tui.state.case_scores import find_metric_info
 from workbench.tui.state.case_status import FAILING_STATES, STALE, Badge, CaseState, get_badge
-from workbench.tui.state.group_scores import GroupSummary, MeasuredCase, MetricSummary
+from workbench.tui.state.group_scores import GroupKey, GroupReport, MeasuredCase, MetricSummary
 from workbench.tui.state.history_state import calculate_pass_rate
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
+    Block,
     KeyHint,
     Line,
     Paragraph,
@@ -33,6 +35,7 @@ from workbench.tui.state.text_layout import (
     draw_track,
     fit_hints,
     format_duration,
+    format_set_name,
     keep_end,
     make_hint_line,
     plural,
@@ -43,49 +46,6 @@ from workbench.tui.state.text_layout import (
     sparkline,
 )
 from workbench.tui.state.watch_state import SeenChange, WatchMode
-
-# What the history knows of a set or agent.
-
-MOST_FAILING = 20
-"""Maximum number of failing cases with a reason."""
-MOST_WHOLE_RUNS = 40
-"""Maximum number of whole runs, the newest ones."""
-WATCH_COMMAND = "watch"
-"""The command of a run that a watch started; a colon and the reason may follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupReport:
-    """Scores of a set or agent. `reasons` say why the first failing cases did not pass, in the order of the list.
-
-    `runs` are its whole runs, newest first.
-    """
-
-    summary: GroupSummary
-    reasons: Mapping[CaseKey, str] = field(default_factory=dict)
-    runs: Sequence[RunPart] = ()
-
-
-def is_whole_run(run: StoredRun, cases: Mapping[str, Collection[str]]) -> bool:
-    """True if a run ran and scored all these cases, which are ids by eval set.
-
-    Interrupted runs, runs of a watch, and runs that only played are not whole. A run of whole sets is, whatever cases
-    the sets had then.
-    """
-    from workbench.engine.earlier_runs import get_selections  # loads the planner
-
-    if not run.ended or run.interrupted or not run.options.get("scores", True):
-        return False
-    if run.command.partition(":")[0] == WATCH_COMMAND:
-        return False
-    selected = {each.eval_set: each.cases for each in get_selections(run)}
-    if not selected:  # recorded data: there is no selection
-        return run.total >= sum(map(len, cases.values())) * int(run.options.get("runs", 1))
-    return all(
-        eval_set in selected and (selected[eval_set] is None or set(ids) <= set(selected[eval_set] or ()))
-        for eval_set, ids in cases.items()
-    )
-
 
 # Parts of the dashboard: sections of rows, some of which name a case.
 
@@ -148,7 +108,7 @@ _Placed = tuple[Line, tuple[Spot, ...]]
 
 
 class Dashboard:
-    """The dashboard of the selected set or agent, and a cursor on one of the cases that it names."""
+    """The dashboard of the project or the selected set or agent, and a cursor on one of the cases that it names."""
 
     def __init__(self, state: ProjectState) -> None:
         self._state = state
@@ -196,7 +156,10 @@ class Dashboard:
             self._spots = ()
             lines = render_blocks(self._state.detail(), width=width, side_by_side=False)
             return lines if self._state.project is None else [*self._lay_out_start(width), *lines]
-        group = _Group(self._state, row, self.report, self.problem, now)
+        if self._state.shows_project:
+            group: _Group = _ProjectGroup(self._state, (None, ""), self.report, self.problem, now)
+        else:
+            group = _Group(self._state, (row.target, row.eval_set), self.report, self.problem, now)
         head = group.make_head(width, height)
         placed = self._place(group, width, height - len(head))
         self._spots = _number_spots(placed, first=len(head))
@@ -245,7 +208,7 @@ def _share_out(sections: Sequence[_Section], height: int, gap: int) -> dict[int,
         if needed <= left:
             heights[index] = sections[index].least_height
             left -= needed
-    for most in (_FAIR + 1, height):
+    for most in (_FAIR + 1, 2 * _FAIR + 1, height):
         for index in ranked:
             if index in heights:
                 more = min(min(sections[index].full_height, most) - heights[index], left)
@@ -324,11 +287,13 @@ _OTHERS = (CaseState.RUNNING, CaseState.WAITING, CaseState.CANCELLED, CaseState.
 _TRACK = (10, 32)  # least and most cells of a track
 _NAMES = 0.38  # most of a line for the names of metrics or cases
 _RUNS_IN_WORDS = 3
+_RUNS_OF_ALL = 5
 
 # What a section without data will show, for wide and narrow pages.
 _ABSENT_CRITERIA = ("after {}: the mean of each criterion, its threshold and its spread", "after {}: means, thresholds")
 _ABSENT_FAILING = ("after {}: the cases that did not pass, each with one line of why", "after {}: which, and why")
 _ABSENT_RUNS = ("after {}: the pass rates of runs of all these cases", "after {}: pass rates")
+_ABSENT_RUNS_OF_ALL = ("after {}: the newest runs, and how many cases passed", "after {}: the newest ones")
 _ABSENT_COSTS = ("after {}: the slowest cases, and the costliest if tokens are known", "after {}: and costliest")
 _ABSENT_WATCH = ("off; {} turns it on: every save then runs the cases it affects", "off; {} reruns at every save")
 
@@ -336,11 +301,17 @@ _ABSENT_WATCH = ("off; {} turns it on: every save then runs the cases it affects
 class _Group:
     """The selected set or agent, with what is known of it now."""
 
-    def __init__(self, state: ProjectState, row: Row, report: GroupReport | None, problem: str, now: datetime) -> None:
-        self._state, self._row, self._report, self._problem, self._now = state, row, report, problem, now
-        self._counts = state.board.count_states(row.target, row.eval_set or None)
-        self._stale = state.board.count_stale_states(row.target, row.eval_set or None)
-        self._sets = [each for each in state.browser.list_sets(row.target) if row.eval_set in ("", each.relative)]
+    RUN: ClassVar[str] = "run_case"
+    """Action that runs all cases of the group."""
+
+    def __init__(
+        self, state: ProjectState, key: GroupKey, report: GroupReport | None, problem: str, now: datetime
+    ) -> None:
+        self._state, self._report, self._problem, self._now = state, report, problem, now
+        self._target, self._eval_set = key
+        self._counts = state.board.count_states(self._target, self._eval_set or None)
+        self._stale = state.board.count_stale_states(self._target, self._eval_set or None)
+        self._sets = list_sets_of(state, key)
         self._total = sum(self._counts.values())
         self._failing = sum(self._counts.get(status, 0) for status in FAILING_STATES)
         self._has_verdicts = any(self._counts.get(status) for status in _VERDICTS)
@@ -363,42 +334,49 @@ class _Group:
         return [*lines, ()] if is_airy else lines
 
     def _format_title(self, width: int) -> Line:
-        facts = dict(self._state.project.targets.get(self._row.target, ()) if self._state.project else ())
-        kind = safe_line(facts.get("kind", ""))
         parts = [plural(self._total, "case")]
-        turns = self._state.browser.count_turns(self._row.target, self._row.eval_set)
+        turns = self._state.browser.count_turns(self._target, self._eval_set)
         if self._total and turns.cases == self._total and turns.turns:
             parts.append(f"{turns.turns:,}+ turns" if turns.open_cases else plural(turns.turns, "turn"))
-        if not self._row.eval_set:
-            parts.append(plural(len(self._sets), "eval set"))
-            parts += [f"{kind} agent"] if kind else []
-        elif self._row.target:
-            parts.append(f"{kind} agent {safe_line(self._row.target)}".strip())
+        parts += self._list_facts()
         while len(parts) > 1 and cell_len(" · ".join(parts)) > width:
             parts.pop()
         first, *others = parts
         return (StyledText(first, Style.STRONG), *(StyledText(f" · {part}") for part in others))
 
+    def _list_facts(self) -> Sequence[str]:
+        """List what the title says after the numbers of cases and turns."""
+        kind = safe_line(self._facts.get("kind", ""))
+        if not self._eval_set:
+            return [plural(len(self._sets), "eval set"), *([f"{kind} agent"] if kind else [])]
+        return [f"{kind} agent {safe_line(self._target)}".strip()] if self._target else []
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        targets = self._state.project.targets if self._state.project is not None else {}
+        return dict(targets.get(self._target or "", ()))
+
     def _format_place(self, width: int) -> list[Line]:
         """Format where the set or agent is; nothing if that is unknown."""
-        if self._row.eval_set:
+        if self._eval_set:
             config = self._sets[0].config if self._sets else ""
-            text = f"{self._row.eval_set}{f' · criteria {config}' if config else ''}"
+            text = f"{self._eval_set}{f' · criteria {config}' if config else ''}"
         else:
-            facts = dict(self._state.project.targets.get(self._row.target, ()) if self._state.project else ())
-            text = " in ".join(filter(None, (facts.get("runs", ""), facts.get("in", ""))))
+            text = " in ".join(filter(None, (self._facts.get("runs", ""), self._facts.get("in", ""))))
         return [(StyledText(keep_end(safe_line(text), width), Style.MUTED),)] if text else []
 
     def _render_notes(self, width: int) -> list[Line]:
-        blocks = list(
-            make_set_notes(self._sets[0])
-            if self._sets and (self._row.eval_set or self._state.is_history_dataset(self._row.target))
-            else make_target_notes(self._row.target, self._sets)
-        )
+        blocks = list(self._make_notes())
         if self._problem:
             text = f"! the history cannot be read: {safe(self._problem)}"
             blocks.append(Paragraph.from_text(text, Style.ERROR, hang=2))
         return [line for line in render_blocks(blocks, width=width, side_by_side=False) if line]
+
+    def _make_notes(self) -> Sequence[Block]:
+        target = self._target or ""
+        if self._sets and (self._eval_set or self._state.is_history_dataset(target)):
+            return make_set_notes(self._sets[0])
+        return make_target_notes(target, self._sets)
 
     def _list_shares(self) -> list[tuple[Badge, int]]:
         verdicts = [
@@ -431,30 +409,36 @@ class _Group:
 
     def _choose_keys(self) -> Iterator[tuple[str, str]]:
         """Choose the actions that are useful now, the most useful first, with a few words about each."""
-        state, row = self._state, self._row
-        listed = self._sets[0] if row.eval_set and self._sets else None
-        if state.browser.is_edited(row):
+        state, target = self._state, self._target or ""
+        listed = self._sets[0] if self._eval_set and self._sets else None
+        if state.browser.is_set_edited(self._eval_set):
             yield "save", "save the edits"
         if listed is not None and listed.can_be_fetched:
             yield "rows_enter", "read its rows"
-        elif state.browser.is_from_history(row.target, row.eval_set):
+        elif state.browser.is_from_history(target, self._eval_set):
             yield from (("tab_history", "earlier runs"), ("results_table", "table of results"))
-        elif not row.target:
+        elif not target:
             yield from (("add_target", "add an agent"), ("problems_pane", "problems"))
         elif not self._total:
-            yield ("list_new_case", "new case") if row.eval_set else ("list_new_set", "new eval set")
+            yield ("list_new_case", "new case") if self._eval_set else ("list_new_set", "new eval set")
             yield from (("generate", "write scenarios"), ("tab_chat", "talk to the agent"))
-        elif state.is_running:
+        else:
+            yield from self._choose_run_keys((("list_unfold", "open"), ("list_new_case", "new case")))
+
+    def _choose_run_keys(self, first: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Choose the actions that run cases or follow a run. `first` are those of a group that has not run yet."""
+        state = self._state
+        if state.is_running:
             yield from (("cancel_run", "stop"), ("run_pane", "progress"))
             yield from [("next_failing", "next failing")] if self._failing else ()
         elif self._failing:
             yield from (("next_failing", "next failing"), ("review", "review and accept"))
             yield "run_failed", "run failed again"
         elif not self._has_verdicts:
-            yield "run_case", f"run {plural(self._total, 'case')}"
-            yield from (("list_unfold", "open"), ("list_new_case", "new case"))
+            yield self.RUN, f"run {plural(self._total, 'case')}"
+            yield from first
         else:
-            yield "run_case", "run again"
+            yield self.RUN, "run again"
             yield from [("watch", "run at every save")] if state.watch.mode is WatchMode.OFF else ()
             yield from (("results_table", "table of results"), ("criteria", "criteria"))
 
@@ -465,8 +449,7 @@ class _Group:
         slow, *costly = self._make_costs(width, column=(width - _GAP) // 2 if width >= _PAIR_FROM else width)
         if costly and width >= _PAIR_FROM:
             slow, costly = replace(slow, beside=costly[0]), []
-        first = self._make_criteria(width), self._make_failing(width), self._make_runs(width)
-        return [*first, slow, *costly, self._make_watch(width)]
+        return [*self.make_left_sections(width), self._make_runs(width), slow, *costly, self._make_watch(width)]
 
     def make_left_sections(self, width: int) -> list[_Section]:
         """Make the sections for the wider of two columns."""
@@ -504,7 +487,7 @@ class _Group:
         if not self._failing:
             if self._has_verdicts:
                 return self._make_quiet(title, 1, width, ["no case: all that ran passed"])
-            return self._explain_absence(title, 1, width, _ABSENT_FAILING, "run_case")
+            return self._explain_absence(title, 1, width, _ABSENT_FAILING, self.RUN)
         if not rows:
             texts = [f"{plural(self._failing, 'case')}; {{}} goes to the next one"]
             return self._explain_absence(title, 1, width, texts, "next_failing")
@@ -527,7 +510,7 @@ class _Group:
         title = "criteria"
         metrics = [metric for metric in self._report.summary.metrics if metric.decides] if self._report else []
         if not metrics:
-            return self._explain_absence(title, 2, width, _ABSENT_CRITERIA, "run_case")
+            return self._explain_absence(title, 2, width, _ABSENT_CRITERIA, self.RUN)
         column = min(max(cell_len(safe_line(metric.name)) for metric in metrics), int(width * _NAMES))
         rows = [_Row(_format_criterion(metric, column, width)) for metric in metrics]
         return _Section(title, 2, rows, note="mean, threshold ┃, middle half of the scores ━", total=len(rows))
@@ -536,7 +519,7 @@ class _Group:
         title = "whole runs"
         runs = self._report.runs if self._report is not None else ()
         if not runs:
-            return self._explain_absence(title, 3, width, _ABSENT_RUNS, "run_case")
+            return self._explain_absence(title, 3, width, _ABSENT_RUNS, self.RUN)
         rates = [calculate_pass_rate(part.summary) for part in reversed(runs)][-max(width - 24, 8) :]
         known = [rate for rate in rates if rate is not None]
         trend = f"  {known[0]:.0%} → {known[-1]:.0%} passed" if len(known) > 1 else ""
@@ -549,7 +532,7 @@ class _Group:
         slow = self._report.summary.slowest if self._report is not None else ()
         costly = self._report.summary.costliest if self._report is not None else ()
         if not slow:
-            return [self._explain_absence("slowest", 5, width, _ABSENT_COSTS, "run_case")]
+            return [self._explain_absence("slowest", 5, width, _ABSENT_COSTS, self.RUN)]
         sections = [_Section("slowest", 5, _format_measured(slow, column, format_duration))]
         if costly:
             sections.append(_Section("costliest", 6, _format_measured(costly, column, _format_tokens)))
@@ -567,6 +550,71 @@ class _Group:
         state = {WatchMode.OFF: f"off: {key} turns it on", WatchMode.PAUSED: f"paused: {key} resumes it"}
         line = _format_change(watch.changes[0], self._now, is_held=bool(watch.held))
         return _Section(title, 4, [_Row(line)], note=state.get(watch.mode, ""))
+
+
+class _ProjectGroup(_Group):
+    """The project: all agents and their eval sets."""
+
+    RUN = "run_all"
+
+    def _list_facts(self) -> Sequence[str]:
+        agents = {listed.target for listed in self._sets if listed.target}
+        return [plural(len(self._sets), "eval set"), plural(len(agents), "agent")]
+
+    def _format_place(self, width: int) -> list[Line]:
+        root = self._state.project.root if self._state.project is not None else ""
+        return [(StyledText(keep_end(safe_line(root), width), Style.MUTED),)]
+
+    def _make_notes(self) -> Sequence[Block]:
+        """Make none: the sets and agents have their own."""
+        return ()
+
+    def _choose_keys(self) -> Iterator[tuple[str, str]]:
+        return self._choose_run_keys((("tab_chat", "talk to the agent"), ("help", "all keys")))
+
+    def make_left_sections(self, width: int) -> list[_Section]:
+        """Make the sections for the wider of two columns."""
+        return [self._make_failing(width), self._make_sets(width)]
+
+    def _make_sets(self, width: int) -> _Section:
+        """Make the eval sets with the share of their cases that passed, those with the most failures first."""
+        counted = [(each, self._state.board.count_states(each.target, each.relative)) for each in self._sets]
+        counted.sort(key=lambda pair: -sum(pair[1].get(status, 0) for status in FAILING_STATES))
+        numbers = [f"{counts.get(CaseState.PASSED, 0):,} of {sum(counts.values()):,}" for _, counts in counted]
+        longest = max(map(cell_len, numbers), default=0)
+        names = [format_set_name(each.relative) for each, _ in counted]
+        column = min(max(map(cell_len, names), default=0), int(width * _NAMES))
+        track = min(max(width - column - longest - 8, 0), _TRACK[1])
+        rows = []
+        for (each, counts), name, number in zip(counted, names, numbers, strict=True):
+            total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
+            worst = (state for state in (*FAILING_STATES, CaseState.NOT_RUN) if counts.get(state))
+            badge = get_badge(next(worst, CaseState.PASSED if passed else CaseState.NOT_RUN))
+            share = passed / total if total else 0.0
+            pieces = [StyledText(f"{badge.symbol} ", badge.style), StyledText(_pad(shorten(name, column), column))]
+            if track >= _TRACK[0]:
+                line = draw_track(track, marks=(), find_band=partial(_find_passed_band, share))
+                pieces += [StyledText("  "), *line]
+            pieces += [StyledText(f"  {number:>{longest}}"), StyledText(f"  {safe_line(each.target)}", Style.MUTED)]
+            rows.append(_Row(tuple(pieces)))
+        return _Section("eval sets", 2, rows, note="cases that passed", total=len(rows))
+
+    def _make_runs(self, width: int) -> _Section:
+        title = "last runs"
+        runs = self._report.runs if self._report is not None else ()
+        if not runs:
+            return self._explain_absence(title, 3, width, _ABSENT_RUNS_OF_ALL, self.RUN)
+        return _Section(title, 3, [_Row(_format_run(part)) for part in runs[:_RUNS_OF_ALL]], note="newest first")
+
+
+def _find_passed_band(share: float, place: float) -> Style | None:
+    return Style.PASSED if share and place <= share else None
+
+
+def list_sets_of(state: ProjectState, key: GroupKey) -> list[ListedSet]:
+    """List the eval sets of a group."""
+    target, eval_set = key
+    return [listed for listed in state.browser.list_sets(target) if eval_set in ("", listed.relative)]
 
 
 def _draw_bar(shares: Sequence[tuple[Badge, int]], width: int) -> Line:

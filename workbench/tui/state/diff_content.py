@@ -423,6 +423,7 @@ class _Diff:
             self._write_turn(number, wanted, turn)
             if stopped and number == len(turns):
                 self._writer.add(Paragraph.from_text("the agent did not finish this turn", Style.ERROR, indent=2))
+            self._writer.add_footnotes()
             self._writer.add(BLANK)
 
     def _write_turn(self, number: int, expected: Invocation | None, turn: TurnResult | None) -> None:
@@ -568,6 +569,7 @@ class _Diff:
                 writer.extend(rows)
             else:
                 writer.add_difference(None, difference, costs, rows)
+        writer.add_footnotes()
         writer.add(BLANK)
 
     def _failure_blocks(self, failure: Failure) -> Iterator[Block]:

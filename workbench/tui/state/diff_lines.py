@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from string import ascii_letters
 from typing import Any
 
 from workbench.engine.acceptance import Hunk
@@ -233,11 +234,13 @@ class DiffSource:
 class DiffContent:
     """The blocks of a diff; `owners` has the index in `hunks` of each block's difference, or None.
 
+    `marks` has the letters for the gutter beside each block: those of the criteria that lost points there.
     `hunks` are the differences in the order on the screen, `costs` their costs.
     """
 
     blocks: tuple[Block, ...] = ()
     owners: tuple[int | None, ...] = ()
+    marks: tuple[str, ...] = ()
     hunks: tuple[Hunk, ...] = ()
     costs: tuple[Cost, ...] = ()
 
@@ -417,6 +420,8 @@ class DiffWriter:
         self.texts = texts
         self._blocks: list[Block] = []
         self._owners: list[int | None] = []
+        self._marks: list[str] = []
+        self._footnotes: list[tuple[str, Note, int]] = []  # letter, criterion, index of the difference
         self._hunks: list[Hunk] = []
         self._costs: list[Cost] = []
         self._places: dict[int, int] = {}  # indexes in `_hunks`, by the identity of the difference
@@ -430,16 +435,17 @@ class DiffWriter:
         for block in blocks:
             self._blocks.append(block)
             self._owners.append(owner)
+            self._marks.append("")
 
     def add_sides(self, expected: Side | None, actual: Side | None) -> None:
         """Add two sides that are equal or not compared."""
         self.add(SideBySide(expected, actual))
 
     def add_difference(self, turn: int | None, found: Difference, costs: TurnCosts, rows: Iterable[SideBySide]) -> None:
-        """Add a difference as rows of both sides, and the criteria that lost points because of it.
+        """Add a difference as rows of both sides, marked with the letters of the criteria that lost points by it.
 
         Rows that do not differ belong to it too, such as the equal items of a list.
-        The criteria are added once if the difference has two places, as a moved call has.
+        Only the first place is marked if the difference has two, as a moved call has.
         """
         place = self._places.get(id(found))
         if place is None:
@@ -449,13 +455,24 @@ class DiffWriter:
             notes = self._costs[place].notes
         else:
             notes = ()
-        cost = self._costs[place]
+        cost, start = self._costs[place], len(self._blocks)
         self.extend((replace(row, quiet=cost.is_free) for row in rows), place)
-        self.extend((Paragraph.from_text(f"↳ {note.text}", note.style, indent=2, hang=2) for note in notes), place)
+        for note in notes:
+            letter = ascii_letters[len(self._footnotes) % len(ascii_letters)]
+            self._footnotes.append((letter, note, place))
+            self._marks[start] += letter
+
+    def add_footnotes(self) -> None:
+        """Add the criteria that lost points since the last call, each after its letter in the gutter."""
+        for letter, note, place in self._footnotes:
+            pieces = (StyledText(f"{letter} ", Style.MUTED), StyledText(note.text, note.style))
+            self.extend([Paragraph(pieces, indent=2, hang=2)], place)
+        self._footnotes.clear()
 
     def content(self) -> DiffContent:
         """Return the content of the diff."""
-        return DiffContent(tuple(self._blocks), tuple(self._owners), tuple(self._hunks), tuple(self._costs))
+        parts = tuple(self._blocks), tuple(self._owners), tuple(self._marks)
+        return DiffContent(*parts, tuple(self._hunks), tuple(self._costs))
 
 
 def name_side(name: str, note: str = "") -> Side:

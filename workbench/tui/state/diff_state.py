@@ -138,16 +138,17 @@ def _describe_hunk(hunk: Hunk, cost: Cost) -> Sequence[StyledText]:
 
 # A diff as lines. Each line has the index of its difference; the current difference is marked when it is drawn.
 
-GUTTER = 1
-"""Cells before each line, for the mark of the current difference."""
-
 _HERE = StyledText("▌", Style.WARNING)
 _NOT_HERE = StyledText(" ")
+_MOST_LETTERS = 3  # in the gutter
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLines:
-    """Lines of a diff. `owners` has the index of each line's difference or None; `current` is the one at the cursor."""
+    """Lines of a diff. `owners` has the index of each line's difference or None; `current` is the one at the cursor.
+
+    The first cell of a line is for the mark of the current difference.
+    """
 
     lines: Sequence[Line] = ()
     owners: Sequence[int | None] = ()
@@ -180,12 +181,17 @@ class DiffLines:
 
 
 def lay_out_diff(content: DiffContent, *, width: int, side_by_side: bool) -> DiffLines:
-    """Return the lines of a diff for `width` cells. This takes long for a large diff."""
+    """Return the lines of a diff for `width` cells, each after its gutter. This takes long for a large diff."""
     lines: list[Line] = []
     owners: list[int | None] = []
-    for block, owner in zip(content.blocks, content.owners, strict=True):
-        made = render_blocks([block], width=width - GUTTER, side_by_side=side_by_side)
-        lines += made
+    letters = min(max(map(len, content.marks), default=0), _MOST_LETTERS)
+    gutter = letters + 1 if letters else 0
+    empty = StyledText(" " * gutter)
+    for block, owner, mark in zip(content.blocks, content.owners, content.marks, strict=True):
+        made = render_blocks([block], width=width - len(_HERE.text) - gutter, side_by_side=side_by_side)
+        for number, line in enumerate(made):
+            shown = mark if len(mark) <= letters else f"{mark[: letters - 1]}…"
+            lines.append((StyledText(f"{shown:<{gutter}}", Style.MUTED) if number == 0 and mark else empty, *line))
         owners += [owner] * len(made)
     return DiffLines(lines, owners)
 

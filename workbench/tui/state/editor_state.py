@@ -526,8 +526,6 @@ class CaseEditor:
         if self.opened is None:
             return ()
         notes = [self.opened.problem and f"! {self.opened.problem}", self.opened.note, self.opened.read_only]
-        if self.opened.is_changed:
-            notes.append("* unsaved edits")
         if count := self._drafts.count(self.opened.edited):
             notes.append(f"~ {count} typed, not applied: enter continues it")
         return [note for note in notes if note]

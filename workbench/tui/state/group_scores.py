@@ -1,11 +1,11 @@
-"""Scores of all cases of a set or target, and their distribution."""
+"""Scores of all cases of a set, target or project, and their distribution."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, quantiles, stdev
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
 from workbench.model.text import score_text
-from workbench.store.history.history_queries import StoredScores
+from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
 from workbench.tui.state.case_scores import describe_metric, find_metric_info
 from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
@@ -101,6 +101,53 @@ def summarize_scores(scores: Iterable[StoredScores]) -> GroupSummary:
     collector.add(scores)
     return collector.summarize()
 
+
+# What the history knows of a set, an agent or the project.
+
+GroupKey = tuple[str | None, str]
+"""Target and eval set; an empty eval set means all sets of the target, and None instead of a target all targets."""
+MOST_FAILING = 20
+"""Maximum number of failing cases with a reason."""
+MOST_WHOLE_RUNS = 40
+"""Maximum number of whole runs, the newest ones."""
+WATCH_COMMAND = "watch"
+"""The command of a run that a watch started; a colon and the reason may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """Scores of a set, agent or project. `reasons` say why the first failing cases did not pass, in list order.
+
+    `runs` are the whole runs of the set or agent, or the newest runs of the project, newest first.
+    """
+
+    summary: GroupSummary
+    reasons: Mapping[CaseKey, str] = field(default_factory=dict)
+    runs: Sequence[RunPart] = ()
+
+
+def is_whole_run(run: StoredRun, cases: Mapping[str, Collection[str]]) -> bool:
+    """True if a run ran and scored all these cases, which are ids by eval set.
+
+    Interrupted runs, runs of a watch, and runs that only played are not whole. A run of whole sets is, whatever cases
+    the sets had then.
+    """
+    from workbench.engine.earlier_runs import get_selections  # loads the planner
+
+    if not run.ended or run.interrupted or not run.options.get("scores", True):
+        return False
+    if run.command.partition(":")[0] == WATCH_COMMAND:
+        return False
+    selected = {each.eval_set: each.cases for each in get_selections(run)}
+    if not selected:  # recorded data: there is no selection
+        return run.total >= sum(map(len, cases.values())) * int(run.options.get("runs", 1))
+    return all(
+        eval_set in selected and (selected[eval_set] is None or set(ids) <= set(selected[eval_set] or ()))
+        for eval_set, ids in cases.items()
+    )
+
+
+# How scores are collected.
 
 _FAILING = frozenset({CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED})
 _TOKENS = "token_usage_v1"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from rich.cells import cell_len
 
@@ -40,7 +40,7 @@ from workbench.tui.state.case_status import FAILING_STATES, STALE, StatusBoard, 
 from workbench.tui.state.problem_list import Problems, Source
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_project_line
-from workbench.tui.state.text_layout import Block, Heading, Line, Paragraph, Style, StyledText, cut_line
+from workbench.tui.state.text_layout import Block, Heading, Line, Paragraph, Style, StyledText, cut_line, safe_line
 from workbench.tui.state.watch_state import WatchState
 
 # The state of the main screen.
@@ -108,6 +108,7 @@ class ProjectState:
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
     events_elsewhere: list[tuple[str, Sequence[RunEvent]]] = field(default_factory=list)  # by which runs, likewise
+    _project_shown_at: tuple[RowKey | None] | None = None  # the selected row, if the project is shown in its place
     _hidden_runs: list[RunProgress] = field(default_factory=list)  # active runs that the run line does not show
     _reported_notices: set[str] = field(default_factory=set)
 
@@ -146,9 +147,18 @@ class ProjectState:
         return row.eval_set or None
 
     @property
-    def shows_set_or_target(self) -> bool:
-        """True if a set or target, or nothing, is selected: any event may then change the pane."""
-        return self.selected_case is None
+    def shows_project(self) -> bool:
+        """True if the whole project is shown, until another row is selected."""
+        return self._project_shown_at == (self.selected_key,)
+
+    @property
+    def shows_group(self) -> bool:
+        """True if the project, a set or target, or nothing, is shown: any event may then change the pane."""
+        return self.shows_project or self.selected_case is None
+
+    def show_project(self, *, is_shown: bool = True) -> None:
+        """Show the whole project, or again the selected row."""
+        self._project_shown_at = (self.selected_key,) if is_shown else None
 
     @property
     def has_failing(self) -> bool:
@@ -346,6 +356,8 @@ class ProjectState:
 
     def subject(self) -> Subject:
         """Return the selected row with its case and results."""
+        if self.shows_project:
+            return Subject(is_project=True)
         row = self.browser.selected_row
         if row is None or row.case is None:
             return Subject(row, pinned=self.pinned)
@@ -375,14 +387,16 @@ class ProjectState:
     def leave_row(self) -> None:
         """Discard pinned result and chosen repeat, because another row was selected."""
         self.pinned = self.repeat = None
+        if not self.shows_project:
+            self._project_shown_at = None
 
     def heading(self) -> Heading:
         """Make the heading in the border around the panes."""
         if self.project is None:
             return Heading("workbench")
-        row = self.browser.selected_row
-        is_edited = row is not None and row.eval_set != "" and self.browser.is_edited(row)
-        return replace(make_heading(self.subject()), is_edited=is_edited)
+        if self.shows_project:
+            return Heading(f"project {safe_line(PurePath(self.project.root).name, width=40)}".rstrip())
+        return make_heading(self.subject())
 
     def detail(self) -> tuple[Block, ...]:
         """Describe the selected set or target, or the empty project."""
@@ -437,6 +451,7 @@ class ProjectState:
             cases=sum(self.board.count_states().values()),
             reading=sum(not each.can_be_fetched for each in unread),
             problems=len(self.problems.rows),
+            edited=self.browser.count_edited(),
             width=room,
         )
 

@@ -212,9 +212,25 @@ class Column:
     number: Callable[[TableRow], float | None] | None = None
 
 
-def make_columns(metrics: Iterable[str]) -> list[Column]:
-    """Make the fixed columns, then two for each metric: its score and its explanation."""
-    return [*_FIXED, *(column for name in metrics for column in _metric_columns(name))]
+_DECIDING = frozenset({MetricStatus.PASSED, MetricStatus.FAILED, MetricStatus.ERROR})
+_DECIDING_ROOM = 60  # cells that the scores of all deciding criteria share; 140 columns then show them all
+
+
+def make_columns(metrics: Mapping[str, bool]) -> list[Column]:
+    """Make the columns: set, status, deciding scores, facts, explanations of these scores, then the other metrics.
+
+    `metrics` says of each metric, in the order of the criteria, whether it decides on the verdict.
+    """
+    deciding = [name for name, decides in metrics.items() if decides]
+    most = min(max(_DECIDING_ROOM // max(len(deciding), 1), _LEAST_SCORE_WIDTH), _MOST_SCORE_WIDTH)
+    others = (name for name, decides in metrics.items() if not decides)
+    return [
+        *_LEADING,
+        *(_make_score_column(name, most) for name in deciding),
+        *_FACTS,
+        *map(_make_reason_column, deciding),
+        *(column for name in others for column in (_make_score_column(name), _make_reason_column(name))),
+    ]
 
 
 def _format_status(row: TableRow) -> StyledText:
@@ -237,7 +253,7 @@ def _get_latency(row: TableRow) -> float:
     return row.latency
 
 
-_FIXED = (
+_LEADING = (
     Column(
         EVAL_SET,
         "eval set",
@@ -246,6 +262,8 @@ _FIXED = (
         lambda row: row.case.eval_set,
     ),
     Column("status", "status", 14, _format_status, lambda row: row.status.value),
+)
+_FACTS = (
     Column("response", "response", 40, lambda row: StyledText(row.response), lambda row: row.response),
     Column(
         "trajectory", "trajectory", 32, lambda row: StyledText(row.trajectory, Style.KEY), lambda row: row.trajectory
@@ -258,7 +276,10 @@ _FIXED = (
 )
 
 
-def _metric_columns(name: str) -> tuple[Column, Column]:
+_LEAST_SCORE_WIDTH, _MOST_SCORE_WIDTH = 10, 30
+
+
+def _make_score_column(name: str, most: int = _MOST_SCORE_WIDTH) -> Column:
     def cell(row: TableRow) -> StyledText:
         shown = row.scores.get(name)
         if shown is None:
@@ -270,20 +291,22 @@ def _metric_columns(name: str) -> tuple[Column, Column]:
         shown = row.scores.get(name)
         return None if shown is None else shown.score
 
+    title = safe_line(name)
+    width = min(max(cell_len(title) + 2, _LEAST_SCORE_WIDTH), most)
+    return Column(name, title, width, cell, score, score)
+
+
+def _make_reason_column(name: str) -> Column:
     def why(row: TableRow) -> str:
         shown = row.scores.get(name)
         return "" if shown is None else shown.why
 
-    title = safe_line(name)
-    return (
-        Column(name, title, min(max(cell_len(title) + 2, 10), 30), cell, score, score),
-        Column(
-            f"{name} why",
-            f"{title} why",
-            34,
-            lambda row: StyledText(why(row), Style.MUTED),
-            lambda row: why(row) or None,
-        ),
+    return Column(
+        f"{name} why",
+        f"{safe_line(name)} why",
+        34,
+        lambda row: StyledText(why(row), Style.MUTED),
+        lambda row: why(row) or None,
     )
 
 
@@ -350,8 +373,8 @@ class ResultTable(CursorRows):
         self._offset = 0  # index of the first visible column
         self._all: list[TableRow] = []
         self._sets: set[str] = set()
-        self._metrics: dict[str, None] = {}
-        self.all_columns: list[Column] = make_columns(())
+        self._metrics: dict[str, bool] = {}  # whether they decide
+        self.all_columns: list[Column] = make_columns(self._metrics)
         self._matching_rows: list[TableRow] = []  # listed rows in file order
         self._rows: list[TableRow] = []
         self._has_repeats = False
@@ -392,15 +415,17 @@ class ResultTable(CursorRows):
 
     def add(self, rows: Iterable[TableRow]) -> None:
         """Add rows; `arrange` lists them."""
-        before = len(self._metrics)
+        before, selected = dict(self._metrics), self.columns[self.column].id
         for row in rows:
             self._all.append(row)
             self._sets.add(row.case.eval_set)
             self._has_repeats = self._has_repeats or bool(row.repeat)
             self._longest_name = max(self._longest_name, cell_len(row.name))
-            self._metrics.update(dict.fromkeys(row.scores))
-        if len(self._metrics) != before:
+            for name, score in row.scores.items():
+                self._metrics[name] = score.status in _DECIDING or self._metrics.get(name, False)
+        if self._metrics != before:
             self.all_columns = make_columns(self._metrics)
+        self.column = next(place for place, column in enumerate(self.columns) if column.id == selected)
 
     def mark_stale(self, stale: Collection[CaseKey]) -> bool:
         """Mark the rows of exactly these cases as stale, for `arrange`. Return False if nothing changed."""
@@ -456,8 +481,7 @@ class ResultTable(CursorRows):
         cells = []
         for index, column in self._find_visible_columns(width):
             arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
-            title = cut_line((StyledText(column.title),), column.width - 2 - len(arrow))
-            text = "".join(piece.text for piece in title) + arrow
+            text = shorten(column.title, column.width - 2 - len(arrow)) + arrow
             cells.append((StyledText(text, Style.TAB if index == self.column else Style.HEADING), column.width))
         return self._format_line(StyledText("case", Style.HEADING), cells, width=width)
 

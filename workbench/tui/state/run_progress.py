@@ -26,7 +26,7 @@ from workbench.model.run_events import (
 )
 from workbench.model.text import redact
 from workbench.report.text_report import quota_wait_text, spending_text
-from workbench.tui.state.case_status import CaseState, find_worst_state, get_badge
+from workbench.tui.state.case_status import EDITED, CaseState, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     Line,
     Style,
@@ -49,11 +49,15 @@ _MOST_NAMED = 2
 _SHORTEST_FOLDER = 12  # cells at its end that are always shown
 
 
-def format_project_line(root: str, *, sets: int, cases: int, reading: int, problems: int, width: int) -> Line:
-    """Format the folder of the project, its number of sets and cases, and how many sets are still to be read."""
+def format_project_line(
+    root: str, *, sets: int, cases: int, reading: int, problems: int, edited: int, width: int
+) -> Line:
+    """Format the folder of the project, and its number of problems, sets, cases, unsaved edits, and sets to be read."""
     before = [StyledText(" workbench ", Style.STRONG)]
     if problems:
         before.append(StyledText(f" ! {plural(problems, 'problem')} ", Style.WARNING))
+    if edited:
+        before.append(StyledText(f" {EDITED.symbol} {edited:,} unsaved ", EDITED.style))
     after = [StyledText(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Style.MUTED)]
     if reading:
         after.append(StyledText(f" · reading {reading:,} …", Style.RUNNING))

@@ -145,7 +145,6 @@ class Heading:
     title: str
     status: str = ""
     ran: str = ""
-    is_edited: bool = False
     why_stale: str = ""
 
 
@@ -194,6 +193,15 @@ def cut_line(line: Line, width: int) -> Line:
         if text != piece.text:
             break
     return (*pieces, StyledText("…" if width > 0 else "", Style.MUTED))
+
+
+def cut_to_rows(text: str, width: int, *, rows: int) -> str:
+    """Wrap a text to at most `rows` rows of `width` cells, joined by line feeds. A longer text is cut in its middle."""
+    text = " ".join(text.split())
+    rooms = range(width * rows, 0, -1)  # a row that ends with a whole word may be shorter than its width
+    wrapped = ((cut, wrap(cut, width)) for cut in (shorten(text, room) for room in rooms))
+    cut, spans = next(pair for pair in wrapped if len(pair[1]) <= rows)
+    return "\n".join(cut[start:end].rstrip() for start, end in spans)
 
 
 def shorten(text: str, width: int) -> str:
@@ -333,19 +341,15 @@ def _one_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
 
 
 def _two_column_lines(block: SideBySide, *, width: int) -> Iterator[Line]:
-    left_width = (width - len(_SEPARATOR)) // 2
-    right_width = width - len(_SEPARATOR) - left_width
+    side_width = (width - 1 - len(_SEPARATOR)) // 2  # the same for both; an odd cell stays empty at the end
     left, right = (
-        [] if side is None else _side_lines(block, side, width=side_width - 1, mark=mark, style=style)
-        for side, side_width, mark, style in (
-            (block.expected, left_width, "-", Style.REMOVED),
-            (block.actual, right_width, "+", Style.ADDED),
-        )
+        [] if side is None else _side_lines(block, side, width=side_width, mark=mark, style=style)
+        for side, mark, style in ((block.expected, "-", Style.REMOVED), (block.actual, "+", Style.ADDED))
     )
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else ()
         other = right[number] if number < len(right) else ()
-        gap = left_width - sum(cell_len(piece.text) for piece in one)
+        gap = side_width + 1 - sum(cell_len(piece.text) for piece in one)
         yield (*one, StyledText(" " * gap), StyledText(_SEPARATOR, Style.MUTED), *other)
 
 

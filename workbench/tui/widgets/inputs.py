@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -396,18 +396,12 @@ class TabBar(Widget):
     def __init__(self, names: Sequence[str], *, id: str) -> None:
         super().__init__(id=id)
         self._names = list(names)
-        self._open = 0
-        self._marked: Collection[int] = ()
+        self._open: int | None = 0
 
-    def show(self, index: int) -> None:
-        """Highlight this tab."""
-        self._open = index
-        self.refresh()
-
-    def mark(self, indexes: Collection[int]) -> None:
-        """Mark these tabs as unsaved."""
-        if indexes != self._marked:
-            self._marked = indexes
+    def show(self, index: int | None) -> None:
+        """Highlight this tab; none if the index is None."""
+        if index != self._open:
+            self._open = index
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -425,22 +419,21 @@ class TabBar(Widget):
 
     @property
     def _line(self) -> Line:
-        labels = shorten_labels(self._names, open_index=self._open, marked=self._marked, width=self.size.width)
+        labels = shorten_labels(self._names, open_index=self._open, width=self.size.width)
         return tuple(StyledText(label, Style.TAB if i == self._open else Style.MUTED) for i, label in enumerate(labels))
 
 
-def shorten_labels(names: Sequence[str], *, open_index: int, marked: Collection[int], width: int) -> list[str]:
+def shorten_labels(names: Sequence[str], *, open_index: int | None, width: int) -> list[str]:
     """Return the labels of the tabs: all names if they fit, else the last ones have only their numbers.
 
     The number is the key that opens the tab. The name of the open tab is always shown.
     """
-    marks = ["*" if index in marked else "" for index in range(len(names))]
     labels: list[str] = []
     for named in range(len(names), -1, -1):
         for gap in (" ", ""):
             labels = [
-                f" {i} {name}{mark or gap}" if i <= named or i - 1 == open_index else f" {i}{mark or ' '}"
-                for i, (name, mark) in enumerate(zip(names, marks, strict=True), 1)
+                f" {i} {name}{gap}" if i <= named or i - 1 == open_index else f" {i} "
+                for i, name in enumerate(names, 1)
             ]
             if sum(map(len, labels)) <= width:
                 return labels

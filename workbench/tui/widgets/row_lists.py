@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -23,7 +23,7 @@ from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
-from workbench.tui.state.browser_rows import format_border_subtitle, format_border_title, format_row
+from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Block, Line, Style, cut_line, render_blocks
 
@@ -342,6 +342,34 @@ class PickList(RowList, can_focus=False):
 # The eval-set tree.
 
 
+class FramedBox(Vertical):
+    """Widgets in a frame with texts on its border. Only the border is redrawn while only its texts change."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._on_border = ("", "")
+        self._is_bordering = False
+
+    def write_on_border(self, title: str, subtitle: str) -> None:
+        """Replace the texts on the upper and the lower border."""
+        if (title, subtitle) == self._on_border:
+            return
+        self._on_border = title, subtitle
+        self._is_bordering = True
+        try:
+            self.border_title, self.border_subtitle = Content(title), Content(subtitle)
+        finally:
+            self._is_bordering = False
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Redraw only the border while only its texts change."""
+        if self._is_bordering and not regions and not layout:
+            size = self.outer_size
+            rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
+            regions = tuple(rows)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+
 class CaseList(RowList):
     """Targets, their eval sets and their cases."""
 
@@ -359,14 +387,9 @@ class CaseList(RowList):
         """Make the list. `go` moves the cursor at once, because keys typed ahead need the new position."""
         super().__init__(id=id)
         self._go = go
-        self._frame = ("", "")  # title and subtitle of the border
 
     def show_state(self, state: ProjectState) -> None:
         """Draw the rows of `state`, with the cursor visible."""
-        frame = format_border_title(state.browser), format_border_subtitle(state.browser)
-        if frame != self._frame:
-            self._frame = frame
-            self.border_title, self.border_subtitle = map(Content, frame)
         self.show(_BrowserRows(state))
 
     def list_visible_cases(self) -> frozenset[CaseKey]:

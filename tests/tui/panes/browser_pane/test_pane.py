@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tui.panes.browser_pane.by_keys import list_case_ids, select, wait_until_true
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.screen_context import DocumentsChanged
@@ -143,16 +145,30 @@ async def test_enter_folds_a_set_and_opens_a_case_and_h_and_l_fold(project: Path
 async def test_the_mouse_selects_folds_marks_and_opens(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         await screen.until("far")
-        await screen.pilot.click(CaseList, offset=(12, 3), control=True)
+        await screen.pilot.click(CaseList, offset=(11, 2), control=True)
         await screen.until("◆ 1 marked")
         assert screen.state.selected_case.eval_id == "on"
-        await screen.pilot.click(CaseList, offset=(3, 2))
+        await screen.pilot.click(CaseList, offset=(2, 1))
         await screen.until_gone("dim")
-        await screen.pilot.click(CaseList, offset=(3, 2))
+        await screen.pilot.click(CaseList, offset=(2, 1))
         await screen.until("dim")
-        await screen.pilot.click(CaseList, offset=(12, 4), times=2)
+        await screen.pilot.click(CaseList, offset=(11, 3), times=2)
         await wait_until_true(screen, lambda: not isinstance(screen.app.focused, CaseList))
         assert screen.state.selected_case.eval_id == "off"
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (140, 42)], ids=str)
+async def test_the_filter_is_in_the_frame_of_the_list_and_leaves_rows(
+    project: Path, open_app: Any, size: tuple[int, int]
+) -> None:
+    async with open_app(project, size=size) as screen:
+        await screen.until("lamps")
+        await screen.press("slash", *"lamp")
+        await screen.until("eval sets · 2 of 4", "○ on")
+
+        frame, field = (screen.app.screen.query_one(name).region for name in ("#left", "#filter"))
+        assert frame.contains_region(field) and field.y == frame.y + 1
+        assert " filter: lamp" in screen.text.splitlines()[2]
 
 
 async def test_keys_of_the_list_are_letters_in_the_filter_line(project: Path, open_app: Any) -> None:

@@ -41,31 +41,33 @@ async def test_enter_edits_a_text_and_ctrl_s_saves_only_that_change(open_app: An
         await screen.press("enter")
         await type_text(screen, "Find the lamps.")
         await screen.press("enter")
-        await screen.until("unsaved edits", "* ")
+        await screen.until(" * 1 unsaved ")
         assert any(isinstance(message, DocumentsChanged) for message in screen.messages)
         assert (project / "home.evalset.json").read_text() == before
 
         await screen.press("ctrl+s")
-        await screen.until_gone("unsaved edits")
+        await screen.until_gone("unsaved")
 
     assert (project / "home.evalset.json").read_text() == before.replace("the lamp.", "the lamps.")
 
 
-async def test_title_and_tab_mark_unsaved_edits_until_they_are_saved(open_app: Any, project: Path) -> None:
+async def test_header_rows_and_keys_alone_say_what_is_unsaved(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen)
-        assert "* unsaved" not in screen.text and "1 Case*" not in screen.text
+        assert "unsaved" not in screen.text and "*" not in screen.text and "save" not in screen.text
         await select_row(screen, "user")
         await screen.press("enter")
         await type_text(screen, "Find the lamps.")
         await screen.press("enter")
 
-        await screen.until("* unsaved · ", "1 Case*")
+        await screen.until(" * 1 unsaved ", "home *")
         await screen.press("4")
-        await screen.until("* unsaved · ", "1 Case*")
+        await screen.until("scores")
+        header, *others, keys = (line.strip() for line in screen.text.strip("\n").splitlines())
+        assert header.count("* 1 unsaved") == 1 and keys.startswith("^s save")
+        assert sum(line.count("*") for line in others) == 2  # the case and its set
         await screen.press("ctrl+s")
-        await screen.until_gone("* unsaved")
-        await screen.until_gone("1 Case*")
+        await screen.until_gone("*")
 
 
 async def test_an_argument_keeps_its_type_until_the_user_changes_it(open_app: Any, project: Path) -> None:
@@ -272,7 +274,7 @@ async def test_an_old_format_is_edited_with_its_own_keys(open_app: Any, make_pro
         await screen.press("enter")
         await type_text(screen, "Boiled.")
         await screen.press("enter")
-        await screen.until("unsaved edits")
+        await screen.until(" * 1 unsaved ")
         await screen.press("ctrl+s")
         await screen.until("saved")
 

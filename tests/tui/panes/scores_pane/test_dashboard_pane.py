@@ -97,6 +97,52 @@ async def test_a_small_screen_shows_the_verdicts_and_the_next_keys(broken_projec
         await screen.until("off · lights", "ping (not made)")
 
 
+@pytest.fixture
+def two_agents(broken_project: Any) -> Any:
+    """Give the project a second agent, whose set has not run."""
+    path = broken_project.path
+    settings = (path / "workbench.toml").read_text(encoding="utf-8").replace("*.evalset.json", "lights.evalset.json")
+    more = '[targets.other]\nkind = "function"\ntarget = "agent:answer"\neval_sets = ["sounds.evalset.json"]\n'
+    (path / "workbench.toml").write_text(settings + more, encoding="utf-8")
+    (path / "sounds.evalset.json").write_text(
+        (path / "lights.evalset.json").read_text(encoding="utf-8").replace('"lights"', '"sounds"'), encoding="utf-8"
+    )
+    return broken_project
+
+
+async def test_a_project_of_several_agents_begins_with_its_page(two_agents: Any, open_app: Open) -> None:
+    async with open_app(two_agents.path) as screen:
+        title = f"project {two_agents.path.name}"
+        await screen.until(title, "6 cases · 6 turns · 2 eval sets · 2 agents", "did not pass  2 of 6")
+        await screen.until("✗ off", "1 of 3 passed  ✗ 2", "✓ 1 passed   ✗ 2 failed   ○ 3 not run", "0 of 3  other")
+        assert screen.app.layout_now.selected is None
+
+        await screen.press("0")
+        await screen.until("3 cases · 3 turns · 1 eval set · function agent", "whole runs  1")
+        await screen.press("0")
+        await screen.until(title)
+        await screen.press("j", "k")
+        await screen.until_gone(title)
+        await screen.press("0", "4")
+        await screen.until_gone(title)
+        assert screen.app.layout_now.selected is not None
+
+
+async def test_enter_on_the_page_of_the_project_opens_a_case_of_any_agent(two_agents: Any, open_app: Open) -> None:
+    async with open_app(two_agents.path) as screen:
+        await screen.until("did not pass  2 of 6", "✗ dim")
+        await screen.press("tab", "j", "enter")
+
+        await screen.until("dim · lights", "+ pong")
+
+
+async def test_a_small_screen_shows_the_page_of_the_project_with_its_key(two_agents: Any, open_app: Open) -> None:
+    async with open_app(two_agents.path, size=(40, 10)) as screen:
+        await screen.until("other")
+        await screen.press("j", "0")
+        await screen.until("6 cases", "✓ 1  ✗ 2  ○ 3", "next failing")
+
+
 async def test_the_diff_gets_the_focus_of_the_dashboard(broken_project: Any, open_app: Open) -> None:
     async with open_app(broken_project.path) as screen:
         await screen.until("✗ off")

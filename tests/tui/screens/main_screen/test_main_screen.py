@@ -470,10 +470,10 @@ async def test_reloading_shows_added_cases(open_fake_app: Any, lights: Any, make
 async def test_a_click_selects_and_a_click_on_the_mark_folds(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
-        await screen.pilot.click(CaseList, offset=(10, 3))
+        await screen.pilot.click(CaseList, offset=(9, 2))
         await screen.until("on · lights")
 
-        await screen.pilot.click(CaseList, offset=(3, 2))
+        await screen.pilot.click(CaseList, offset=(2, 1))
 
         await screen.until_gone("两盏灯")
 

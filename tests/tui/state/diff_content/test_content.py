@@ -298,10 +298,30 @@ def test_a_criterion_that_lost_points_is_named_at_its_first_difference(make: Any
         ["response_match_score 0.85 ≥ 0.80"],
     ]
     assert [cost.is_free for cost in diff.costs] == [False, False, True]
-    lines = render(diff.blocks, width=90)
-    assert lines.index("  ↳ tool_trajectory_avg_score 0.00 < 1.00") == 1 + next(
-        number for number, line in enumerate(lines) if line.startswith("-   n  1")
-    )
+    lines = [
+        "".join(piece.text for piece in line).rstrip() for line in lay_out_diff(diff, width=90, side_by_side=False)
+    ]
+    assert " a -   n  1" in lines and "   +   n  2" in lines
+    assert " b - On it, one moment please." in lines
+    after_turn = lines.index("", lines.index(" b - On it, one moment please."))
+    assert lines[after_turn - 2 : after_turn] == [
+        "     a tool_trajectory_avg_score 0.00 < 1.00",
+        "     b response_match_score 0.85 ≥ 0.80",
+    ]
+
+
+def test_the_gutter_has_the_letters_of_all_criteria_or_is_left_out(make: Any) -> None:
+    expected, actual = make.turn("Go", "", ("a", {"n": 1})), make.turn("Go", "", ("a", {"n": 2}))
+    names = ["tool_trajectory_avg_score", *(f"trajectory_{kind}" for kind in ("precision", "recall", "exact_match"))]
+
+    def find_gutters(*metrics: MetricResult) -> list[str]:
+        lines = lay_out_diff(make_difference(make, expected, actual, *metrics), width=90, side_by_side=True)
+        shown = ["".join(piece.text for piece in line) for line in lines]
+        return [line.partition("-   n")[0] for line in shown if "-   n" in line]
+
+    assert find_gutters(*(make_metric(name, 0.0) for name in names[:2])) == [" ab "]
+    assert find_gutters(*(make_metric(name, 0.0) for name in names)) == [" ab… "]
+    assert find_gutters(make_metric("tool_trajectory_avg_score", 1.0)) == [" "]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_unknown_calls_are_not_counted(
     execution_fields = {"execution": Execution(turns=(turn,)), "expected_by_row": case if is_row else None}
     case_result = result("a").model_copy(update=execution_fields)
 
-    calls = next(column for column in make_columns([]) if column.id == "calls")
+    calls = next(column for column in make_columns({}) if column.id == "calls")
 
     assert calls.cell(make_table_row(case_result, case)).text == expected_text
 
@@ -261,6 +261,31 @@ def test_the_id_and_the_column_under_the_cursor_are_always_drawn() -> None:
 
     assert "m why" in join_lines([table.format_titles(60)])
     assert join_lines([table.line(0, 60)]).startswith(" a ")
+
+
+def test_all_scores_that_decide_are_visible_at_140_columns_in_the_order_of_the_criteria() -> None:
+    names = [f"tool_trajectory_score_of_kind_{kind}" for kind in "zyxwv"]
+    measures = [metric(name, 0.5, None) for name in ("latency", "token_usage_v1", "calls_v1")]
+    table = ResultTable()
+    table.add([make_table_row(result("long id " * 9, *measures, *(metric(name, 0.5) for name in names)), None)])
+    other = CaseKey(target="t", eval_set="other.evalset.json", eval_id="b")
+    table.add([make_table_row(result("b", *measures).model_copy(update={"case": other}), None)])
+    table.arrange()
+
+    titles = join_lines([table.format_titles(140)])
+
+    places = [titles.index(f"d_{kind} ") for kind in "zyxwv"]
+    assert titles.split()[:4] == ["case", "eval", "set", "status"] and places == sorted(places)
+    assert [column.id for column in table.columns][-2:] == ["calls_v1", "calls_v1 why"]
+
+
+def test_the_cursor_stays_on_its_column_while_results_arrive() -> None:
+    table = ResultTable()
+    table.add([make_table_row(result("a"), None)])
+    table.column = next(place for place, column in enumerate(table.columns) if column.id == "calls")
+    table.add([make_table_row(result("b", metric("m", 0.5)), None)])
+
+    assert table.columns[table.column].id == "calls"
 
 
 def test_one_column_always_stays() -> None:
