@@ -15,7 +15,7 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
@@ -40,6 +40,7 @@ from workbench.tui.state.text_layout import (
     make_hint_line,
     safe,
     safe_line,
+    wrap,
 )
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, RowList, make_strip
 
@@ -569,15 +570,21 @@ class TypedText(TextArea):
 # The box for a value: title, text field, error message.
 
 _LEAST_LINES = 3  # of a text that may have several
+_LEAST_WIDTH = 10  # cells for a text in a row
+_MOST_PROBLEM_LINES = 3
+_LEAST_WIDTH_WITH_FORM = 30  # cells for a text and the type of its value
 
 
 class EditorBox(Vertical):
-    """Shows the draft that is being typed. It decides nothing."""
+    """Shows the draft that is being typed, in the row of its value or below all rows. It decides nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.known_calls = KnownCalls()
         self._least_lines = 1
+        self._title = self._form = self._problem = ""
+        self._rows = Region()
+        self._field: Region | None = None  # on the screen, while the text is in a row
 
     @dataclass
     class Typed(Message):
@@ -597,8 +604,10 @@ class EditorBox(Vertical):
         is_call = draft.slot.input is ValueInput.CALL
         keys = "   tab completes, enter applies" if is_call else "   enter applies"
         form = "" if is_call or draft.slot.input is ValueInput.JSON else f" · {draft.form}"  # the title says it there
-        title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
-        self.query_one("#editor-title", Static).update(Content(title))
+        self._title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
+        is_typed_otherwise = draft.slot.input is ValueInput.VALUE or draft.form is Form.JSON
+        self._form = str(draft.form) if is_typed_otherwise else ""
+        self.query_one("#editor-title", Static).update(Content(self._title))
         text = self.query_one(TypedText)
         text.known_calls = self.known_calls if is_call else None
         if text.text != draft.text:
@@ -616,10 +625,60 @@ class EditorBox(Vertical):
             text.known_calls = known
             text.update_suggestion()
 
+    def fits(self, draft: Draft, width: int) -> bool:
+        """Return whether the text of a draft, with the cursor after it, fits into one line of a row."""
+        text = draft.text
+        return width >= _LEAST_WIDTH and "\n" not in text and cell_len(text.expandtabs(4)) < self._text_width(width)
+
+    def _text_width(self, width: int) -> int:
+        """Return the cells for the text in a row: the type of the value is beside it, if there is room."""
+        return width - cell_len(self._form) - 2 if self._shows_form(width) else width
+
+    def _shows_form(self, width: int) -> bool:
+        return bool(self._form) and width >= _LEAST_WIDTH_WITH_FORM
+
+    def place_in(self, field: Region, rows: Region) -> None:
+        """Show the text in a row, at a place on the screen. Errors are below the row, or above it without room."""
+        self._field, self._rows = field, rows
+        self.add_class("-in-row")
+        self.styles.offset = field.offset - self.query_ancestor(Widget).content_region.offset
+        self.styles.width = field.width
+        title = self.query_one("#editor-title", Static)
+        title.update(Content(self._form))
+        title.display = self._shows_form(field.width)
+        self._fit()
+        self._place_problem()
+
+    def place_below(self) -> None:
+        """Show the title, the text and errors in lines of their own."""
+        if self._field is None:
+            return
+        self._field = None
+        self.remove_class("-in-row")
+        self.styles.offset, self.styles.width = (0, 0), "100%"
+        title = self.query_one("#editor-title", Static)
+        title.update(Content(self._title))
+        title.display = True
+        problem = self.query_one("#editor-problem", Static)
+        problem.styles.offset, problem.styles.width = (0, 0), "100%"
+        self.call_after_refresh(self._fit)
+
     def show_problem(self, problem: str) -> None:
         """Show an error message, or remove it if `problem` is empty."""
-        self.query_one("#editor-problem", Static).update(Content(f"! {safe(problem)}" if problem else ""))
+        self._problem = f"! {safe(problem)}" if problem else ""
+        self.query_one("#editor-problem", Static).update(Content(self._problem))
         self.set_class(bool(problem), "-wrong")
+        self._place_problem()
+
+    def _place_problem(self) -> None:
+        """Put the error message below the row, over the rows there, or above it if it does not fit below."""
+        if self._field is None:
+            return
+        problem, field, rows = self.query_one("#editor-problem", Static), self._field, self._rows
+        lines = min(len(wrap(self._problem, rows.width - 2)), _MOST_PROBLEM_LINES)
+        has_room = field.bottom + lines <= rows.bottom
+        problem.styles.width = rows.width
+        problem.styles.offset = (rows.x - field.x, 0 if has_room else -1 - lines)
 
     def focus_text(self) -> None:
         """Put the focus on the text field."""
@@ -637,7 +696,7 @@ class EditorBox(Vertical):
     def _fit(self) -> None:
         """Make the field as high as its text, up to two fifths of the screen."""
         text = self.query_one(TypedText)
-        most = max(self.screen.size.height * 2 // 5, 1)
+        most = 1 if self._field is not None else max(self.screen.size.height * 2 // 5, 1)
         text.styles.height = min(max(text.wrapped_document.height, self._least_lines), most)
 
     @on(TextArea.Changed)
