@@ -452,7 +452,7 @@ def add_typing_row(rows: Sequence[Row], slot: Slot) -> tuple[Sequence[Row], Row]
     """Return the rows with a ghost row for a new value, after the item before it or at the end of its parent."""
     before = (*slot.place, slot.index - 1) if slot.index else None
     near = before or slot.place[:-1]
-    above = [index for index, row in enumerate(rows) if row.kind is not Kind.GHOST and near[: len(row.place)] == row.place]
+    above = [index for index, row in enumerate(rows) if near[: len(row.place)] == row.place]
     start = max(above, key=lambda index: (len(rows[index].place), -index), default=None)
     depth, end = 0, len(rows)
     if start is not None:
