@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.text import Text
 from textual import events, on
 from textual.actions import parse
 from textual.app import App, ComposeResult
@@ -38,8 +39,10 @@ from workbench.tui.state.text_layout import (
     find_hint,
     fit_hints,
     make_hint_line,
+    match_brackets,
     safe,
     safe_line,
+    split_json,
     wrap,
 )
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, RowList, make_strip
@@ -476,6 +479,9 @@ def copy(widget: Widget, text: str | None) -> None:
 
 # The text field of the editor and its keys.
 
+_MOST_TOKENS = 500
+"""Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
+
 
 class TypedText(TextArea):
     """The text field. It sends a message for each command of the user."""
@@ -506,7 +512,39 @@ class TypedText(TextArea):
     class Left(Message):
         """The user returns to the rows."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
     known_calls: KnownCalls | None = None  # while a call is typed
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id, compact=True, show_line_numbers=False, highlight_cursor_line=False)
+        self.match_cursor_bracket = False  # it would count brackets in quoted texts
+        self._is_json = False
+        self._lines: list[str] = []
+        self._brackets = match_brackets(self._lines)
+
+    def set_json(self, is_json: bool) -> None:
+        """Set whether the text is JSON, which has colours and marked brackets."""
+        self._is_json = is_json
+        self.notify_style_update()
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line as it is drawn."""
+        text = super().get_line(line_index)
+        tokens = split_json(text.plain) if self._is_json else ()
+        if not 0 < len(tokens) <= _MOST_TOKENS:
+            return text
+        if self._lines != self.document.lines:  # unchanged lines are the same objects, so this is fast
+            self._lines = list(self.document.lines)
+            self._brackets = match_brackets(self._lines)
+        pair = self._brackets.find_pair(self.cursor_location) if self.selection.is_empty else ()
+        for start, end, style in tokens:
+            if (line_index, start) in pair:
+                style = Style.MATCH
+            elif (line_index, start) in self._brackets.unbalanced:
+                style = Style.ERROR
+            if style is not Style.TEXT:
+                text.stylize(self.get_component_rich_style(f"style--{style.value}", partial=True), start, end)
+        return text
 
     def update_suggestion(self) -> None:
         """Suggest what most likely follows at the end of a call: the right arrow or tab inserts it."""
@@ -595,7 +633,7 @@ class EditorBox(Vertical):
     def compose(self) -> ComposeResult:
         """Title, text field, error message."""
         yield Static(id="editor-title")
-        yield TypedText(id="editor-text", compact=True, show_line_numbers=False, highlight_cursor_line=False)
+        yield TypedText(id="editor-text")
         yield Static(id="editor-problem")
 
     def show(self, draft: Draft) -> None:
@@ -610,6 +648,7 @@ class EditorBox(Vertical):
         self.query_one("#editor-title", Static).update(Content(self._title))
         text = self.query_one(TypedText)
         text.known_calls = self.known_calls if is_call else None
+        text.set_json(draft.form in (Form.JSON, Form.CALL))
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)
@@ -665,7 +704,10 @@ class EditorBox(Vertical):
 
     def show_problem(self, problem: str) -> None:
         """Show an error message, or remove it if `problem` is empty."""
-        self._problem = f"! {safe(problem)}" if problem else ""
+        text = f"! {safe(problem)}" if problem else ""
+        if text == self._problem:  # a new text causes a new layout of the screen
+            return
+        self._problem = text
         self.query_one("#editor-problem", Static).update(Content(self._problem))
         self.set_class(bool(problem), "-wrong")
         self._place_problem()
