@@ -134,11 +134,11 @@ def compute_luminance(name: str) -> float:
 def test_text_has_enough_contrast(name: str, least: float) -> None:
     """Check the contrast ratio of WCAG 2.2."""
     theme = load_themes(theme_folders()[:1]).themes[name]
-    background = compute_luminance(theme.background or "")
-    colours = [theme.primary, theme.secondary, theme.success, theme.warning, theme.error, theme.foreground]
-    for colour in [*colours, theme.variables["diff-removed"], theme.variables["diff-added"]]:
-        darker, lighter = sorted((background, compute_luminance(colour or "")))
-        assert (lighter + 0.05) / (darker + 0.05) >= least, colour
+    colours = [theme.primary, theme.secondary, theme.accent, theme.success, theme.warning, theme.error]
+    for background in (theme.background, theme.surface):  # the surface is that of dialogs and of typed texts
+        for colour in [*colours, theme.foreground, theme.variables["diff-removed"], theme.variables["diff-added"]]:
+            darker, lighter = sorted((compute_luminance(background or ""), compute_luminance(colour or "")))
+            assert (lighter + 0.05) / (darker + 0.05) >= least, (background, colour)
 
 
 async def test_every_theme_is_readable_without_colours(
