@@ -148,6 +148,18 @@ class OutlineList(RowList):
     def __init__(self, view: OutlineView, *, id: str) -> None:
         super().__init__(id=id)
         self._view = view
+        self._is_typed_in = False
+
+    @property
+    def shows_focus(self) -> bool:
+        """True if the list or the text field in one of its rows has the focus."""
+        return self.has_focus or self._is_typed_in
+
+    def show_typing(self, is_typed_in: bool) -> None:
+        """Draw the cursor as focused while a text is typed in its row."""
+        if is_typed_in != self._is_typed_in:
+            self._is_typed_in = is_typed_in
+            self.refresh()
 
     def show_view(self) -> None:
         """Draw the current outline."""
@@ -326,6 +338,7 @@ class OutlinePane(Pane):
         self._types_in_row = field is not None
         self.set_class(draft is not None and field is None, "-typing")
         self.set_class(field is not None, "-typing-in-row")
+        rows.show_typing(field is not None)
 
     def _show_facts(self, *, is_other: bool) -> None:
         self.query_one("#case-facts", LinesView).show_blocks(self.context.state.detail(), from_top=is_other)
