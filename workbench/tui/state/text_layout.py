@@ -396,7 +396,7 @@ class Token(NamedTuple):
 
 @lru_cache(2_000)  # lines: those of the longest typed text
 def split_json(line: str) -> tuple[Token, ...]:
-    """Return the keys, values and brackets of a line, whether it is valid or not. A text without an end ends the line."""
+    """Return the keys, values and brackets of a line, valid or not. A text without an end ends with the line."""
     tokens: list[Token] = []
     for found in _TOKEN.finditer(line):
         start, end = found.span()

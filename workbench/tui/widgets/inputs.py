@@ -26,7 +26,7 @@ from textual.widgets import Input, Label, Static, TextArea
 
 from workbench.model.text import pluralise
 from workbench.tui.keys import KEY_ACTIONS, bindings, find_character
-from workbench.tui.state.call_line import KnownCalls, complete_call
+from workbench.tui.state.call_line import Completion, KnownCalls, list_completions
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
 from workbench.tui.state.problem_list import Severity
@@ -512,8 +512,14 @@ class TypedText(TextArea):
     class Left(Message):
         """The user returns to the rows."""
 
+    class ChoicesChanged(Message):
+        """There are other continuations, or another one is chosen."""
+
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
     known_calls: KnownCalls | None = None  # while a call is typed
+    lists_choices = False  # up and down choose one of the continuations
+    choices: Sequence[Completion] = ()
+    choice = 0
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True, show_line_numbers=False, highlight_cursor_line=False)
@@ -537,11 +543,10 @@ class TypedText(TextArea):
             self._lines = list(self.document.lines)
             self._brackets = match_brackets(self._lines)
         pair = self._brackets.find_pair(self.cursor_location) if self.selection.is_empty else ()
-        for start, end, style in tokens:
-            if (line_index, start) in pair:
-                style = Style.MATCH
-            elif (line_index, start) in self._brackets.unbalanced:
-                style = Style.ERROR
+        for start, end, kind in tokens:
+            place = line_index, start
+            is_wrong = place in self._brackets.unbalanced
+            style = Style.MATCH if place in pair else Style.ERROR if is_wrong else kind
             if style is not Style.TEXT:
                 text.stylize(self.get_component_rich_style(f"style--{style.value}", partial=True), start, end)
         return text
@@ -549,9 +554,11 @@ class TypedText(TextArea):
     def update_suggestion(self) -> None:
         """Suggest what most likely follows at the end of a call: the right arrow or tab inserts it."""
         is_at_end = self.cursor_location == self.document.end
-        self.suggestion = (
-            "" if self.known_calls is None or not is_at_end else complete_call(self.text, self.known_calls)
-        )
+        choices = [] if self.known_calls is None or not is_at_end else list_completions(self.text, self.known_calls)
+        if choices != self.choices:
+            self.choices, self.choice = choices, 0
+            self.post_message(self.ChoicesChanged())
+        self.suggestion = choices[self.choice].rest if choices else ""
 
     @on(TextArea.SelectionChanged)
     def _on_cursor_moved(self) -> None:
@@ -563,6 +570,12 @@ class TypedText(TextArea):
             event.stop()
             event.prevent_default()
             self.insert(self.suggestion)
+        elif event.key in ("up", "down") and self.lists_choices and len(self.choices) > 1:
+            event.stop()
+            event.prevent_default()
+            self.choice = (self.choice + (1 if event.key == "down" else -1)) % len(self.choices)
+            self.suggestion = self.choices[self.choice].rest
+            self.post_message(self.ChoicesChanged())
         elif event.key == "enter" and self._applies_with_enter:
             event.stop()
             event.prevent_default()
@@ -610,7 +623,8 @@ class TypedText(TextArea):
 _LEAST_LINES = 3  # of a text that may have several
 _LEAST_WIDTH = 10  # cells for a text in a row
 _MOST_PROBLEM_LINES = 3
-_LEAST_WIDTH_WITH_FORM = 30  # cells for a text and the type of its value
+_MOST_CHOICES = 8
+_GAP = 4  # cells between a text in a row and the remark at its end
 
 
 class EditorBox(Vertical):
@@ -620,7 +634,8 @@ class EditorBox(Vertical):
         super().__init__()
         self.known_calls = KnownCalls()
         self._least_lines = 1
-        self._title = self._form = self._problem = ""
+        self._title = self._remark = self._problem = ""
+        self._notes: list[tuple[str, str]] = []  # as shown, with their styles
         self._rows = Region()
         self._field: Region | None = None  # on the screen, while the text is in a row
 
@@ -634,7 +649,7 @@ class EditorBox(Vertical):
         """Title, text field, error message."""
         yield Static(id="editor-title")
         yield TypedText(id="editor-text")
-        yield Static(id="editor-problem")
+        yield Static(id="editor-notes")
 
     def show(self, draft: Draft) -> None:
         """Show a draft for editing."""
@@ -644,7 +659,7 @@ class EditorBox(Vertical):
         form = "" if is_call or draft.slot.input is ValueInput.JSON else f" · {draft.form}"  # the title says it there
         self._title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
         is_typed_otherwise = draft.slot.input is ValueInput.VALUE or draft.form is Form.JSON
-        self._form = str(draft.form) if is_typed_otherwise else ""
+        self._remark = "tab completes" if is_call else str(draft.form) if is_typed_otherwise else ""
         self.query_one("#editor-title", Static).update(Content(self._title))
         text = self.query_one(TypedText)
         text.known_calls = self.known_calls if is_call else None
@@ -666,27 +681,18 @@ class EditorBox(Vertical):
 
     def fits(self, draft: Draft, width: int) -> bool:
         """Return whether the text of a draft, with the cursor after it, fits into one line of a row."""
-        text = draft.text
-        return width >= _LEAST_WIDTH and "\n" not in text and cell_len(text.expandtabs(4)) < self._text_width(width)
-
-    def _text_width(self, width: int) -> int:
-        """Return the cells for the text in a row: the type of the value is beside it, if there is room."""
-        return width - cell_len(self._form) - 2 if self._shows_form(width) else width
-
-    def _shows_form(self, width: int) -> bool:
-        return bool(self._form) and width >= _LEAST_WIDTH_WITH_FORM
+        return width >= _LEAST_WIDTH and "\n" not in draft.text and cell_len(draft.text.expandtabs(4)) < width
 
     def place_in(self, field: Region, rows: Region) -> None:
-        """Show the text in a row, at a place on the screen. Errors are below the row, or above it without room."""
+        """Show the text in a row, at a place on the screen. Notes are over the rows below it, or above it."""
         self._field, self._rows = field, rows
+        self.query_one(TypedText).lists_choices = True
         self.add_class("-in-row")
         self.styles.offset = field.offset - self.query_ancestor(Widget).content_region.offset
         self.styles.width = field.width
-        title = self.query_one("#editor-title", Static)
-        title.update(Content(self._form))
-        title.display = self._shows_form(field.width)
+        self.query_one("#editor-title", Static).update(Content(self._remark))
         self._fit()
-        self._place_problem()
+        self._show_notes()
 
     def place_below(self) -> None:
         """Show the title, the text and errors in lines of their own."""
@@ -698,29 +704,51 @@ class EditorBox(Vertical):
         title = self.query_one("#editor-title", Static)
         title.update(Content(self._title))
         title.display = True
-        problem = self.query_one("#editor-problem", Static)
-        problem.styles.offset, problem.styles.width = (0, 0), "100%"
+        self.query_one(TypedText).lists_choices = False
+        notes = self.query_one("#editor-notes", Static)
+        notes.styles.offset, notes.styles.width = (0, 0), "100%"
+        self._show_notes()
         self.call_after_refresh(self._fit)
 
     def show_problem(self, problem: str) -> None:
         """Show an error message, or remove it if `problem` is empty."""
-        text = f"! {safe(problem)}" if problem else ""
-        if text == self._problem:  # a new text causes a new layout of the screen
-            return
-        self._problem = text
-        self.query_one("#editor-problem", Static).update(Content(self._problem))
-        self.set_class(bool(problem), "-wrong")
-        self._place_problem()
+        self._problem = f"! {safe(problem)}" if problem else ""
+        self._show_notes()
 
-    def _place_problem(self) -> None:
-        """Put the error message below the row, over the rows there, or above it if it does not fit below."""
-        if self._field is None:
-            return
-        problem, field, rows = self.query_one("#editor-problem", Static), self._field, self._rows
-        lines = min(len(wrap(self._problem, rows.width - 2)), _MOST_PROBLEM_LINES)
-        has_room = field.bottom + lines <= rows.bottom
-        problem.styles.width = rows.width
-        problem.styles.offset = (rows.x - field.x, 0 if has_room else -1 - lines)
+    @on(TypedText.ChoicesChanged)
+    def _show_notes(self) -> None:
+        """Show the error message, and for a text in a row also the continuations: over the rows below or above it."""
+        notes, field, rows = self.query_one("#editor-notes", Static), self._field, self._rows
+        parts: list[tuple[str, str]] = [(self._problem, "")] if self._problem else []
+        if field is not None:
+            text = self.query_one(TypedText)
+            used = cell_len(text.text + text.suggestion) + _GAP + cell_len(self._remark)
+            self.query_one("#editor-title", Static).display = bool(self._remark) and used <= field.width
+            lines = min(len(wrap(self._problem, rows.width - 2)), _MOST_PROBLEM_LINES) if self._problem else 0
+            below, above = rows.bottom - field.bottom, field.y - rows.y
+            choices = self._list_choices(max(below, above) - lines, width=rows.width - 2)
+            parts = [*choices, *parts]
+            lines += len(choices)
+            notes.styles.width = rows.width
+            notes.styles.offset = (rows.x - field.x, 0 if lines <= below or below >= above else -1 - lines)
+        if parts != self._notes:  # other notes cause a new layout of the screen
+            self._notes = parts
+            notes.update(Content.assemble(*parts))
+            self.set_class(bool(parts), "-noted")
+
+    def _list_choices(self, most: int, *, width: int) -> list[tuple[str, str]]:
+        """Return lines with the continuations around the chosen one, if there are several."""
+        text, most = self.query_one(TypedText), min(most, _MOST_CHOICES)
+        if len(text.choices) < 2 or most < 1:
+            return []
+        start = max(text.choice - most + 1, 0)
+        return [
+            (
+                f"{safe_line(each.label, width=width)}\n",
+                "reverse $foreground" if index == text.choice else "$foreground",
+            )
+            for index, each in enumerate(text.choices[start : start + most], start)
+        ]
 
     def focus_text(self) -> None:
         """Put the focus on the text field."""

@@ -280,3 +280,42 @@ async def test_another_type_of_value_may_need_more_room(open_app: Any, project: 
         assert is_in_row(screen)
         await screen.press("ctrl+j")
         await screen.until("location · JSON")
+
+
+async def test_several_continuations_of_a_call_are_listed_and_one_is_chosen(open_app: Any, project: Path) -> None:
+    async with open_app(project, size=(100, 30)) as screen:
+        await open_case(screen)
+        await begin(screen, "+ call")
+        await wait_until_idle(screen)
+        await screen.press("f", "tab")
+        await screen.until("│ location", "│ depth", "│ exact")
+        row = find_line(screen, "+ call")
+        assert [find_line(screen, f"│ {label}") - row for label in ("location", "depth", "exact")] == [1, 2, 3]
+        assert get_field(screen).suggestion == "location="
+
+        await screen.press("down", "down", "tab")
+        await screen.pilot.pause()
+        assert get_field(screen).text == "find(exact="
+        await screen.press("tab", "tab")
+        await screen.pilot.pause()
+        assert get_field(screen).text == "find(exact=true, location="
+
+
+async def test_continuations_are_listed_above_the_last_row(open_app: Any, project: Path) -> None:
+    async with open_app(project, size=(40, 10)) as screen:
+        await open_case(screen)
+        await begin(screen, "+ call")
+        await wait_until_idle(screen)
+        await screen.press("f", "tab", "down")
+        await screen.until("│ depth")
+        assert find_line(screen, "│ depth") < find_line(screen, "+ call") < find_line(screen, "╰")
+
+
+async def test_up_and_down_move_the_cursor_in_a_call_of_several_lines(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await begin(screen, "+ call")
+        await wait_until_idle(screen)
+        await screen.press(*"find(", "ctrl+j", "up")
+        await screen.pilot.pause()
+        assert get_field(screen).cursor_location == (0, 0)
