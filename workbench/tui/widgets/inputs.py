@@ -479,6 +479,7 @@ def copy(widget: Widget, text: str | None) -> None:
 
 # The text field of the editor and its keys.
 
+_JSON_STYLES = (Style.KEY, Style.STRING, Style.NUMBER, Style.CONSTANT, Style.MATCH, Style.ERROR)
 _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
@@ -515,7 +516,7 @@ class TypedText(TextArea):
     class ChoicesChanged(Message):
         """There are other continuations, or another one is chosen."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"style--{style.value}" for style in _JSON_STYLES}
     known_calls: KnownCalls | None = None  # while a call is typed
     lists_choices = False  # up and down choose one of the continuations
     choices: Sequence[Completion] = ()
@@ -634,7 +635,7 @@ class EditorBox(Vertical):
         super().__init__()
         self.known_calls = KnownCalls()
         self._least_lines = 1
-        self._title = self._remark = self._problem = ""
+        self._title = self._shown_title = self._remark = self._problem = ""
         self._notes: list[tuple[str, str]] = []  # as shown, with their styles
         self._rows = Region()
         self._field: Region | None = None  # on the screen, while the text is in a row
@@ -660,7 +661,7 @@ class EditorBox(Vertical):
         self._title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
         is_typed_otherwise = draft.slot.input is ValueInput.VALUE or draft.form is Form.JSON
         self._remark = "tab completes" if is_call else str(draft.form) if is_typed_otherwise else ""
-        self.query_one("#editor-title", Static).update(Content(self._title))
+        self._show_title()
         text = self.query_one(TypedText)
         text.known_calls = self.known_calls if is_call else None
         text.set_json(draft.form in (Form.JSON, Form.CALL))
@@ -690,7 +691,7 @@ class EditorBox(Vertical):
         self.add_class("-in-row")
         self.styles.offset = field.offset - self.query_ancestor(Widget).content_region.offset
         self.styles.width = field.width
-        self.query_one("#editor-title", Static).update(Content(self._remark))
+        self._show_title()
         self._fit()
         self._show_notes()
 
@@ -701,14 +702,20 @@ class EditorBox(Vertical):
         self._field = None
         self.remove_class("-in-row")
         self.styles.offset, self.styles.width = (0, 0), "100%"
-        title = self.query_one("#editor-title", Static)
-        title.update(Content(self._title))
-        title.display = True
+        self._show_title()
+        self.query_one("#editor-title", Static).display = True
         self.query_one(TypedText).lists_choices = False
         notes = self.query_one("#editor-notes", Static)
         notes.styles.offset, notes.styles.width = (0, 0), "100%"
         self._show_notes()
         self.call_after_refresh(self._fit)
+
+    def _show_title(self) -> None:
+        """Show the title, or the remark at the end of a row."""
+        title = self._title if self._field is None else self._remark
+        if title != self._shown_title:  # another title causes a new layout of the screen
+            self._shown_title = title
+            self.query_one("#editor-title", Static).update(Content(title))
 
     def show_problem(self, problem: str) -> None:
         """Show an error message, or remove it if `problem` is empty."""
