@@ -264,7 +264,7 @@ def test_typed_text_that_was_not_applied_survives_a_kill(
     terminal.until(r"eval id")
     terminal.until(r"\+ add")  # the keys of the editor: it has the focus
     terminal.press("Enter")
-    terminal.until(r"user · text")  # the field is there
+    terminal.until(r"⏎ apply")  # the field is there
     terminal.press("-l", "half a thought")
     terminal.until(r"half a thought")
 

@@ -335,6 +335,15 @@ def test_explain_says_why_a_case_would_run(folder: Folder, run: CommandLine) -> 
     assert "_" not in depends[1]
 
 
+def test_explain_finds_the_verdict_of_a_renamed_case(folder: Folder, run: CommandLine) -> None:
+    run("run")
+    folder.cases(renamed="up", second="down")
+
+    result = run("explain", "--case", "renamed")
+
+    assert "set.evalset.json:renamed: would not run: its verdict is current\n  last verdict: PASSED" in result.out
+
+
 def test_every_kind_of_dependency_has_a_readable_name() -> None:
     names = {kind: (name_kind(kind), name_kind(kind, count=2)) for kind in DependencyKind}
 

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from workbench.engine.run_resources import Resources
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import CaseInSet, CaseKey
+    from workbench.store.history.history_queries import StoredJob
     from workbench.store.project_discovery import Project
     from workbench.store.settings import LoadedSettings
 
@@ -269,7 +270,11 @@ def _select_failed(workspace: Workspace, selections: list[Selection]) -> Iterato
     from workbench.store.errors import StoreError
 
     with open_history(workspace.root) as history:
-        latest = {} if history is None else history.latest_judged_jobs()
+        latest: dict[CaseKey, Sequence[StoredJob]] = {}
+        if history is not None:
+            chosen_sets = {selection.eval_set for selection in selections}
+            latest = {key: jobs for key, jobs in history.latest_judged_jobs().items() if key.eval_set in chosen_sets}
+            latest |= workspace.find_renamed_jobs(history, latest)
     failed: dict[str, list[CaseKey]] = {}
     for key, jobs in latest.items():
         if any(job.status is not CaseStatus.PASSED for job in jobs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from workbench.model.trace import get_trajectory
 from workbench.store.datasets.dataset_files import Recorded, RecordedCase
 from workbench.store.files import SESSION, is_running, make_session_mark
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import StoredJob, StoredRun
+from workbench.store.history.history_queries import StoredJob, StoredRun, UsedName
 
 if TYPE_CHECKING:
     pass
@@ -339,6 +340,28 @@ def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
     notice = f"resuming run {run.run_id}: {len(stored)} of {pluralise(plan.total, 'result')} reused{again}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
     return set_executions(going_on, executed)
+
+
+# Renamed cases. The id of a case is part of neither of its hashes, so its input tells under which names it ran before.
+
+
+def find_former_names(case: CaseKey, execution_key: str, used: Mapping[CaseKey, UsedName]) -> list[CaseKey]:
+    """Return the names under which a case ran before it was renamed, the newest first.
+
+    `used` are the name of the case and the names that no case has now. A name is a former one if it ran with an input
+    of the case, and no longer after the case ran under the next name.
+    """
+    inputs, own, found = {execution_key}, used.get(case), []
+    before: float = math.inf
+    if own is not None:
+        inputs, before = inputs | own.execution_keys, own.first
+    waiting = {name: ran for name, ran in used.items() if name != case}
+    while near := [name for name, ran in waiting.items() if ran.last < before and inputs & ran.execution_keys]:
+        newest = max(near, key=lambda name: waiting[name].last)
+        ran = waiting.pop(newest)
+        inputs, before = inputs | ran.execution_keys, ran.first
+        found.append(newest)
+    return found
 
 
 def _was_stopped(run: StoredRun) -> bool:

@@ -13,6 +13,7 @@ from workbench.agents.agent_host import AgentHost, ToolDesk
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
+    find_former_names,
     find_run_to_resume,
     get_selections,
     make_judging_options,
@@ -42,7 +43,7 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.recovery import TypedTexts
 from workbench.store.files import remove_leftovers
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import StoredRun
+from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import Project, discover, find_root
 from workbench.store.settings import LoadedSettings, Settings, load_settings
@@ -215,6 +216,50 @@ class Workspace:
     def cases_by_name(self, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
         """Map the possible names of cases to the cases of a set. Raises PlanError and StoreError."""
         return self._planner().cases_by_name(eval_set)
+
+    def find_former_names(self, history: History, cases: Sequence[CaseKey]) -> dict[CaseKey, list[CaseKey]]:
+        """Return under which names cases of one set ran before they were renamed, the newest first.
+
+        Cases without such names, or that cannot be planned, are left out. Raises StoreError for the history.
+        """
+        target, eval_set = cases[0].target, cases[0].eval_set
+        used = history.list_used_names(target, eval_set)
+        try:
+            listed = {(entry.eval_id, entry.occurrence) for entry in self.document(eval_set).entries}
+            gone = {name: ran for name, ran in used.items() if (name.eval_id, name.occurrence) not in listed}
+            if not gone:
+                return {}
+            ids = tuple(dict.fromkeys(case.eval_id for case in cases))
+            plan = self.plan([Selection(eval_set=eval_set, cases=ids)], RunOptions())
+        except (PlanError, StoreError):  # the set is a dataset or invalid, or a case was deleted
+            return {}
+        wanted, found = set(cases), {}
+        for planned in plan.cases:
+            own = {planned.key: used[planned.key]} if planned.key in used else {}
+            names = find_former_names(planned.key, planned.execution_hash, {**gone, **own})
+            if names and planned.key in wanted:
+                found[planned.key] = names
+        return found
+
+    def find_renamed_jobs(
+        self, history: History, latest: Mapping[CaseKey, Sequence[StoredJob]]
+    ) -> dict[CaseKey, Sequence[StoredJob]]:
+        """Return the latest jobs of cases that did not run since they were renamed. Raises StoreError."""
+        ran: dict[tuple[str, str], set[tuple[str, int]]] = {}
+        for key in latest:
+            ran.setdefault((key.target, key.eval_set), set()).add((key.eval_id, key.occurrence))
+        found: dict[CaseKey, Sequence[StoredJob]] = {}
+        for (target, eval_set), names in ran.items():
+            try:
+                entries = self.document(eval_set).entries
+            except StoreError:  # a dataset, or a set that was deleted or is invalid
+                continue
+            listed = {(entry.eval_id, entry.occurrence) for entry in entries}
+            new = [CaseKey(target=target, eval_set=eval_set, eval_id=i, occurrence=n) for i, n in listed - names]
+            if new and names - listed:
+                for key, former in self.find_former_names(history, new).items():
+                    found[key] = next((latest[name] for name in former if name in latest), ())
+        return {key: jobs for key, jobs in found.items() if jobs}
 
     def estimate(self, plan: Plan) -> PlanCost:
         """Estimate the cost of a plan from earlier runs; an unreadable history is ignored."""

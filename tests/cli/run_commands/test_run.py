@@ -271,6 +271,14 @@ def test_failed_reruns_the_cases_that_did_not_pass(workbench: CommandLine) -> No
     assert get_statuses(workbench("run", "--failed", "--format", "json")) == {"off": "FAILED"}
 
 
+def test_failed_reruns_a_case_that_was_renamed_since_it_failed(workbench: CommandLine) -> None:
+    workbench("run", "home")
+    file = workbench.root / "home/light.evalset.json"
+    file.write_text(file.read_text().replace('"eval_id": "off"', '"eval_id": "out"'))
+
+    assert get_statuses(workbench("run", "--failed", "--format", "json")) == {"out": "FAILED"}
+
+
 def test_failed_reruns_the_readable_sets_if_one_is_unreadable(workbench: CommandLine) -> None:
     settings, rows = workbench.root / "workbench.toml", workbench.root / "rows.csv"
     old = settings.read_text() if settings.exists() else ""

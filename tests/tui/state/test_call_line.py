@@ -12,12 +12,18 @@ from workbench.tui.state.call_line import (
     Call,
     InvalidCall,
     KnownCalls,
-    complete_call,
     format_call,
+    list_completions,
     parse_call,
     read_call,
     replace_call,
 )
+
+
+def complete_call(text: str, known: KnownCalls) -> str:
+    """Return the most likely continuation; empty if there is none."""
+    return next((each.rest for each in list_completions(text, known)), "")
+
 
 DEVICE = {"location": "Bedroom", "status": "OFF"}
 
@@ -226,3 +232,13 @@ def test_any_text_can_be_completed(text: str) -> None:
     calls = KnownCalls()
     calls.add_call("ab", {"a": 1, "b": "b"})
     assert isinstance(complete_call(text, calls), str)
+
+
+def test_all_continuations_are_listed_the_most_likely_first(known_calls: KnownCalls) -> None:
+    known_calls.add_call("search", {})
+
+    assert [each.label for each in list_completions("se", known_calls)] == ["set_light", "search"]
+    assert [each.rest for each in list_completions("se", known_calls)] == ["t_light(", "arch("]
+    assert [each.label for each in list_completions("set_light(", known_calls)] == ["room", "on"]
+    labels = [each.label for each in list_completions("set_light(room=", known_calls)]
+    assert labels[0] == '"hall"' and '"bedroom"' in labels

@@ -67,6 +67,17 @@ async def test_an_undo_runs_nothing(folder: Folder) -> None:
         assert not undone.has(WatchRunStarted)
 
 
+async def test_a_renamed_case_keeps_its_verdict_and_runs_nothing(folder: Folder) -> None:
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+
+        renamed = await watch.apply(lambda: folder.cases(up_1="up one", up_3="up two", down="down"))
+
+        assert renamed.verdicts == {}
+        assert renamed.stored_verdicts == {"up_3": "PASSED"}
+        assert not renamed.has(WatchRunStarted)
+
+
 async def test_current_verdicts_are_reported_without_reading_executions(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ from workbench.store.history.history_queries import (
     RUN,
     RUNS_WITH_PREFIX,
     SCORES,
+    USED_NAMES,
     VERDICT,
     AgentWrittenFile,
     FinishedJob,
@@ -39,6 +40,7 @@ from workbench.store.history.history_queries import (
     StoredRun,
     StoredScores,
     StoredVerdict,
+    UsedName,
     key_to_sql,
     read_case_key,
     read_job,
@@ -424,6 +426,18 @@ class History(RunTable):
         """Return the jobs of one case in all runs and repeats with their metrics, newest first."""
         query = f"SELECT {SCORES} FROM job_detail WHERE {IS_CASE} ORDER BY +id DESC LIMIT ?"
         return list(self._iterate_scores(query, (*key_to_sql(case), limit)))
+
+    def list_used_names(self, target: str, eval_set: str) -> dict[CaseKey, UsedName]:
+        """Return the names under which cases of a set ran, with their inputs."""
+        found: dict[CaseKey, UsedName] = {}
+        values = history_codec.name_to_sql(target), history_codec.name_to_sql(eval_set)
+        with self._database.translate_errors():
+            for *name, execution_key, first, last in self._database.execute(USED_NAMES, values):
+                key = read_case_key(*name)
+                known = found.get(key, UsedName(frozenset(), first, last))
+                keys = known.execution_keys | {execution_key}
+                found[key] = UsedName(keys, min(known.first, first), max(known.last, last))
+        return found
 
     def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:
         """Return the statuses of a case, by repeat, in the earlier runs that ran it, newest run first."""

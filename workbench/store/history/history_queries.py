@@ -109,6 +109,14 @@ class StoredJob(NamedTuple):
         return self.is_only_played or self.failed_in_play
 
 
+class UsedName(NamedTuple):
+    """A name under which a case ran: the execution keys, and the ids of the first and the last job."""
+
+    execution_keys: frozenset[str]
+    first: int
+    last: int
+
+
 class StoredVerdict(NamedTuple):
     """A result with the ids of its dependency sets.
 
@@ -190,6 +198,11 @@ COPY_JOB = f"""
 RUNS_WITH_PREFIX = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
 """
+USED_NAMES = """
+    SELECT target, eval_set, eval_id, occurrence, execution_key, min(id), max(id) FROM job
+    WHERE target = ? AND eval_set = ? AND execution_key != '' GROUP BY eval_id, occurrence, execution_key
+"""
+"""The names and inputs of the cases that ran in a set."""
 NEWEST_OF_DATASETS = """
     SELECT target, max(run) FROM job_state WHERE target = eval_set AND has_run
     GROUP BY target ORDER BY max(run) DESC LIMIT ?

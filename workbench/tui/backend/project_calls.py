@@ -472,7 +472,8 @@ def _read_stored_jobs(workspace: Workspace) -> Mapping[CaseKey, Sequence[StoredJ
     if not get_history_path(workspace.root).exists():
         return {}  # opening would create it, and viewing a project must not write to it
     with workspace.history() as history:
-        return history.latest_jobs()
+        latest = history.latest_jobs()
+        return {**latest, **workspace.find_renamed_jobs(history, latest)}
 
 
 def _find_current_verdicts(workspace: Workspace, keys: Sequence[CaseKey]) -> Mapping[CaseKey, Sequence[StoredJob]]:

@@ -186,10 +186,13 @@ def plan_judging(workspace: Workspace, case: CaseKey) -> PlannedJudging:
 
     with workspace.history() as history:
         newest = history.list_executions(case, limit=1)
+        for name in () if newest else workspace.find_former_names(history, [case]).get(case, ()):
+            newest = newest or history.list_executions(name, limit=1)
         if not newest:
             raise PlanError("there is no stored answer of this case to judge")
-        run = history.run(newest[0].job.run_id)
-        results = history.latest_results([case]).get(case, [])
+        run, name = history.run(newest[0].job.run_id), newest[0].job.case
+        found = history.latest_results([name]).get(name, [])
+        results = [result.model_copy(update={"case": case}) for result in found]
     plan = workspace.plan_judging(run, results, RunOptions(command=_JUDGE_COMMAND))
     calls = sum(estimate_cost(plan).judge_calls.values())
     return PlannedJudging(plan, run.run_id, results, calls, asks=workspace.settings.run.confirm != "never")
@@ -625,6 +628,8 @@ def read_case_history(workspace: Workspace, key: CaseKey) -> CaseHistory:
         return CaseHistory(key)
     with workspace.history() as history:
         executions = history.list_executions(key, limit=MOST_EXECUTIONS)
+        for name in workspace.find_former_names(history, [key]).get(key, ()):
+            executions += history.list_executions(name, limit=MOST_EXECUTIONS - len(executions))
         ids = dict.fromkeys(stored.job.run_id for stored in executions)
         runs = {run_id: history.run(run_id) for run_id in ids}
     if is_history_dataset(workspace, key):

@@ -12,6 +12,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
@@ -141,18 +142,48 @@ class DraftKeeper(Controller):
 class OutlineList(RowList):
     """Draws the outline for the width of the list. A row may have several lines."""
 
+    class Shifted(Message):
+        """The rows are at other places of the screen."""
+
     def __init__(self, view: OutlineView, *, id: str) -> None:
         super().__init__(id=id)
         self._view = view
+        self._is_typed_in = False
+
+    @property
+    def shows_focus(self) -> bool:
+        """True if the list or the text field in one of its rows has the focus."""
+        return self.has_focus or self._is_typed_in
+
+    def show_typing(self, is_typed_in: bool) -> None:
+        """Draw the cursor as focused while a text is typed in its row."""
+        if is_typed_in != self._is_typed_in:
+            self._is_typed_in = is_typed_in
+            self.refresh()
 
     def show_view(self) -> None:
         """Draw the current outline."""
         self._view.fit(self.scrollable_content_region.width)
         self.show(self._view)
 
+    def find_field(self, place: Place) -> Region | None:
+        """Return where on the screen the value of a row is; None if the row is not visible or has several lines."""
+        found, area = self._view.find_field(place), self.scrollable_content_region
+        if found is None:
+            return None
+        line, column = found
+        field = Region(area.x + column, area.y + line - self.scroll_offset.y, max(area.width - column, 0), 1)
+        return field if area.contains_region(field) else None
+
     def on_resize(self) -> None:
         """Wrap the texts for the new width."""
         self.show_view()
+        self.post_message(self.Shifted())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Report that the rows moved."""
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(self.Shifted())
 
 
 # The selected case or set as rows, without editing, which `CasePane` adds.
@@ -174,6 +205,7 @@ class OutlinePane(Pane):
         self._edited: Edited | None = None
         self._read: LoadedCase | None = None
         self._failure = ""
+        self._types_in_row = False
 
     def compose(self) -> ComposeResult:
         """Problems, rows, facts of a set or agent, the box for a value."""
@@ -284,13 +316,29 @@ class OutlinePane(Pane):
         rows = self.query_one(OutlineList)
         is_typing = self.editor.typing is not None
         had_focus = self.query_one(EditorBox).has_focus_within
-        self.set_class(is_typing, "-typing")
         if not is_typing and had_focus:
             rows.focus()
         rows.show_view()
+        self._place_box()
         if is_typing and self.editor.was_changed_meanwhile:
             self.query_one(EditorBox).show_problem("this value changed meanwhile; applying replaces it")
         self.refresh_bindings()
+
+    @on(OutlineList.Shifted)
+    def _place_box(self) -> None:
+        """Show the box in the row of its value; from when the text does not fit there, show it below the rows."""
+        draft, place, box = self.editor.typing, self.editor.typing_place, self.query_one(EditorBox)
+        rows = self.query_one(OutlineList)
+        field = rows.find_field(place) if draft is not None and place is not None and self._types_in_row else None
+        if draft is not None and field is not None and box.fits(draft, field.width):
+            box.place_in(field, rows.scrollable_content_region)
+        else:
+            field = None
+            box.place_below()
+        self._types_in_row = field is not None
+        self.set_class(draft is not None and field is None, "-typing")
+        self.set_class(field is not None, "-typing-in-row")
+        rows.show_typing(field is not None)
 
     def _show_facts(self, *, is_other: bool) -> None:
         self.query_one("#case-facts", LinesView).show_blocks(self.context.state.detail(), from_top=is_other)
@@ -385,6 +433,9 @@ class CasePane(OutlinePane):
     def _on_entered(self) -> None:
         row, opened = self.editor.row, self.editor.opened
         if row is None or opened is None:
+            return
+        if row.place == self.editor.typing_place:
+            self.query_one(EditorBox).focus_text()
             return
         addition = self.editor.find_ghost_addition()
         if addition is not None:
@@ -528,6 +579,7 @@ class CasePane(OutlinePane):
             return
         if slot.input is Input.CALL:
             self._find_known_calls()
+        self._types_in_row = slot.input is not Input.JSON
         self._show_typing()
         self.query_one(EditorBox).focus_text()
 
@@ -544,15 +596,17 @@ class CasePane(OutlinePane):
             self.query_one(EditorBox).show_known_calls(known)
 
     def _show_typing(self) -> None:
-        self._show_editor()
         if self.editor.typing is not None:
             self.query_one(EditorBox).show(self.editor.typing)
+        self._show_editor()
+        if self.editor.typing is not None:
             self._judge(self.editor.typing)
 
     @on(EditorBox.Typed)
     def _on_typed(self, message: EditorBox.Typed) -> None:
         draft = self.editor.set_text(message.text)
         if draft is not None:
+            self._place_box()
             self._judge(draft)
 
     @on(TypedText.FormWanted)

@@ -183,13 +183,14 @@ class HistoryPane(Pane):
     async def _pin_execution(self, job: StoredJob) -> None:
         """Show a stored result in the other tabs, compared with the selected case; a row with its stored reference."""
         read = self.context.state.loaded_case
-        case = read.case if read is not None and read.key == job.case else None
+        selected = self.context.state.selected_case  # the execution may be of a time when the case had another name
+        case = read.case if read is not None and read.key == selected else None
         try:
             result = await self.context.backend.history.read_result(job.run_id, job.key)
         except StoreError as error:
             say(self, str(error), severity="error")
             return
-        if self.context.state.selected_case != job.case:
+        if self.context.state.selected_case != selected:
             return  # the user selected another case
         if result is None:
             say(self, "the result is no longer in the history", severity="warning")
@@ -197,6 +198,7 @@ class HistoryPane(Pane):
         if not result.execution.turns and result.failure is None:
             say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
         title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
+        result = result.model_copy(update={"case": selected or job.case})
         self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
     @work(group="compare", exclusive=True, description="compare")

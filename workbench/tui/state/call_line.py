@@ -345,52 +345,59 @@ _END_OF_NAME = re.compile("[=:]")
 _OPEN_VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s(){}\[\],=:"']+)\s*[=:](\s*)(.*)$""", re.DOTALL)
 
 
-def complete_call(text: str, known: KnownCalls) -> str:
-    """Return what most likely follows an unfinished call; empty if nothing is known."""
+class Completion(NamedTuple):
+    """A continuation of an unfinished call: its name in a list, and the text that follows the typed one."""
+
+    label: str
+    rest: str
+
+
+def list_completions(text: str, known: KnownCalls) -> list[Completion]:
+    """Return what may follow an unfinished call, the most likely first; empty if nothing is known."""
     name = _OPEN_NAME.fullmatch(text)
     if name is not None:
-        tool = _choose(known.tools, name[1]) if name[1] or not text else ""
-        rest = tool[len(name[1]) :]
-        return f"{rest}(" if tool else ""
+        tools = _rank(known.tools, name[1]) if name[1] or not text else []
+        return [Completion(tool, f"{tool[len(name[1]) :]}(") for tool in tools]
     opened = _OPEN_CALL.match(text)
     if opened is None:
-        return ""
+        return []
     tool, (done, last) = opened[1], _split_arguments(text[opened.end() :])
     value = _OPEN_VALUE.fullmatch(last)
     if value is not None:
         return _complete_value(known, tool, value[1].strip("\"'"), value[3], done)
     begun = _OPEN_ARGUMENT.fullmatch(last)
     if begun is None:
-        return ""
-    key = _choose_argument(known, tool, done, begun[1])
-    if key:
-        return f"{key[len(begun[1]) :] if begun[1] else _format_name(key)}="
-    return "" if last.strip() or text.rstrip().endswith(",") else ")"
+        return []
+    keys = _rank_arguments(known, tool, done, begun[1])
+    if keys:
+        rests = [key[len(begun[1]) :] if begun[1] else _format_name(key) for key in keys]
+        return [Completion(key, f"{rest}=") for key, rest in zip(keys, rests, strict=True)]
+    return [] if last.strip() or text.rstrip().endswith(",") else [Completion(")", ")")]
 
 
-def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Collection[str]) -> str:
+def _complete_value(known: KnownCalls, tool: str, key: str, begun: str, done: Collection[str]) -> list[Completion]:
     values = known.values.get((tool, key), Counter())
     if begun in values or _is_value(begun):
-        following = _choose_argument(known, tool, (*done, key), "")
-        return f", {_format_name(following)}=" if following else ")"
-    return _choose(values, begun)[len(begun) :]
+        following = _rank_arguments(known, tool, (*done, key), "")
+        rest = f", {_format_name(following[0])}=" if following else ")"
+        return [Completion(rest, rest)]
+    return [Completion(value, value[len(begun) :]) for value in _rank(values, begun)]
 
 
-def _choose(counts: Counter[str], begun: str) -> str:
-    """Return the text seen most often that begins so; the first of several."""
-    return max(
-        (text for text in counts if text.startswith(begun) and text != begun), key=counts.__getitem__, default=""
-    )
+def _rank(counts: Counter[str], begun: str) -> list[str]:
+    """Return the texts that begin so, those seen most often first."""
+    return sorted((text for text in counts if text.startswith(begun) and text != begun), key=lambda text: -counts[text])
 
 
-def _choose_argument(known: KnownCalls, tool: str, done: Collection[str], begun: str) -> str:
-    """Return the first argument, in the order in which they were seen, that is not much rarer than the others."""
+def _rank_arguments(known: KnownCalls, tool: str, done: Collection[str], begun: str) -> list[str]:
+    """Return the arguments as they were seen, but first the first one that is not much rarer than the others."""
     counts = {
         key: count
         for key, count in known.arguments.get(tool, Counter()).items()
         if key not in done and key.startswith(begun) and (not begun or _format_name(key) == key)
     }
-    return next((key for key, count in counts.items() if 2 * count >= max(counts.values())), "")
+    first = next((key for key, count in counts.items() if 2 * count >= max(counts.values())), "")
+    return sorted(counts, key=lambda key: key != first)
 
 
 def _is_value(text: str) -> bool:

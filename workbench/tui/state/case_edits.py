@@ -411,7 +411,7 @@ def add_ghost_rows(rows: Sequence[Row], data: Any) -> Sequence[Row]:
     shown: list[Row] = list(rows[: turns[0]])
     for start, following in zip(turns, [*turns[1:], len(rows)], strict=True):
         turn = rows[start]
-        end = next((index for index in range(start + 1, following) if rows[index].depth <= turn.depth), following)
+        end = _find_end(rows, start)
         shown += rows[start:end]
         has_steps = any(row.kind in (Kind.CALL, Kind.EVENT) for row in rows[start:end])
         labels = [addition.label for addition in _list_turn_additions(turn.place, data)]
@@ -432,6 +432,40 @@ def find_ghost_addition(ghost: Row, data: Any) -> Addition | None:
     if label == "turn":
         return _choose_turn(data).as_addition(place[:-1], int(place[-1]) + 1)
     return next((each for each in _list_turn_additions(place, data) if each.label == label), None)
+
+
+def find_typing_row(rows: Sequence[Row], slot: Slot, data: Any) -> Row | None:
+    """Return the row in which the value of a slot is typed; None if it has no row."""
+    for row in rows:
+        if row.kind is Kind.GHOST:
+            turn = row.place[:-1]
+            if slot.place == turn[:-1] or slot.place[: len(turn)] == turn:
+                addition = find_ghost_addition(row, data)
+                if addition is not None and addition.slot == slot:
+                    return row
+        elif slot.place[: len(row.place)] == row.place and find_slot(row, data) == slot:
+            return row
+    return None
+
+
+def add_typing_row(rows: Sequence[Row], slot: Slot) -> tuple[Sequence[Row], Row]:
+    """Return the rows with a ghost row for a new value, after the item before it or at the end of its parent."""
+    before = (*slot.place, slot.index - 1) if slot.index else None
+    near = before or slot.place[:-1]
+    above = [index for index, row in enumerate(rows) if near[: len(row.place)] == row.place]
+    start = max(above, key=lambda index: (len(rows[index].place), -index), default=None)
+    depth, end = 0, len(rows)
+    if start is not None:
+        depth, end = rows[start].depth + (rows[start].place != before), _find_end(rows, start)
+    label = f"+ {slot.title}"
+    new = Row(place=(*slot.place, label), kind=Kind.GHOST, depth=depth, label=label, value=None)
+    return (*rows[:end], new, *rows[end:]), new
+
+
+def _find_end(rows: Sequence[Row], start: int) -> int:
+    """Return the index after the last row inside the row at `start`."""
+    depth = rows[start].depth
+    return next((index for index in range(start + 1, len(rows)) if rows[index].depth <= depth), len(rows))
 
 
 def _make_ghost(turn: Row, label: str, *, depth: int) -> Row:

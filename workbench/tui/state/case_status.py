@@ -317,7 +317,7 @@ class StatusBoard:
                 if any(outcome.stored_at for outcome in early.values()):
                     self._cases_with_earlier_verdict.add(key)
             elif self._stored and (stored := self._stored.get(key)):
-                _load_stored(record, stored)
+                self._load_stored(record, stored)
             changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
@@ -341,7 +341,7 @@ class StatusBoard:
             record = self._records.get(key)
             if record is not None and not record.result_number and not _is_under_way(record):
                 changes[self._get_cell(record)] -= 1
-                _load_stored(record, stored)
+                self._load_stored(record, stored)
                 changes[self._get_cell(record)] += 1
         self._apply_counts(changes)
 
@@ -377,6 +377,12 @@ class StatusBoard:
         record.previous_outcomes = {}
         self._mark_earlier(record)
         self._set_state(record, _find_state(record))
+
+    def _load_stored(self, record: CaseRecord, stored: Sequence[StoredJob]) -> None:
+        record.outcomes, record.reused_verdicts = _convert_stored_jobs(stored), {}
+        record.state = _find_state(record)
+        if any(job.case != record.key for job in stored):  # the case ran under another name
+            self._cases_with_earlier_verdict.add(record.key)
 
     def _mark_earlier(self, record: CaseRecord) -> None:
         self._cases_with_earlier_verdict.add(record.key)
@@ -535,11 +541,6 @@ class StatusBoard:
                 self._counts.setdefault(group, Counter())[state] += change
                 if is_stale:
                     self._stale_counts.setdefault(group, Counter())[state] += change
-
-
-def _load_stored(record: CaseRecord, stored: Sequence[StoredJob]) -> None:
-    record.outcomes, record.reused_verdicts = _convert_stored_jobs(stored), {}
-    record.state = _find_state(record)
 
 
 def _convert_stored_jobs(stored: Iterable[StoredJob]) -> dict[int, Outcome]:

@@ -23,7 +23,9 @@ from workbench.tui.state.case_edits import (
     SetValue,
     Slot,
     add_ghost_rows,
+    add_typing_row,
     find_ghost_addition,
+    find_typing_row,
     list_additions,
     list_set_additions,
 )
@@ -501,6 +503,7 @@ class CaseEditor:
         self._saved: dict[Edited, Any] = {}  # of what has unsaved edits: the data before them
         self._goes_to: Place | None = None
         self._rows: tuple[Sequence[Row], Sequence[Row]] = ((), ())  # those of the case, and with its ghost rows
+        self._typing_row: Row | None = None
 
     @property
     def typing(self) -> Draft | None:
@@ -540,8 +543,7 @@ class CaseEditor:
         if opened.rows is not self._rows[0]:
             can_add = opened.index is not None and not opened.read_only
             self._rows = opened.rows, add_ghost_rows(opened.rows, opened.data) if can_add else opened.rows
-        self.view.show(self._rows[1])
-        self._mark(opened)
+        self._show_rows()
         if self._goes_to is not None:
             self.view.select(_nearest(opened.data, spell_place(opened.data, self._goes_to)))
             self._goes_to = None
@@ -559,10 +561,33 @@ class CaseEditor:
         if self.opened is None:
             raise RuntimeError("nothing is open to be edited")
         self.stop_typing()
-        self.typing = self._drafts.get(self.opened.edited, slot) or Draft.begin(
-            slot, _get_slot_value(slot, self.opened.data)
-        )
-        return self.typing
+        draft = self.typing = self._make_draft(self.opened, slot)
+        self._show_rows()
+        if self._typing_row is not None:
+            self.view.select(self._typing_row.place)
+        return draft
+
+    @property
+    def typing_place(self) -> Place | None:
+        """The place of the row in which the value is typed; None if it has no row."""
+        return self._typing_row.place if self._typing_row is not None else None
+
+    def _make_draft(self, opened: Opened, slot: Slot) -> Draft:
+        """Return the draft of a slot, or a new one of its current value."""
+        return self._drafts.get(opened.edited, slot) or Draft.begin(slot, _get_slot_value(slot, opened.data))
+
+    def _show_rows(self) -> None:
+        """Show the rows of the case. A new value that is typed has a row before it is in the case."""
+        if self.opened is None:
+            return
+        rows, self._typing_row = self._rows[1], None
+        if self._typing is not None:
+            slot = self._typing.slot
+            self._typing_row = find_typing_row(rows, slot, self.opened.data)
+            if self._typing_row is None and self._typing.is_new and slot.input is not Input.JSON:
+                rows, self._typing_row = add_typing_row(rows, slot)
+        self.view.show(rows)
+        self._mark(self.opened)
 
     def set_text(self, text: str) -> Draft | None:
         """Change the text of the draft that is being typed, and return the draft."""
@@ -600,7 +625,7 @@ class CaseEditor:
             return False
         draft, self.typing = self.typing, None
         self._drafts.keep(self.opened.edited, draft)
-        self._mark(self.opened)
+        self._show_rows()
         return not draft.is_untouched
 
     def record_edit(self, edited: Edited, slot: Slot | None, edit: Edit, *, now: Edited) -> None:
@@ -678,8 +703,10 @@ class CaseEditor:
 
     def draft_for_editor(self, slot: Slot) -> Draft:
         """Return the draft for the user's own editor: plain text if UTF-8 can encode it, else JSON."""
-        draft = self.begin(slot)
-        self.typing = None
+        if self.opened is None:
+            raise RuntimeError("nothing is open to be edited")
+        self.stop_typing()
+        draft = self._make_draft(self.opened, slot)
         is_text = isinstance(draft.original, str) and draft.is_untouched
         if is_text and slot.input is not Input.JSON and is_valid_utf8(draft.original):
             return Draft(slot, Form.TEXT, draft.original, draft.original)

@@ -109,6 +109,16 @@ class OutlineView:
         """Return the index of the row that shows a place, or of its nearest parent with a row."""
         return next((self._index[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self._index), None)
 
+    def find_field(self, place: Place) -> tuple[int, int] | None:
+        """Return the line and the column of the value of a row of one line; None for a missing or higher row."""
+        index = self._index.get(place)
+        if index is None or self.rows[index].place != place:
+            return None
+        following = self._starts[index + 1] if index + 1 < len(self.rows) else self._length
+        if following - self._starts[index] > 1:
+            return None
+        return self._starts[index], sum(cell_len(piece.text) for piece in self._lead(index))
+
     def find_rows(self, places: Iterable[Place]) -> frozenset[int]:
         """Return the indexes of the rows that show these places, and of all rows below them."""
         found: set[int] = set()

@@ -173,7 +173,8 @@ class JsonText:
         elif isinstance(value, str):
             yield from self._text_rows(value, path=path, depth=depth, head=head, limit=limit)
         else:
-            yield _Row(depth, head, json.dumps(value), Style.RUNNING)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            yield _Row(depth, head, json.dumps(value), Style.NUMBER if is_number else Style.CONSTANT)
 
     def _container(
         self, value: dict[str, Any] | list[Any], *, path: Path, depth: int, head: Line, limit: _Limit
@@ -227,7 +228,7 @@ class JsonText:
             if is_block:
                 yield _Row(depth, (), part, is_block=True, opens=None)
             else:
-                yield _Row(depth, head, f'"{part}"' if stop >= len(text) else f'"{part}')
+                yield _Row(depth, head, f'"{part}"' if stop >= len(text) else f'"{part}', Style.STRING)
             end = min(stop, len(text))
         if end < len(text):
             yield self._gap(len(text) - end, path, depth)

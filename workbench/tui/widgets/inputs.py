@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.text import Text
 from textual import events, on
 from textual.actions import parse
 from textual.app import App, ComposeResult
@@ -15,7 +16,7 @@ from textual.binding import ActiveBinding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.strip import Strip
@@ -25,7 +26,7 @@ from textual.widgets import Input, Label, Static, TextArea
 
 from workbench.model.text import pluralise
 from workbench.tui.keys import KEY_ACTIONS, bindings, find_character
-from workbench.tui.state.call_line import KnownCalls, complete_call
+from workbench.tui.state.call_line import Completion, KnownCalls, list_completions
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
 from workbench.tui.state.problem_list import Severity
@@ -38,8 +39,11 @@ from workbench.tui.state.text_layout import (
     find_hint,
     fit_hints,
     make_hint_line,
+    match_brackets,
     safe,
     safe_line,
+    split_json,
+    wrap,
 )
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, RowList, make_strip
 
@@ -468,6 +472,10 @@ def copy(widget: Widget, text: str | None) -> None:
 
 # The text field of the editor and its keys.
 
+_JSON_STYLES = (Style.KEY, Style.STRING, Style.NUMBER, Style.CONSTANT, Style.MATCH, Style.ERROR)
+_MOST_TOKENS = 500
+"""Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
+
 
 class TypedText(TextArea):
     """The text field. It sends a message for each command of the user."""
@@ -498,14 +506,53 @@ class TypedText(TextArea):
     class Left(Message):
         """The user returns to the rows."""
 
+    class ChoicesChanged(Message):
+        """There are other continuations, or another one is chosen."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"style--{style.value}" for style in _JSON_STYLES}
     known_calls: KnownCalls | None = None  # while a call is typed
+    lists_choices = False  # up and down choose one of the continuations
+    choices: Sequence[Completion] = ()
+    choice = 0
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id, compact=True, show_line_numbers=False, highlight_cursor_line=False)
+        self.match_cursor_bracket = False  # it would count brackets in quoted texts
+        self._is_json = False
+        self._lines: list[str] = []
+        self._brackets = match_brackets(self._lines)
+
+    def set_json(self, is_json: bool) -> None:
+        """Set whether the text is JSON, which has colours and marked brackets."""
+        self._is_json = is_json
+        self.notify_style_update()
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line as it is drawn."""
+        text = super().get_line(line_index)
+        tokens = split_json(text.plain) if self._is_json else ()
+        if not 0 < len(tokens) <= _MOST_TOKENS:
+            return text
+        if self._lines != self.document.lines:  # unchanged lines are the same objects, so this is fast
+            self._lines = list(self.document.lines)
+            self._brackets = match_brackets(self._lines)
+        pair = self._brackets.find_pair(self.cursor_location) if self.selection.is_empty else ()
+        for start, end, kind in tokens:
+            place = line_index, start
+            is_wrong = place in self._brackets.unbalanced
+            style = Style.MATCH if place in pair else Style.ERROR if is_wrong else kind
+            if style is not Style.TEXT:
+                text.stylize(self.get_component_rich_style(f"style--{style.value}", partial=True), start, end)
+        return text
 
     def update_suggestion(self) -> None:
         """Suggest what most likely follows at the end of a call: the right arrow or tab inserts it."""
         is_at_end = self.cursor_location == self.document.end
-        self.suggestion = (
-            "" if self.known_calls is None or not is_at_end else complete_call(self.text, self.known_calls)
-        )
+        choices = [] if self.known_calls is None or not is_at_end else list_completions(self.text, self.known_calls)
+        if choices != self.choices:
+            self.choices, self.choice = choices, 0
+            self.post_message(self.ChoicesChanged())
+        self.suggestion = choices[self.choice].rest if choices else ""
 
     @on(TextArea.SelectionChanged)
     def _on_cursor_moved(self) -> None:
@@ -517,6 +564,12 @@ class TypedText(TextArea):
             event.stop()
             event.prevent_default()
             self.insert(self.suggestion)
+        elif event.key in ("up", "down") and self.lists_choices and len(self.choices) > 1:
+            event.stop()
+            event.prevent_default()
+            self.choice = (self.choice + (1 if event.key == "down" else -1)) % len(self.choices)
+            self.suggestion = self.choices[self.choice].rest
+            self.post_message(self.ChoicesChanged())
         elif event.key == "enter" and self._applies_with_enter:
             event.stop()
             event.prevent_default()
@@ -562,15 +615,23 @@ class TypedText(TextArea):
 # The box for a value: title, text field, error message.
 
 _LEAST_LINES = 3  # of a text that may have several
+_LEAST_WIDTH = 10  # cells for a text in a row
+_MOST_PROBLEM_LINES = 3
+_MOST_CHOICES = 8
+_GAP = 4  # cells between a text in a row and the remark at its end
 
 
 class EditorBox(Vertical):
-    """Shows the draft that is being typed. It decides nothing."""
+    """Shows the draft that is being typed, in the row of its value or below all rows. It decides nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.known_calls = KnownCalls()
         self._least_lines = 1
+        self._title = self._shown_title = self._remark = self._problem = ""
+        self._notes: list[tuple[str, str]] = []  # as shown, with their styles
+        self._rows = Region()
+        self._field: Region | None = None  # on the screen, while the text is in a row
 
     @dataclass
     class Typed(Message):
@@ -581,8 +642,8 @@ class EditorBox(Vertical):
     def compose(self) -> ComposeResult:
         """Title, text field, error message."""
         yield Static(id="editor-title")
-        yield TypedText(id="editor-text", compact=True, show_line_numbers=False, highlight_cursor_line=False)
-        yield Static(id="editor-problem")
+        yield TypedText(id="editor-text")
+        yield Static(id="editor-notes")
 
     def show(self, draft: Draft) -> None:
         """Show a draft for editing."""
@@ -590,10 +651,13 @@ class EditorBox(Vertical):
         is_call = draft.slot.input is ValueInput.CALL
         keys = "   tab completes, enter applies" if is_call else "   enter applies"
         form = "" if is_call or draft.slot.input is ValueInput.JSON else f" · {draft.form}"  # the title says it there
-        title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
-        self.query_one("#editor-title", Static).update(Content(title))
+        self._title = f"{safe_line(draft.slot.title, width=60)}{form}{keys}"
+        is_typed_otherwise = draft.slot.input is ValueInput.VALUE or draft.form is Form.JSON
+        self._remark = "tab completes" if is_call else str(draft.form) if is_typed_otherwise else ""
+        self._show_title()
         text = self.query_one(TypedText)
         text.known_calls = self.known_calls if is_call else None
+        text.set_json(draft.form in (Form.JSON, Form.CALL))
         if text.text != draft.text:
             with text.prevent(TextArea.Changed):
                 text.load_text(draft.text)
@@ -609,10 +673,82 @@ class EditorBox(Vertical):
             text.known_calls = known
             text.update_suggestion()
 
+    def fits(self, draft: Draft, width: int) -> bool:
+        """Return whether the text of a draft, with the cursor after it, fits into one line of a row."""
+        return width >= _LEAST_WIDTH and "\n" not in draft.text and cell_len(draft.text.expandtabs(4)) < width
+
+    def place_in(self, field: Region, rows: Region) -> None:
+        """Show the text in a row, at a place on the screen. Notes are over the rows below it, or above it."""
+        self._field, self._rows = field, rows
+        self.query_one(TypedText).lists_choices = True
+        self.add_class("-in-row")
+        self.styles.offset = field.offset - self.query_ancestor(Widget).content_region.offset
+        self.styles.width = field.width
+        self._show_title()
+        self._fit()
+        self._show_notes()
+
+    def place_below(self) -> None:
+        """Show the title, the text and errors in lines of their own."""
+        if self._field is None:
+            return
+        self._field = None
+        self.remove_class("-in-row")
+        self.styles.offset, self.styles.width = (0, 0), "100%"
+        self._show_title()
+        self.query_one("#editor-title", Static).display = True
+        self.query_one(TypedText).lists_choices = False
+        notes = self.query_one("#editor-notes", Static)
+        notes.styles.offset, notes.styles.width = (0, 0), "100%"
+        self._show_notes()
+        self.call_after_refresh(self._fit)
+
+    def _show_title(self) -> None:
+        """Show the title, or the remark at the end of a row."""
+        title = self._title if self._field is None else self._remark
+        if title != self._shown_title:  # another title causes a new layout of the screen
+            self._shown_title = title
+            self.query_one("#editor-title", Static).update(Content(title))
+
     def show_problem(self, problem: str) -> None:
         """Show an error message, or remove it if `problem` is empty."""
-        self.query_one("#editor-problem", Static).update(Content(f"! {safe(problem)}" if problem else ""))
-        self.set_class(bool(problem), "-wrong")
+        self._problem = f"! {safe(problem)}" if problem else ""
+        self._show_notes()
+
+    @on(TypedText.ChoicesChanged)
+    def _show_notes(self) -> None:
+        """Show the error message, and for a text in a row also the continuations: over the rows below or above it."""
+        notes, field, rows = self.query_one("#editor-notes", Static), self._field, self._rows
+        parts: list[tuple[str, str]] = [(self._problem, "")] if self._problem else []
+        if field is not None:
+            text = self.query_one(TypedText)
+            used = cell_len(text.text + text.suggestion) + _GAP + cell_len(self._remark)
+            self.query_one("#editor-title", Static).display = bool(self._remark) and used <= field.width
+            lines = min(len(wrap(self._problem, rows.width - 2)), _MOST_PROBLEM_LINES) if self._problem else 0
+            below, above = rows.bottom - field.bottom, field.y - rows.y
+            choices = self._list_choices(max(below, above) - lines, width=rows.width - 2)
+            parts = [*choices, *parts]
+            lines += len(choices)
+            notes.styles.width = rows.width
+            notes.styles.offset = (rows.x - field.x, 0 if lines <= below or below >= above else -1 - lines)
+        if parts != self._notes:  # other notes cause a new layout of the screen
+            self._notes = parts
+            notes.update(Content.assemble(*parts))
+            self.set_class(bool(parts), "-noted")
+
+    def _list_choices(self, most: int, *, width: int) -> list[tuple[str, str]]:
+        """Return lines with the continuations around the chosen one, if there are several."""
+        text, most = self.query_one(TypedText), min(most, _MOST_CHOICES)
+        if len(text.choices) < 2 or most < 1:
+            return []
+        start = max(text.choice - most + 1, 0)
+        return [
+            (
+                f"{safe_line(each.label, width=width)}\n",
+                "reverse $foreground" if index == text.choice else "$foreground",
+            )
+            for index, each in enumerate(text.choices[start : start + most], start)
+        ]
 
     def focus_text(self) -> None:
         """Put the focus on the text field."""
@@ -630,7 +766,7 @@ class EditorBox(Vertical):
     def _fit(self) -> None:
         """Make the field as high as its text, up to two fifths of the screen."""
         text = self.query_one(TypedText)
-        most = max(self.screen.size.height * 2 // 5, 1)
+        most = 1 if self._field is not None else max(self.screen.size.height * 2 // 5, 1)
         text.styles.height = min(max(text.wrapped_document.height, self._least_lines), most)
 
     @on(TextArea.Changed)

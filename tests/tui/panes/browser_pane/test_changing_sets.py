@@ -26,7 +26,7 @@ async def test_a_new_case_is_saved_and_selected_and_can_be_undone(project: Path,
         )
         assert any(isinstance(message, DocumentsChanged) for message in screen.messages)
 
-        await screen.until("user · text")  # its prompt can be typed
+        await screen.until("⏎ apply")  # its prompt can be typed
         await screen.press("escape", "u")
         await wait_until_true(screen, lambda: read_ids(project) == ["on", "off", "dim"])
         await wait_until_true(screen, lambda: "fresh" not in list_case_ids(screen))

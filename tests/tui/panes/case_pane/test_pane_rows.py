@@ -196,7 +196,7 @@ async def test_a_new_case_is_opened_with_its_prompt_to_type(open_app: Any, proje
         await screen.until("Id of the new case")
         await screen.press("enter")
         await wait_until_idle(screen)
-        await screen.until("user · text")
+        await screen.until("⏎ apply")
         await screen.press(*"Hello", "enter")
         await wait_until_idle(screen)
 

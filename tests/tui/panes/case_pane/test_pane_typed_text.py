@@ -116,13 +116,13 @@ async def test_a_draft_of_an_addition_is_continued_at_its_marked_row(open_app: A
         await screen.press("plus", "enter")
         await screen.until("name of the new argument")
         await screen.press(*"colour", "enter")
-        await screen.until("colour · text")
+        await screen.until("+ colour")
         await screen.press(*"red", "escape")
         await screen.until("~")
         await screen.press("enter")
         await screen.until("continue colour: red", "edit call")
         await screen.press("enter")
-        await screen.until("colour · text")
+        await screen.until("+ colour")
         await screen.press("enter")
         await screen.until('"red"')
         await wait_until_idle(screen)
@@ -250,7 +250,7 @@ async def test_typed_text_is_visible_on_the_lowest_screen(open_app: Any, project
         await screen.press("j", "j", "1")
         await screen.until("eval id")
         await screen.press("j", "j", "enter")
-        await screen.until("user · text", "Find the lamp.")
+        await screen.until("⏎ apply", "Find the lamp.")
 
 
 async def test_a_waiting_edit_is_not_applied_to_another_selection(

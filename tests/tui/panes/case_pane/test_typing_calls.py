@@ -21,7 +21,7 @@ async def begin_call(screen: Any, turn: str) -> None:
     await screen.press("plus")
     await screen.until(" 1 call ")
     await screen.press("1")
-    await screen.until("enter applies")
+    await screen.until("⏎ apply")
 
 
 async def test_enter_on_a_call_edits_its_line(open_app: Any, project: Path) -> None:
@@ -110,7 +110,7 @@ async def test_a_ghost_row_adds_what_its_turn_lacks(open_app: Any, project: Path
 
         await select_row(screen, "+ call")
         await screen.press("enter")
-        await screen.until("enter applies")
+        await screen.until("⏎ apply")
         await type_text(screen, "ping(n=1)")
         await screen.press("enter")
         await wait_until_idle(screen)
@@ -122,7 +122,7 @@ async def test_a_ghost_row_adds_what_its_turn_lacks(open_app: Any, project: Path
         await select_row(screen, "+ turn")
         await screen.press("D", "J", "m", "b")  # nothing to delete, move, rename or edit
         await screen.press("enter")
-        await screen.until("enter applies")
+        await screen.until("⏎ apply")
         await type_text(screen, "one more")
         await screen.press("enter")
         await wait_until_idle(screen)
@@ -148,7 +148,7 @@ async def test_a_call_with_two_arguments_in_a_new_turn_takes_few_keys(open_app: 
             digit = re.search(rf"(\d) {label} ", screen.text)
             assert digit is not None
             await press(digit[1])
-            await screen.until("enter applies")
+            await screen.until("⏎ apply")
             await type_text(screen, text)
             await press("enter")
             await wait_until_idle(screen)
