@@ -13,8 +13,9 @@ from .tools import Home, HomeError
 
 
 class Wish(NamedTuple):
-    """One thing the user wants. What the words did not say is None."""
+    """One thing the user wants, and the words for it. What the words did not say is None."""
 
+    words: str
     intent: str | None
     device_id: str | None
     kind: str | None
@@ -50,6 +51,7 @@ def read_clause(clause, language):
     intent, match = next(((intent, match) for intent, match in found if match), (None, None))
     device = re.search(r"device_\d+", clause)
     return Wish(
+        words=clause.lower(),
         intent=intent,
         device_id=device and device.group(),
         kind=spoken(language.kinds, clause),
