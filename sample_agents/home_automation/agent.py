@@ -70,6 +70,11 @@ def number(text):
     return int(text) if text.isdecimal() else float(text.replace(",", "."))
 
 
+def choose(wish, devices):
+    """The device that is meant: the first one of its kind."""
+    return next((key for key, device in devices.items() if device["kind"] == wish.kind), None)
+
+
 class Butler:
     """Fulfils the wishes of one turn, and writes down each tool call and what came of it."""
 
@@ -96,7 +101,7 @@ class Butler:
         return self.say("capabilities" if wish.intent == "capabilities" else "no_rule")
 
     def switch(self, wish):
-        """Switch the device that was named, or those of a kind in a room; a kind means the first one there."""
+        """Switch the device that was named, or those of a kind in a room."""
         if wish.device_id:
             room = wish.room or self.use(self.home.get_device_info, device_id=wish.device_id)["location"]
             return self.set_status(wish.device_id, room, wish.intent)
@@ -105,7 +110,7 @@ class Butler:
         there = self.use(self.home.list_devices, location=wish.room)
         if wish.kind == "*":
             return self.language.joiner.join(self.set_status(key, wish.room, wish.intent) for key in there)
-        chosen = next((key for key, device in there.items() if device["kind"] == wish.kind), None)
+        chosen = choose(wish, there)
         if chosen is None:
             return self.say("nothing_there", room=wish.room)
         return self.set_status(chosen, wish.room, wish.intent)
