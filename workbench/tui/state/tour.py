@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len
 
@@ -83,8 +83,8 @@ class View:
     """What the steps depend on: the eval set of the tour, the selection, and the open parts of the screen.
 
     `states` are those of the cases of the set, by id. `selected` is the path of the selected eval set and the id of the
-    case. `saved_at` changes with each save of the set. `dialog` is the open dialog. `rerun` is complete once all its
-    cases have verdicts.
+    case. `saved_at` changes with each save of the set. `dialog` is the open dialog. `rerun` is None until all cases that
+    the change ran have verdicts. `seen` are the numbers of the sights of the step that were seen.
     """
 
     states: Mapping[str, CaseState]
@@ -98,6 +98,7 @@ class View:
     dialog: str = ""
     change: Change | None = None
     rerun: Rerun | None = None
+    seen: frozenset[int] = frozenset()
 
     @classmethod
     def from_state(
@@ -197,7 +198,7 @@ def _hint_run(view: View) -> str:
         return "Press {list_fold} to go up to light_on_off, and {run_case} to run all its cases."
     if view.selected[0] != EVAL_SET:
         return "Go to light_on_off, and press {run_case} to run all its cases."
-    return f"Press {{run_case}} to run the {len(view.states)} cases of light_on_off. No key and no network is needed."
+    return f"Press {{run_case}} to run the {len(view.states)} cases of light_on_off. No API key is needed."
 
 
 def _hint_read(view: View) -> str:
@@ -209,23 +210,21 @@ def _hint_read(view: View) -> str:
 
 
 def _hint_accept(view: View) -> str:
-    match view.case:
-        case eval_id if eval_id == WRONG_CASE:
-            return (
-                "The agent looks the device up before it switches it. That is fine: the case is wrong. Press {accept} "
-                "to accept what the agent did as the new expectation."
-            )
-        case eval_id if eval_id == WRONG_AGENT:
-            return (
-                "Read the right side: call 2 should switch device_5, and got device_2. The agent is wrong here. "
-                "Press {next_failing} for a case that is wrong itself."
-            )
-        case _:
-            return "Press {next_failing} or {previous_failing} to go to designed_failure_looks_first."
+    if view.case == WRONG_CASE:
+        return (
+            "The agent looks the device up before it switches it. That is fine: the case is wrong. Press {accept} "
+            "to accept what the agent did as the new expectation."
+        )
+    if view.case == WRONG_AGENT:
+        return (
+            "Read the right side: call 2 should switch device_5, and got device_2. The agent is wrong here. "
+            "Press {next_failing} for a case that is wrong itself."
+        )
+    return f"Press {{next_failing}} or {{previous_failing}} to go to {WRONG_CASE}."
 
 
 def _hint_undo(view: View) -> str:
-    if view.states.get(WRONG_CASE) in FAILING_STATES:
+    if view.seen:
         return "The expectation is as before, and the case fails again. Press {redo} to redo what was undone."
     return (
         "The file has the new expectation; nothing else in it changed. The case was scored again, without the agent. "
@@ -263,7 +262,7 @@ def _hint_rerun(view: View) -> str:
     if view.change is None:
         return (
             f"In a moment the tour mends the agent for you: it adds one line to {AGENT_FILE}. "
-            "Press no key, and look at the cases of light_on_off."
+            "Look at the cases of light_on_off."
         )
     return f"The tour added line {view.change.line} to {AGENT_FILE} and saved it. Cases that use this place run now."
 
@@ -283,12 +282,18 @@ def _describe_rerun(view: View) -> str:
 
 
 def _hint_find(view: View) -> str:
-    if view.dialog:
-        return "Press escape to close this."
-    return (
-        "A step has its times, request and response. Two keys find the rest: press {palette} for everything by "
-        "its letters, and {help} for the keys of this place."
-    )
+    match view.dialog:
+        case "palette":
+            return "Press {finder_close} to close the palette."
+        case "help":
+            return "Press {help_close} to close the help."
+        case _ if 0 in view.seen:
+            return "Press {help} to see all keys that work at the place with the focus."
+        case _:
+            return (
+                "A step has its times, request and response. Press {palette} to find any action, case, run or setting by "
+                "some of its letters."
+            )
 
 
 _OVER = (
@@ -317,7 +322,7 @@ STEPS = (
         "undo",
         "Undo and redo",
         _hint_undo,
-        lambda now, begin: now.failing <= begin.failing,
+        lambda now, begin: now.failing <= begin.failing and now.stale <= begin.stale,
         sights=(lambda now, begin: not now.failing <= begin.failing,),
     ),
     Step("edit", "Edit a case", _hint_edit, _is_edited_and_run),
@@ -393,8 +398,9 @@ class Tour:
         room = width - sum(cell_len(piece.text) for piece in right)
         left = cut_line(left, room)
         gap = StyledText(" " * max(room - sum(cell_len(piece.text) for piece in left), 0))
-        hint = Paragraph(tuple(_style_keys(_OVER if step is None else step.hint(view), find_key)))
-        return [(*left, gap, *right), *render_blocks([hint], width=width, side_by_side=False)]
+        hint = _OVER if step is None else step.hint(replace(view, seen=frozenset(self._seen)))
+        text = Paragraph(tuple(_style_keys(hint, find_key)))
+        return [(*left, gap, *right), *render_blocks([text], width=width, side_by_side=False)]
 
 
 def _style_keys(hint: str, find_key: Callable[[str], str]) -> Iterator[StyledText]:
