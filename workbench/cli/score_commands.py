@@ -258,8 +258,8 @@ def _read_expected_verdicts(folder: Path) -> dict[tuple[str, str], str]:
 def tour(*, restart: bool) -> int:
     """Learn the screen in two minutes.
 
-    A panel names the next key while you run sample agents, read a difference, accept, edit, and watch. It needs a
-    terminal, but no key of a model and no network. The next call continues at the step that you reached.
+    A panel names the next key while you run sample agents, read a difference, accept, edit, and watch. It needs no API
+    key and no network. The next call continues at the step that you reached.
     """
     from workbench.cli.main import has_terminal, open_screen
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -157,7 +156,9 @@ def test_the_change_of_the_tour_fits_the_sample_agent_and_is_made_once() -> None
 
 
 def test_the_first_layout_folds_all_but_the_eval_set_of_the_tour() -> None:
-    layout = tour.make_first_layout({"home_automation": ["home_automation/simple.test.json", tour.EVAL_SET], "other": []})
+    layout = tour.make_first_layout(
+        {"home_automation": ["home_automation/simple.test.json", tour.EVAL_SET], "other": []}
+    )
 
     assert layout.folded == (("other", ""), ("home_automation", "home_automation/simple.test.json"))
     assert layout.tour == "move"

@@ -83,8 +83,8 @@ class View:
     """What the steps depend on: the eval set of the tour, the selection, and the open parts of the screen.
 
     `states` are those of the cases of the set, by id. `selected` is the path of the selected eval set and the id of the
-    case. `saved_at` changes with each save of the set. `dialog` is the open dialog. `rerun` is None until all cases that
-    the change ran have verdicts. `seen` are the numbers of the sights of the step that were seen.
+    case. `saved_at` changes with each save of the set. `dialog` is the open dialog. `rerun` is None until all cases
+    that the change ran have verdicts. `seen` are the numbers of the sights of the step that were seen.
     """
 
     states: Mapping[str, CaseState]
@@ -291,8 +291,8 @@ def _hint_find(view: View) -> str:
             return "Press {help} to see all keys that work at the place with the focus."
         case _:
             return (
-                "A step has its times, request and response. Press {palette} to find any action, case, run or setting by "
-                "some of its letters."
+                "A step has its times, request and response. Press {palette} to find any action, case, run or setting "
+                "by some of its letters."
             )
 
 
