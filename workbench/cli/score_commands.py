@@ -256,10 +256,10 @@ def _read_expected_verdicts(folder: Path) -> dict[tuple[str, str], str]:
 @click.command()
 @click.option("--restart", is_flag=True, help="Begin with the first step and a fresh copy of the sample agents.")
 def tour(*, restart: bool) -> int:
-    """Learn the screen in two minutes.
+    """Learn the screen in two minutes, on the sample agents.
 
-    A panel names the next key while you run sample agents, read a difference, accept, edit, and watch. It needs no API
-    key and no network. The next call continues at the step that you reached.
+    A panel names the next key while you run cases, read a difference, accept, edit, and watch. It needs neither account
+    nor network. The next call continues at the step that you reached.
     """
     from workbench.cli.main import has_terminal, open_screen
 
