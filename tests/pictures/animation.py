@@ -139,7 +139,10 @@ def _show_during(svg: str, shown: Sequence[int], starts: Sequence[float], total:
 
 
 def _draw_row(row: Row, y: int, background: str, classes: dict[tuple[str, bool], str]) -> str:
-    """Draw a row: rectangles where the background differs, and its words at their cells."""
+    """Draw a row: rectangles where the background differs, and its words at their cells.
+
+    `textLength` keeps the cells with a font of another width. Firefox ignores it in `tspan`.
+    """
     top = y * CELL_HEIGHT
     boxes = ""
     for fill, group in groupby(row, lambda run: run.background):
@@ -153,8 +156,8 @@ def _draw_row(row: Row, y: int, background: str, classes: dict[tuple[str, bool],
         name = classes.setdefault((run.colour, run.is_bold), f"c{len(classes)}")
         for cell, text in _split(run):
             place = f'x="{cell * CELL_WIDTH}" textLength="{cell_len(text) * CELL_WIDTH}"'
-            words += f'<tspan {place} class="{name}">{escape(text, quote=False)}</tspan>'
-    return f'{boxes}<text y="{top + 15}">{words}</text>' if words else boxes
+            words += f'<text {place} y="{top + 15}" class="{name}">{escape(text, quote=False)}</text>'
+    return boxes + words
 
 
 def _split(run: Run) -> Iterator[tuple[int, str]]:

@@ -45,7 +45,7 @@ def test_each_row_is_stored_once_and_shown_during_its_frames() -> None:
 def test_text_stays_text_and_keeps_its_cells() -> None:
     svg = animate([make_frame("<b>&" + 20 * " " + "end", seconds=1)], columns=30, divide_at=30, poster=0)
 
-    texts = {span.text: span.get("x") for span in ET.fromstring(svg).iter(f"{NAMESPACE}tspan")}
+    texts = {text.text: text.get("x") for text in ET.fromstring(svg).iter(f"{NAMESPACE}text")}
     assert texts.items() >= {"<b>&": "0", "end": "240"}.items()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -157,8 +158,10 @@ class TourApp(WorkbenchApp):
     @work(group="tour")
     async def _mend(self, path: Path) -> None:
         """Change the agent, as an editor would."""
+        after = max((each.number for each in self._main.state.watch.changes), default=0)
         try:
-            self._change = await asyncio.to_thread(_mend_file, path)
+            change = await asyncio.to_thread(_mend_file, path)
+            self._change = replace(change, after=after)
         except StoreError as error:
             say(self, str(error), severity="error")
             self._tour.skip()

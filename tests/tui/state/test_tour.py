@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus
 from workbench.tui.keys import find_first_key
 from workbench.tui.state import tour
@@ -17,7 +19,8 @@ from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.tour import STEPS, Change, Rerun, Tour, View
-from workbench.tui.state.watch_state import WatchMode
+from workbench.tui.state.watch_state import SeenChange, WatchMode
+from workbench.watch.watch_events import ChangeSeen
 
 SAMPLES = Path(__file__).parents[3] / "sample_agents"
 FAILED, PASSED, RUNNING = CaseState.FAILED, CaseState.PASSED, CaseState.RUNNING
@@ -178,3 +181,30 @@ def test_the_view_has_the_verdicts_and_the_selection_of_the_eval_set(make: Any) 
     assert view.failing == {"a"}
     assert not view.is_run
     assert (view.case, view.state) == ("b", CaseState.NOT_RUN)
+
+
+def test_a_rerun_counts_once_all_its_cases_have_verdicts_and_only_after_the_change(make: Any) -> None:
+    state = ProjectState(partial(find_first_key, keymap={}))
+    job = JobKey(case=make.key("a"))
+    seen = [
+        SeenChange(number, change_of(path), (), (), frozenset([job]), 0, 0.5)
+        for number, path in ((3, "other.py"), (2, tour.AGENT_FILE), (1, tour.AGENT_FILE))
+    ]
+    seen[2].verdicts[job] = CaseStatus.PASSED
+    state.watch.changes = seen
+
+    def find_rerun(change: Change | None) -> Rerun | None:
+        return View.from_state(state, tab="", is_typing=False, saved_at=0, dialog="", change=change).rerun
+
+    assert find_rerun(Change(75, is_new=True, after=1)) is None
+    seen[1].verdicts[job] = CaseStatus.CANCELLED
+    assert find_rerun(Change(75, is_new=True, after=1)) is None
+    seen[1].verdicts[job] = CaseStatus.FAILED
+    assert find_rerun(Change(75, is_new=True, after=1)) == Rerun(1, 0.5)
+    assert find_rerun(Change(75, is_new=True, after=2)) is None
+    assert find_rerun(None) is None
+
+
+def change_of(path: str) -> ChangeSeen:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return ChangeSeen(at=at, paths=(path,), run=1, judged=0, waiting=0, total=1, reason="choose() changed")

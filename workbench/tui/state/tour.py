@@ -45,10 +45,14 @@ _ADDED = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of the tour: a line that was added to the agent. `is_new`: it was not there before."""
+    """The change of the tour: a line that was added to the agent.
+
+    `is_new`: it was not there before. `after` is the number of the last change that the watch had seen before.
+    """
 
     line: int
     is_new: bool
+    after: int = 0
 
 
 def mend_agent(source: str) -> tuple[str, Change] | None:
@@ -116,7 +120,9 @@ class View:
         keys = listed.case_keys if listed is not None else ()
         records = [record for key in keys if (record := state.board.get_record(key)) is not None]
         row = state.browser.selected_row
-        changes = (each for each in state.watch.changes if AGENT_FILE in each.event.paths)
+        after = None if change is None else change.after
+        changes = (each for each in state.watch.changes if after is not None and each.number > after)
+        of_agent = (each for each in changes if AGENT_FILE in each.event.paths)
         return cls(
             states={each.key.eval_id: each.state for each in records},
             stale=frozenset(key.eval_id for key in keys if state.browser.freshness.is_stale(key)),
@@ -128,7 +134,7 @@ class View:
             watch=state.watch.mode,
             dialog=dialog,
             change=change,
-            rerun=next(map(_summarize_rerun, changes), None),
+            rerun=next(map(_summarize_rerun, of_agent), None),
         )
 
     @property
