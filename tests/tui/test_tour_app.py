@@ -12,7 +12,7 @@ import pytest
 
 from tests.tui.conftest import Driver
 from workbench.store.settings import LoadedSettings, Settings
-from workbench.store.toml_files import Layout
+from workbench.store.toml_files import Layout, Layouts
 from workbench.tui import tour_app
 from workbench.tui.backend.backend import Backend
 from workbench.tui.state.text_layout import Style
@@ -136,6 +136,20 @@ async def test_the_tour_continues_at_the_stored_step(open_tour: Any) -> None:
 
     async with open_tour(screen.app.layout_now) as screen:
         await screen.until("step 8 of 10", "Press w")
+
+
+async def test_the_step_is_saved_as_soon_as_it_is_reached(open_tour: Any, project: Path) -> None:
+    async with open_tour() as screen:
+        await screen.until("step 1 of 10")
+        await screen.press("f8", "f8", "f8")
+        await screen.until("step 4 of 10")
+
+        for _ in range(200):
+            if Layouts().load(project).tour == "accept":
+                break
+            await screen.pilot.pause(0.02)
+        assert Layouts().load(project).tour == "accept"
+        assert Layouts().load(project).folded == screen.app.layout_now.folded
 
 
 async def test_the_panel_names_the_keys_of_the_settings(open_tour: Any) -> None:

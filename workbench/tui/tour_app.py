@@ -16,6 +16,7 @@ from textual.widget import Widget
 
 from workbench.store.errors import StoreError
 from workbench.store.files import decode_utf8, read_bytes, write_atomic
+from workbench.store.toml_files import Layout, Layouts
 from workbench.tui import app
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.dialogs.dialogs import HelpScreen
@@ -28,7 +29,6 @@ from workbench.tui.widgets.inputs import TypedText, say
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, make_strip
 
 if TYPE_CHECKING:
-    from workbench.store.toml_files import Layout
     from workbench.tui.backend.backend import Backend
     from workbench.tui.last_picture import EarlyScreen
 
@@ -83,6 +83,8 @@ class TourApp(WorkbenchApp):
     def __init__(self, backend: Backend, *, layout: Layout | None = None, **options: Any) -> None:
         super().__init__(backend, layout=layout, **options)
         self._tour = Tour(self._layout.tour)
+        self._saved_name = self._tour.name
+        self._saving = asyncio.Lock()
         self._panel = TourPanel()
         self._change: Change | None = None
         self._announced_at: float | None = None
@@ -128,6 +130,9 @@ class TourApp(WorkbenchApp):
         root = Path(main.state.project.root)
         view = self._make_view(root)
         self._tour.observe(view)
+        if self._tour.name != self._saved_name:
+            self._saved_name = self._tour.name
+            self._save_step(root)
         if self._tour.is_about_to_change(view):
             self._change_when_announced(root)
         self._panel.show(self._tour.format(view, width=self._panel.size.width, find_key=main.state.find_key))
@@ -146,6 +151,12 @@ class TourApp(WorkbenchApp):
             dialog=dialog,
             change=self._change,
         )
+
+    @work(group="tour")
+    async def _save_step(self, root: Path) -> None:
+        """Save the layout with the step, in case the terminal is closed."""
+        async with self._saving:  # saves must not overtake each other
+            await asyncio.to_thread(Layouts().save, root, self.layout_now)
 
     def _change_when_announced(self, root: Path) -> None:
         """Change the agent once the user had time to read about it."""
