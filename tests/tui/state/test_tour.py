@@ -74,6 +74,24 @@ def test_a_step_is_done_when_the_screen_shows_its_result(name: str, begin: View,
     assert here.name == names[names.index(name) + 1]
 
 
+def test_an_edit_that_was_saved_in_an_earlier_session_is_done_after_a_run() -> None:
+    here = Tour("edit")
+
+    here.observe(replace(AFTER_ACCEPT, stale=frozenset([tour.WRONG_CASE])))
+    here.observe(AFTER_ACCEPT)
+
+    assert here.name == "watch"
+
+
+def test_an_edit_that_was_undone_is_not_done() -> None:
+    here = Tour("edit")
+
+    for view in (AFTER_ACCEPT, replace(AFTER_ACCEPT, is_edited=True, stale=frozenset(["a"])), AFTER_ACCEPT):
+        here.observe(view)
+
+    assert here.name == "edit"
+
+
 def test_undo_is_done_after_the_case_failed_again_and_passed_again() -> None:
     here = Tour("undo")
 

@@ -303,8 +303,8 @@ def _hint_find(view: View) -> str:
 
 
 _OVER = (
-    "This was the tour. `workbench PATH` opens a project of your own, and docs/tutorial.md makes a new one. "
-    "This project stays open for you to try."
+    "This was the tour. `workbench PATH` opens a project of your own; docs/tutorial.md makes a new one. "
+    "`workbench tour --restart` begins again."
 )
 
 
@@ -314,9 +314,14 @@ def _is_accepted(now: View, begin: View) -> bool:
     return is_changed and any(now.states.get(eval_id) is CaseState.PASSED for eval_id in begin.failing)
 
 
-def _is_edited_and_run(now: View, begin: View) -> bool:
-    is_saved = now.saved_at != begin.saved_at and not (now.is_edited or now.is_typing)
-    return is_saved and now.is_run and not now.stale
+def _is_saved(now: View, begin: View) -> bool:
+    """True if an edit is in the file, perhaps since an earlier session."""
+    return not now.is_edited and (now.saved_at != begin.saved_at or bool(now.stale))
+
+
+def _is_current(now: View, _: View) -> bool:
+    """True if all verdicts are those of the cases as they are."""
+    return now.is_run and not (now.stale or now.is_edited or now.is_typing)
 
 
 STEPS = (
@@ -331,7 +336,7 @@ STEPS = (
         lambda now, begin: now.failing <= begin.failing and now.stale <= begin.stale,
         sights=(lambda now, begin: not now.failing <= begin.failing,),
     ),
-    Step("edit", "Edit a case", _hint_edit, _is_edited_and_run),
+    Step("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_saved,)),
     Step("watch", "Turn the watch on", _hint_watch, lambda now, _: now.watch is WatchMode.ON),
     Step(
         "rerun",
