@@ -51,6 +51,13 @@ def test_the_screen_imports_no_agent_framework_and_no_scorer() -> None:
     }
 
 
+def test_the_screen_imports_nothing_of_the_tour() -> None:
+    code = "import sys, workbench.tui.app; print([name for name in sys.modules if 'tour' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
 def test_the_python_api_imports_no_heavy_packages() -> None:
     names = "EvalTask, EvalResult, CustomMetric, PointwiseMetric, PairwiseMetric, TrajectorySingleToolUse"
 

@@ -312,3 +312,29 @@ def test_a_screen_whose_terminal_closes_ends_and_saves_edits_for_recovery(termin
     wait_for(is_gone, "the end of the process")
     (recovery_file,) = project.glob(".workbench/recovery/*.recovery")
     assert b"green tea" in recovery_file.read_bytes()
+
+
+def test_the_tour_starts_stops_and_continues(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.enter("export", f"XDG_CACHE_HOME={tmp_path / 'cache'}", f"XDG_STATE_HOME={tmp_path / 'state'}")
+    terminal.enter(WORKBENCH, "tour")
+    terminal.until(r"step 1 of 10")
+    terminal.press("Down", "Down", "Down")
+    terminal.until(r"step 2 of 10.*f8 skip  f4 end the tour")
+    terminal.press("r")
+    terminal.until(r"step 3 of 10[^$]*15/15")
+    terminal.press("F8")
+    terminal.until(r"step 4 of 10")
+    terminal.press("q")
+    terminal.until(r"^\$ ?$|\n\$ ?\n")
+
+    terminal.enter(WORKBENCH, "tour")
+    terminal.until(r"step 4 of 10[^$]*15 cases|15 cases[^$]*step 4 of 10")
+    terminal.press("F4")
+    terminal.until(r"`workbench tour` continues")
+    terminal.press("q")
+    terminal.until(r"^\$ ?$|\n\$ ?\n")
+
+    terminal.enter(WORKBENCH, "tour", "--restart")
+    terminal.until(r"step 1 of 10[^$]*127 not run")
+    terminal.press("q")
+    terminal.until(r"^\$ ?$|\n\$ ?\n")

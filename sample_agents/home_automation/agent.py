@@ -13,8 +13,9 @@ from .tools import Home, HomeError
 
 
 class Wish(NamedTuple):
-    """One thing the user wants. What the words did not say is None."""
+    """One thing the user wants, and the words for it. What the words did not say is None."""
 
+    words: str
     intent: str | None
     device_id: str | None
     kind: str | None
@@ -50,6 +51,7 @@ def read_clause(clause, language):
     intent, match = next(((intent, match) for intent, match in found if match), (None, None))
     device = re.search(r"device_\d+", clause)
     return Wish(
+        words=clause.lower(),
         intent=intent,
         device_id=device and device.group(),
         kind=spoken(language.kinds, clause),
@@ -66,6 +68,11 @@ def spoken(words, clause):
 def number(text):
     """The number that a text spells in digits."""
     return int(text) if text.isdecimal() else float(text.replace(",", "."))
+
+
+def choose(wish, devices):
+    """The device that is meant: the first one of its kind."""
+    return next((key for key, device in devices.items() if device["kind"] == wish.kind), None)
 
 
 class Butler:
@@ -94,7 +101,7 @@ class Butler:
         return self.say("capabilities" if wish.intent == "capabilities" else "no_rule")
 
     def switch(self, wish):
-        """Switch the device that was named, or those of a kind in a room; a kind means the first one there."""
+        """Switch the device that was named, or those of a kind in a room."""
         if wish.device_id:
             room = wish.room or self.use(self.home.get_device_info, device_id=wish.device_id)["location"]
             return self.set_status(wish.device_id, room, wish.intent)
@@ -103,7 +110,7 @@ class Butler:
         there = self.use(self.home.list_devices, location=wish.room)
         if wish.kind == "*":
             return self.language.joiner.join(self.set_status(key, wish.room, wish.intent) for key in there)
-        chosen = next((key for key, device in there.items() if device["kind"] == wish.kind), None)
+        chosen = choose(wish, there)
         if chosen is None:
             return self.say("nothing_there", room=wish.room)
         return self.set_status(chosen, wish.room, wish.intent)

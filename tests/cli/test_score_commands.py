@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import CommandLine
 
 # The two rows of the documentation, and their scores by its definitions.
@@ -386,3 +388,41 @@ def test_arguments_and_answers_of_every_json_type_are_compared(workbench: Comman
     scores = [{metric["name"]: metric["score"] for metric in case["metrics"]} for case in cases]
     assert [row_scores["trajectory_exact_match"] for row_scores in scores] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     assert [row_scores["exact_match"] for row_scores in scores] == [1.0, 0.0, 1.0, 1.0, 1.0, 0.0]
+
+
+def test_the_tour_needs_a_terminal_and_makes_no_copy_without_one(
+    workbench: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    result = workbench("tour")
+
+    assert result.status == 2
+    assert "the tour needs a terminal" in result.error
+    assert "workbench demo" in result.error
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_tour_keeps_its_copy_and_step_until_it_is_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.cli.score_commands import _tour_folder
+    from workbench.store.toml_files import Layouts
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    folder = _tour_folder(restart=False)
+    layout = Layouts().load(folder)
+    assert layout.tour == "move"
+    assert ("hello_world", "") in layout.folded
+    (folder / "mine.txt").write_text("kept")
+    Layouts().save(folder, layout.model_copy(update={"tour": "watch", "watching": True}))
+
+    assert _tour_folder(restart=False) == folder
+    assert (folder / "mine.txt").exists()
+    assert Layouts().load(folder).tour == "watch"
+
+    assert _tour_folder(restart=True) == folder
+    assert not (folder / "mine.txt").exists()
+    assert Layouts().load(folder) == layout

@@ -513,7 +513,6 @@ def find_user_models(workspace: Workspace) -> list[UsedModel]:
 def report_missing_keys(judges: list[UsedModel], players: list[UsedModel]) -> Iterator[str]:
     """Yield a problem for each model without a key, with the missing variable."""
     from workbench.engine.plan import is_scripted, read_environment
-    from workbench.llm.model_access import find_access
     from workbench.model.text import pluralise
 
     for does, models in (("judges", judges), ("plays the users of", players)):
@@ -528,7 +527,6 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     """Yield lines about each judge: provider, keys, price, and its answer, by target and model."""
     from workbench.engine.plan import read_environment
     from workbench.engine.plan_cost import build_prices
-    from workbench.llm.model_access import find_access
     from workbench.llm.prompt_templates import Tokens
     from workbench.model.text import pluralise
     from workbench.report.text_report import cost_text
@@ -566,7 +564,6 @@ def ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[s
 
 async def _ask_judges(judges: list[UsedModel], workspace: Workspace) -> tuple[Mapping[str, str], list[str]]:
     from workbench.engine.plan import is_scripted, read_environment
-    from workbench.llm.model_access import find_access
     from workbench.llm.model_types import Message, ModelError, ModelRequest
     from workbench.llm.models import ModelOptions, Models
 
@@ -666,3 +663,80 @@ def report_unknown_features(names: Iterable[str]) -> Iterator[str]:
         if name not in ADK_FEATURES:
             near = suggest_name(name.upper(), ADK_FEATURES)
             yield f"unknown feature {name!r}: google-adk 2.13 does not have it, and ignores it{near}"
+
+
+# How a model is reached: its provider, the keys that are set, and missing settings. Nothing is connected.
+
+_KEYS_OF_GEMINI = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+_KEYS_OF_VERTEX = (*_KEYS_OF_GEMINI, "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How a model is reached.
+
+    `through` is the provider. `keys` are the names of the variables that are set, never their values. `address` is the
+    server if it is not the provider's own, without user and password. `missing` says what prevents a request, as far
+    as that is known without one.
+    """
+
+    through: str
+    keys: tuple[str, ...]
+    address: str | None
+    missing: str | None
+
+
+def find_access(model: str, environment: Mapping[str, str]) -> Access:
+    """Find out how a model is reached with these environment variables."""
+    from workbench.llm.litellm_provider import explain_missing_key
+    from workbench.llm.model_types import VERTEX_EVALUATION, is_google_model, uses_vertex
+    from workbench.llm.vertex_service import explain_missing_project
+
+    if model.startswith(VERTEX_EVALUATION):
+        names = tuple(name for name in _KEYS_OF_VERTEX if environment.get(name))
+        address = _format_address(environment.get("GOOGLE_VERTEX_BASE_URL"))
+        missing = explain_missing_project(environment)
+        return Access(through="evaluation service of Vertex AI", keys=names, address=address, missing=missing)
+    if not is_google_model(model):
+        return _find_litellm_access(model, environment)
+    on_vertex = uses_vertex(environment)
+    names = _KEYS_OF_VERTEX if on_vertex else _KEYS_OF_GEMINI
+    keys = tuple(name for name in names if environment.get(name))
+    missing = None if keys or on_vertex else explain_missing_key(_KEYS_OF_GEMINI)
+    return Access(
+        through=f"google-genai, {'Vertex AI' if on_vertex else 'Gemini API'}",
+        keys=keys,
+        address=_format_address(environment.get("GOOGLE_VERTEX_BASE_URL" if on_vertex else "GOOGLE_GEMINI_BASE_URL")),
+        missing=missing,
+    )
+
+
+def _find_litellm_access(model: str, environment: Mapping[str, str]) -> Access:
+    from importlib.util import find_spec
+
+    from workbench.llm.litellm_provider import MISSING, address_names, explain_missing_key, find_missing_keys, key_names
+
+    keys = tuple(name for name in key_names(model) if environment.get(name))
+    address = next((environment[name] for name in address_names(model) if environment.get(name)), None)
+    missing = None if find_spec("litellm") is not None else f"it {MISSING}"
+    if missing is None and (names := find_missing_keys(model, environment)):
+        missing = explain_missing_key(names)
+    return Access(
+        through=f"LiteLLM, {model.partition('/')[0]}",
+        keys=keys,
+        address=_format_address(address),
+        missing=missing,
+    )
+
+
+def _format_address(url: str | None) -> str | None:
+    from urllib.parse import urlsplit
+
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "an invalid URL"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

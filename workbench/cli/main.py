@@ -56,6 +56,7 @@ COMMANDS = {
         "workbench.cli.doctor_command:doctor",
         "Show interpreter, extras, keys (names only), agents, eval sets, judge models and problems.",
     ),
+    "tour": ("workbench.cli.score_commands:tour", "Learn the screen in two minutes, on the sample agents."),
     "demo": ("workbench.cli.score_commands:demo", "Try the sample agents."),
     "completion": ("workbench.cli.main:completion", "Print the completion script for a shell."),
 }
@@ -105,11 +106,14 @@ def open_command(path: Path) -> int:
     return open_screen(path)
 
 
-def open_screen(path: Path) -> int:
-    """Open the terminal application. Raises click.ClickException without a terminal."""
-    import sys
+def has_terminal() -> bool:
+    """True if standard input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+
+def open_screen(path: Path, module: str = "workbench.tui.app") -> int:
+    """Open the terminal application with `run` of a module. Raises click.ClickException without a terminal."""
+    if not has_terminal():
         raise click.ClickException(
             f"opening {path} needs a terminal, but standard input or output is not one. "
             f"Without one, use `workbench run {path}`; `workbench --help` lists all commands."
@@ -119,9 +123,8 @@ def open_screen(path: Path) -> int:
     from workbench.tui.last_picture import EarlyScreen
 
     with EarlyScreen(path) as early:
-        from workbench.tui.app import run
-
-        return run(path, early)
+        status: int = import_module(module).run(path, early)
+        return status
 
 
 def _explain_unknown_command(name: str) -> str:

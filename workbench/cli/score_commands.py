@@ -1,4 +1,4 @@
-"""The commands `score` and `demo`."""
+"""The commands `score`, `demo` and `tour`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -127,15 +126,15 @@ def demo(*, path: Path | None, plain: bool, headless: bool) -> int:
     """
     folder = sample_folder(path)
     message(f"the sample agents are in {folder}")
-    if sys.stdin.isatty() and sys.stdout.isatty() and not headless:
-        from workbench.cli.main import open_screen
+    from workbench.cli.main import has_terminal, open_screen
 
+    if has_terminal() and not headless:
         return open_screen(folder)
     return _run_all(folder, plain=plain)
 
 
-def sample_folder(path: Path | None) -> Path:
-    """Return a copy of the samples that may be edited: in `path`, else in the cache of the user.
+def sample_folder(path: Path | None, *, purpose: str = "demo") -> Path:
+    """Return a copy of the samples that may be edited: in `path`, else in the cache of the user, one for each purpose.
 
     An existing copy is not changed; a new version of the samples gets a new folder.
     """
@@ -146,7 +145,7 @@ def sample_folder(path: Path | None) -> Path:
     if path is None:
         from platformdirs import user_cache_path
 
-        path = user_cache_path("workbench", appauthor=False) / f"demo-{__version__}-{_digest(source)}"
+        path = user_cache_path("workbench", appauthor=False) / f"{purpose}-{__version__}-{_digest(source)}"
     if (path / "workbench.toml").exists():
         return path.resolve()
     try:
@@ -249,3 +248,46 @@ def _read_expected_verdicts(folder: Path) -> dict[tuple[str, str], str]:
             eval_set = Path(os.path.relpath(file.parent / name, folder)).as_posix()
             expected.update({(eval_set, eval_id): status for eval_id, status in cases.items()})
     return expected
+
+
+# `workbench tour`
+
+
+@click.command()
+@click.option("--restart", is_flag=True, help="Begin with the first step and a fresh copy of the sample agents.")
+def tour(*, restart: bool) -> int:
+    """Learn the screen in two minutes, on the sample agents.
+
+    A panel names the next key while you run cases, read a difference, accept, edit, and watch. It needs neither account
+    nor network. The next call continues at the step that you reached.
+    """
+    from workbench.cli.main import has_terminal, open_screen
+
+    if not has_terminal():
+        raise click.ClickException(
+            "the tour needs a terminal, but standard input or output is not one. "
+            "Without one, `workbench demo` runs the sample agents and prints the verdicts."
+        )
+    return open_screen(_tour_folder(restart=restart), "workbench.tui.tour_app")
+
+
+def _tour_folder(*, restart: bool) -> Path:
+    """Return the copy of the samples for the tour, with the layout for its begin if the tour has not begun."""
+    from workbench.store.errors import make_os_error
+    from workbench.store.toml_files import Layouts
+
+    folder = sample_folder(None, purpose="tour")
+    if restart:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise make_os_error("delete", folder, error) from error
+        folder = sample_folder(None, purpose="tour")
+    layouts = Layouts()
+    if restart or not layouts.load(folder).tour:
+        from workbench.store.settings import load_settings
+        from workbench.tui.state.tour import make_first_layout
+
+        targets = load_settings(folder).settings.targets
+        layouts.save(folder, make_first_layout({name: target.eval_sets or () for name, target in targets.items()}))
+    return folder

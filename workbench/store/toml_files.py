@@ -122,7 +122,7 @@ class Layout(Fact):
     `left_width` is in cells; None means the width of the stylesheet. `theme` is set if it was chosen on the screen.
     `watching`: watch was on, paused or not. `folded` are targets (with an empty eval set) and eval sets. `selected` is
     a target, the path of one of its sets (empty for the target itself), and the case or None. `recent` are the items
-    chosen last in the palette, each as its kind and its identity.
+    chosen last in the palette, each as its kind and its identity. `tour` is the step that comes next in the tour.
     """
 
     tab: str = "diff"
@@ -133,6 +133,7 @@ class Layout(Fact):
     folded: tuple[tuple[str, str], ...] = ()
     selected: tuple[str, str, CaseKey | None] | None = None
     recent: tuple[tuple[str, ...], ...] = ()
+    tour: str = ""
 
 
 class Layouts:

@@ -120,8 +120,11 @@ _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
 
-def run(path: Path, early: EarlyScreen | None = None) -> int:
-    """Open a project in the application and return the exit status: 0, or 2 if the project cannot be opened."""
+def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchApp] | None = None) -> int:
+    """Open a project in the application and return the exit status: 0, or 2 if the project cannot be opened.
+
+    `app_type` is `WorkbenchApp` or a subclass.
+    """
     try:
         settings = load_settings(find_root(path))
     except StoreError as error:
@@ -135,7 +138,7 @@ def run(path: Path, early: EarlyScreen | None = None) -> int:
     had_terminal = _has_terminal()
     try:
         layouts, folders = Layouts(), theme_folders()
-        app = WorkbenchApp(
+        app = (app_type or WorkbenchApp)(
             backend,
             settings=settings,
             themes=load_themes(folders),

@@ -110,6 +110,12 @@ _PLACES = (
         _footer("quit", "q", "quit", "quit", "close workbench"),
         _key("suspend", "ctrl+z", "suspend_process", "back to the shell; fg returns"),
     )),
+    _place("tour", "During the tour", actions=(
+        # Keys that text fields do not use. Other actions may get the same keys and take precedence.
+        _key("tour_skip", "f8", "skip_step", "skip the step", "go to the next step of the tour", yields=True),
+        _key("tour_end", "f4", "end_tour", "end the tour", "close the panel of the tour; the step is kept",
+             yields=True),
+    )),
     _place("screen", "In the main screen", actions=(
         # F9 also works in text fields.
         _footer("run_case", "r,f9", "run_selected", "run",

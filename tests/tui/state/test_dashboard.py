@@ -493,7 +493,7 @@ def test_a_project_without_eval_sets_says_how_to_start(make_page: Callable[..., 
 
     assert text.startswith("next  ctrl+e new eval set  alt+n add an agent  ? all keys")
     assert "create an eval set here:  ctrl+e" in text
-    assert "workbench demo" in text
+    assert "workbench tour, or workbench demo" in text
 
 
 def test_problems_of_a_set_stay_visible(make_page: Callable[..., Page]) -> None:

@@ -1,8 +1,9 @@
-"""Entry point of a worker process: run by path, under the target's interpreter of any version.
+"""Start of a worker process: run by path, under the target's interpreter of any version.
 
 It loads the package under a private name and removes its folder from `sys.path`, so that modules of the agent and ours
 cannot be confused. `PYTHONPATH` is ignored until the agent is loaded: a `json.py` there is the agent's. The syntax
-works in any Python 3, so that an old interpreter gets a clear error.
+works in any Python 3, so that an old interpreter gets a clear error. Then it reads its configuration from stdin and
+runs its role.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -20,9 +21,6 @@ def _load_worker(folder):
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    from _workbench_worker import startup  # type: ignore[import-not-found]
-
-    return startup
 
 
 def _start():
@@ -35,7 +33,51 @@ def _start():
     foreign = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     path = list(sys.path)
     sys.path[:] = [entry for entry in path if os.path.abspath(entry) not in foreign]
-    _load_worker(folder).run(path)
+    _load_worker(folder)
+    _run(path)
+
+
+def _run(path):
+    """Run the role that the engine assigns: `zygote` forks a child for each case, `shared` serves many cases.
+
+    `path` is the `sys.path` for imports of libraries and the agent.
+    """
+    from _workbench_worker import loading  # type: ignore[import-not-found]
+
+    loading.save_path(path)
+    loading.install_source_loader()
+    config = _read_config()
+    _record(config["target"]["path"], path)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    if config["role"] == "zygote":
+        from _workbench_worker import zygote
+
+        zygote.run(config)
+    else:
+        from _workbench_worker import shared
+
+        shared.run_spawned(config)
+
+
+def _record(target_path, path):
+    from _workbench_worker.recording import hooks  # type: ignore[import-not-found]
+    from _workbench_worker.recording.recorder import Recorder  # type: ignore[import-not-found]
+
+    recorder = Recorder(target_path)
+    recorder.begin(path)
+    hooks.install(recorder)
+
+
+def _read_config():
+    """Read one JSON object from stdin, and leave stdin empty. Others could see arguments and environment."""
+    import json
+
+    data = b"".join(iter(lambda: os.read(0, 1 << 16), b""))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return json.loads(data)
 
 
 if __name__ == "__main__":

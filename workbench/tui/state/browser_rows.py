@@ -345,7 +345,7 @@ def describe_empty_project(
         Paragraph.from_text(
             "· create an eval set next to an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
         ),
-        Paragraph.from_text("· see how it looks with sample agents:  workbench demo", indent=2, hang=2),
+        Paragraph.from_text("· take a tour with sample agents:  workbench tour, or workbench demo", indent=2, hang=2),
     ]
     if problems:
         blocks += [BLANK, Paragraph.from_text("Problems", Style.HEADING)]
