@@ -144,7 +144,15 @@ def compute_contrast(one: str, other: str) -> float:
 )
 def test_text_has_enough_contrast(name: str, least: float) -> None:
     theme = load_themes(theme_folders()[:1]).themes[name]
-    colours = [theme.primary, theme.secondary, theme.accent, theme.success, theme.warning, theme.error, theme.foreground]
+    colours = [
+        theme.primary,
+        theme.secondary,
+        theme.accent,
+        theme.success,
+        theme.warning,
+        theme.error,
+        theme.foreground,
+    ]
     for colour in [*colours, theme.variables["diff-removed"], theme.variables["diff-added"]]:
         for surface in (theme.background, theme.surface, theme.panel):
             assert compute_contrast(colour or "", surface or "") >= least, (colour, surface)

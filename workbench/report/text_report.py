@@ -160,12 +160,6 @@ def folded_details(metric: MetricResult) -> Mapping[str, Any]:
     return {**metric.details, "traceback": fold_library_frames(traceback)}
 
 
-def failure_texts(failure: Failure) -> Iterator[tuple[str, str]]:
-    """Yield title and text of the folded traceback and of the end of stderr, if they are not empty."""
-    texts = {"traceback": fold_library_frames(failure.traceback or ""), "stderr, its end": failure.stderr_tail or ""}
-    return ((title, text.rstrip()) for title, text in texts.items() if text.strip())
-
-
 def fold_library_frames(traceback: str) -> str:
     """Replace consecutive frames of libraries by one line. A traceback with no other frames is unchanged."""
     lines: list[str] = []
@@ -203,6 +197,15 @@ def _find_library(path: str) -> str | None:
         return None
     parts = re.split(r"[/\\]", found["inside"].removesuffix(".py"))
     return ".".join(parts[: 2 if parts[0] == "google" else 1])
+
+
+def failure_texts(failure: Failure, *, fold: Callable[[str], str] = fold_library_frames) -> Iterator[tuple[str, str]]:
+    """Yield title and text of the traceback and of the end of stderr, if they are not empty.
+
+    `fold` shortens the traceback.
+    """
+    texts = {"traceback": fold(failure.traceback or ""), "stderr, its end": failure.stderr_tail or ""}
+    return ((title, text.rstrip()) for title, text in texts.items() if text.strip())
 
 
 def list_sample_lines(case: ReportedCase) -> list[str]:

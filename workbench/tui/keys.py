@@ -230,7 +230,8 @@ _PLACES = (
         _key("diff_accept_turn", "T", "accept_turn", "accept turn", "accept this whole turn"),
         _footer("diff_accept_case", "A", "accept_case", "accept case", "accept all differences of the case"),
         *_differences("diff"),
-        _key("diff_whole", "W", "open_whole", "whole text", "show all texts in full"),
+        _key("diff_whole", "W,enter", "open_whole", "whole text",
+             "show all texts in full, and all frames of a traceback"),
     )),
     _place("trace", "In the trace", actions=(
         _footer("trace_search", "slash", "search", "search",

@@ -577,8 +577,11 @@ class _Diff:
         place = "" if failure.turn is None else f" at turn {failure.turn + 1}"
         message = texts.style(redact(failure.message))
         yield Paragraph((StyledText(f"! {failure.kind.value} error{place}  ", Style.ERROR), *message))
-        for name, text in failure_texts(failure):
-            yield Paragraph.from_text(name, Style.HEADING)
+        is_whole = self._source.most is None
+        for name, text in failure_texts(failure, fold=str) if is_whole else failure_texts(failure):
+            is_folded = not is_whole and text not in f"{failure.traceback}\n{failure.stderr_tail}"
+            hint = StyledText("  W or enter shows all frames" if is_folded else "", Style.MUTED)
+            yield Paragraph((StyledText(name, Style.HEADING), hint))
             yield Paragraph(texts.style(redact(text), Style.MUTED), indent=2)
         yield BLANK
 

@@ -162,6 +162,8 @@ async def test_columns_that_fit_no_criterion_are_reported_in_one_sentence(
     async with open_app(project) as screen:
         await select_row(screen, "on")
         await screen.press("r")
+        await screen.until("found", '{reference_trajectory = "NAME"}')
+        await screen.press("escape", "exclamation_mark", "j")  # the toast is cut, the list of messages is not
         await screen.until("found the columns", "gold", "predicted_trajectory", '{reference_trajectory = "NAME"}')
 
 

@@ -503,12 +503,24 @@ def test_frames_of_libraries_are_folded(make: Any) -> None:
 
     lines = render(make_blocks(make.case("a", make.turn("hi", "hello")), result=result))
 
-    start = lines.index("traceback")
+    start = lines.index("traceback  W or enter shows all frames")
     assert lines[start + 1 : start + 4] == [
         "  Traceback (most recent call last):",
         "    … 1 frame in google.adk",
         '    File "/home/me/agent.py", line 3, in look_up',
     ]
+
+
+def test_the_whole_text_has_all_frames(make: Any) -> None:
+    library = 'File "/venv/lib/python3.11/site-packages/google/adk/runners.py", line 5, in run'
+    traceback = f'Traceback (most recent call last):\n  {library}\n  File "/home/me/agent.py", line 3, in look_up'
+    failure = Failure(kind=FailureKind.AGENT, message="no", traceback=traceback)
+    result = make.result(make.key("a"), CaseStatus.ERROR, failure=failure, metrics=[])
+    source = DiffSource(case=make.case("a", make.turn("hi", "hello")), result=result, most=None)
+
+    lines = render(make_diff(source).blocks, width=120)
+
+    assert "traceback" in lines and f"    {library}" in lines
 
 
 @pytest.mark.parametrize("status", [CaseStatus.CANCELLED, CaseStatus.SKIPPED])
