@@ -357,7 +357,8 @@ class FormerNames:
         self._names: dict[str | tuple[str, str], list[CaseKey]] = {}  # by execution key and by both keys, oldest first
         for name in sorted(gone, key=self._get_end):
             hashes = used[name].hashes
-            for key in {*hashes, *(execution_key for execution_key, _ in hashes)}:
+            keys: set[str | tuple[str, str]] = {*hashes, *(execution_key for execution_key, _ in hashes)}
+            for key in keys:
                 self._names.setdefault(key, []).append(name)
 
     def find(self, case: CaseKey, hashes: tuple[str, str]) -> list[CaseKey]:
