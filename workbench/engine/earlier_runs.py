@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -344,24 +345,54 @@ def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
 
 # Renamed cases. The id of a case is part of neither of its hashes, so its input tells under which names it ran before.
 
+_MOST_NAMES = 20  # of one case
 
-def find_former_names(case: CaseKey, execution_key: str, used: Mapping[CaseKey, UsedName]) -> list[CaseKey]:
-    """Return the names under which a case ran before it was renamed, the newest first.
 
-    `used` are the name of the case and the names that no case has now. A name is a former one if it ran with an input
-    of the case, and no longer after the case ran under the next name.
-    """
-    inputs, own, found = {execution_key}, used.get(case), []
-    before: float = math.inf
-    if own is not None:
-        inputs, before = inputs | own.execution_keys, own.first
-    waiting = {name: ran for name, ran in used.items() if name != case}
-    while near := [name for name, ran in waiting.items() if ran.last < before and inputs & ran.execution_keys]:
-        newest = max(near, key=lambda name: waiting[name].last)
-        ran = waiting.pop(newest)
-        inputs, before = inputs | ran.execution_keys, ran.first
-        found.append(newest)
-    return found
+class FormerNames:
+    """Finds the names under which cases of one set ran before they were renamed."""
+
+    def __init__(self, used: Mapping[CaseKey, UsedName], gone: Collection[CaseKey]) -> None:
+        """Make it from all names under which cases ran, and those of them that no case has now."""
+        self._used = used
+        self._names: dict[str | tuple[str, str], list[CaseKey]] = {}  # by execution key and by both keys, oldest first
+        for name in sorted(gone, key=self._get_end):
+            hashes = used[name].hashes
+            keys: set[str | tuple[str, str]] = {*hashes, *(execution_key for execution_key, _ in hashes)}
+            for key in keys:
+                self._names.setdefault(key, []).append(name)
+
+    def find(self, case: CaseKey, hashes: tuple[str, str]) -> list[CaseKey]:
+        """Return the former names of a case with these hashes, the newest first.
+
+        A former name ran with an input of the case, and no longer after the case ran under the next name. Of several,
+        one with the same expectations and criteria is preferred.
+        """
+        known: set[tuple[str, str]] = {hashes}
+        before: float = math.inf
+        if case in self._used:
+            known |= self._used[case].hashes
+            before = self._used[case].first
+        found: list[CaseKey] = []
+        while len(found) < _MOST_NAMES:
+            name = self._find_newest(known, before) or self._find_newest({key for key, _ in known}, before)
+            if name is None:
+                break
+            found.append(name)
+            known |= self._used[name].hashes
+            before = self._used[name].first
+        return found
+
+    def _find_newest(self, keys: Collection[str] | Collection[tuple[str, str]], before: float) -> CaseKey | None:
+        """Return the name that ran last, before this job, with one of these keys."""
+        near = []
+        for key in keys:
+            names = self._names.get(key, [])
+            count = bisect_left(names, before, key=self._get_end)
+            near += names[max(count - 1, 0) : count]
+        return max(near, key=self._get_end, default=None)
+
+    def _get_end(self, name: CaseKey) -> int:
+        return self._used[name].last
 
 
 def _was_stopped(run: StoredRun) -> bool:

@@ -13,7 +13,7 @@ from workbench.agents.agent_host import AgentHost, ToolDesk
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
-    find_former_names,
+    FormerNames,
     find_run_to_resume,
     get_selections,
     make_judging_options,
@@ -226,20 +226,20 @@ class Workspace:
         used = history.list_used_names(target, eval_set)
         try:
             listed = {(entry.eval_id, entry.occurrence) for entry in self.document(eval_set).entries}
-            gone = {name: ran for name, ran in used.items() if (name.eval_id, name.occurrence) not in listed}
+            gone = [name for name in used if (name.eval_id, name.occurrence) not in listed]
             if not gone:
                 return {}
             ids = tuple(dict.fromkeys(case.eval_id for case in cases))
             plan = self.plan([Selection(eval_set=eval_set, cases=ids)], RunOptions())
         except (PlanError, StoreError):  # the set is a dataset or invalid, or a case was deleted
             return {}
-        wanted, found = set(cases), {}
-        for planned in plan.cases:
-            own = {planned.key: used[planned.key]} if planned.key in used else {}
-            names = find_former_names(planned.key, planned.execution_hash, {**gone, **own})
-            if names and planned.key in wanted:
-                found[planned.key] = names
-        return found
+        names, wanted = FormerNames(used, gone), set(cases)
+        found = {
+            planned.key: names.find(planned.key, (planned.execution_hash, planned.scoring_hash))
+            for planned in plan.cases
+            if planned.key in wanted
+        }
+        return {key: former for key, former in found.items() if former}
 
     def find_renamed_jobs(
         self, history: History, latest: Mapping[CaseKey, Sequence[StoredJob]]

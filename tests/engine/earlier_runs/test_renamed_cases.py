@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.watch.watched import AGENT, TOOLS, Folder
-from workbench.engine.earlier_runs import find_former_names
+from workbench.engine.earlier_runs import FormerNames
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey
@@ -28,8 +28,14 @@ def name(eval_id: str) -> CaseKey:
     return CaseKey(target="home", eval_set=SET, eval_id=eval_id)
 
 
-def used(first: int, last: int, *inputs: str) -> UsedName:
-    return UsedName(frozenset(inputs), first, last)
+def used(first: int, last: int, *inputs: str, judged_by: str = "") -> UsedName:
+    return UsedName(frozenset((key, judged_by) for key in inputs), first, last)
+
+
+def find(names: dict[CaseKey, UsedName], eval_id: str, execution_key: str, scoring_key: str = "") -> list[str]:
+    """Find the former ids of a case, if all other names are gone."""
+    gone = [key for key in names if key != name(eval_id)]
+    return [former.eval_id for former in FormerNames(names, gone).find(name(eval_id), (execution_key, scoring_key))]
 
 
 def run(folder: Folder) -> None:
@@ -55,19 +61,28 @@ def find_history(folder: Folder, eval_id: str) -> list[str]:
 def test_a_former_name_has_an_input_of_the_case() -> None:
     names = {name("a"): used(1, 2, "x"), name("b"): used(1, 2, "y")}
 
-    assert find_former_names(name("new"), "x", names) == [name("a")]
+    assert find(names, "new", "x") == ["a"]
+    assert find(names, "new", "z") == []
 
 
 def test_all_names_of_a_case_are_found_the_newest_first() -> None:
     names = {name("a"): used(1, 2, "x"), name("b"): used(3, 4, "x", "y"), name("new"): used(5, 6, "y")}
 
-    assert find_former_names(name("new"), "z", names) == [name("b"), name("a")]
+    assert find(names, "new", "z") == ["b", "a"]
 
 
 def test_a_case_that_ran_beside_another_one_was_not_renamed_from_it() -> None:
     names = {name("deleted"): used(1, 4, "x"), name("kept"): used(2, 5, "x")}
 
-    assert find_former_names(name("kept"), "x", names) == []
+    assert find(names, "kept", "x") == []
+
+
+def test_of_two_names_with_the_same_input_that_with_the_same_expectations_is_found() -> None:
+    names = {name("a"): used(1, 2, "x", judged_by="p"), name("b"): used(3, 4, "x", judged_by="q")}
+
+    assert find(names, "new_a", "x", "p") == ["a"]
+    assert find(names, "new_b", "x", "q")[0] == "b"
+    assert find(names, "new", "x", "r")[0] == "b"
 
 
 def test_the_last_result_of_a_renamed_case_is_found(folder: Folder) -> None:

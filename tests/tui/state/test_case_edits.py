@@ -31,15 +31,19 @@ from workbench.tui.state.case_edits import (
     RenameKey,
     SetValue,
     Slot,
+    add_ghost_rows,
+    add_typing_row,
     copy_item,
     copy_under_key,
+    find_ghost_addition,
     find_json_slot,
     find_slot,
+    find_typing_row,
     list_additions,
     make_move,
     make_removal,
 )
-from workbench.tui.state.case_outline import Input, Row, case_rows, get_value
+from workbench.tui.state.case_outline import Input, Kind, Row, case_rows, get_value
 
 TYPED = {
     Input.LINE: "other",
@@ -309,3 +313,37 @@ def test_a_refused_edit_leaves_the_document_unchanged() -> None:
         SetValue(("conversation", 3, "user_content"), 1).apply(document, case=0)
 
     assert document.content() == before
+
+
+def test_a_new_value_has_its_row_after_the_item_before_it_or_at_the_end_of_its_parent() -> None:
+    turns = [{"user_content": {"parts": [{"text": text}]}} for text in ("one", "two")]
+    data = {"eval_id": "x", "conversation": turns, "session_input": {"app_name": "a", "state": {"k": 1}}}
+    rows = case_rows(data)
+    shown = add_ghost_rows(rows, data)
+
+    def find_neighbours(slot: Slot) -> tuple[str, str, int]:
+        with_new, new = add_typing_row(shown, slot)
+        at = list(with_new).index(new)
+        assert [row for row in with_new if row is not new] == list(shown)
+        following = with_new[at + 1].label if at + 1 < len(with_new) else ""
+        return with_new[at - 1].label, following, new.depth
+
+    def find_depth(label: str) -> int:
+        return next(row.depth for row in rows if row.label == label)
+
+    between = Slot(place=("conversation",), index=1, title="turn", input=Input.TEXT, template={"x": ""}, hole=("x",))
+    assert find_neighbours(between) == ("+ response", "turn 2", find_depth("turn 1"))
+    member = Slot(place=("session_input", "state", "new"), title="new", input=Input.VALUE)
+    assert find_neighbours(member) == ("k", "", find_depth("k"))
+    assert find_neighbours(Slot(place=("name",), title="name", input=Input.LINE))[1:] == ("", 0)
+
+
+def test_a_value_is_typed_in_the_row_that_shows_it_or_offers_to_add_it() -> None:
+    data = {"eval_id": "x", "conversation": [{"user_content": {"parts": [{"text": "one"}]}}]}
+    shown = add_ghost_rows(case_rows(data), data)
+    for row in shown:
+        addition = find_ghost_addition(row, data) if row.kind is Kind.GHOST else None
+        slot = find_slot(row, data) if addition is None else addition.slot
+        assert find_typing_row(shown, slot, data) == row
+
+    assert find_typing_row(shown, Slot(place=("name",), title="name", input=Input.LINE), data) is None

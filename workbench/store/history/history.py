@@ -432,11 +432,11 @@ class History(RunTable):
         found: dict[CaseKey, UsedName] = {}
         values = history_codec.name_to_sql(target), history_codec.name_to_sql(eval_set)
         with self._database.translate_errors():
-            for *name, execution_key, first, last in self._database.execute(USED_NAMES, values):
+            for *name, execution_key, scoring_key, first, last in self._database.execute(USED_NAMES, values):
                 key = read_case_key(*name)
                 known = found.get(key, UsedName(frozenset(), first, last))
-                keys = known.execution_keys | {execution_key}
-                found[key] = UsedName(keys, min(known.first, first), max(known.last, last))
+                hashes = known.hashes | {(execution_key, scoring_key)}
+                found[key] = UsedName(hashes, min(known.first, first), max(known.last, last))
         return found
 
     def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:

@@ -110,9 +110,9 @@ class StoredJob(NamedTuple):
 
 
 class UsedName(NamedTuple):
-    """A name under which a case ran: the execution keys, and the ids of the first and the last job."""
+    """A name under which a case ran: its execution and scoring keys, and the ids of the first and the last job."""
 
-    execution_keys: frozenset[str]
+    hashes: frozenset[tuple[str, str]]
     first: int
     last: int
 
@@ -199,8 +199,8 @@ RUNS_WITH_PREFIX = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
 """
 USED_NAMES = """
-    SELECT target, eval_set, eval_id, occurrence, execution_key, min(id), max(id) FROM job
-    WHERE target = ? AND eval_set = ? AND execution_key != '' GROUP BY eval_id, occurrence, execution_key
+    SELECT target, eval_set, eval_id, occurrence, execution_key, scoring_key, min(id), max(id) FROM job
+    WHERE target = ? AND eval_set = ? AND execution_key != '' GROUP BY eval_id, occurrence, execution_key, scoring_key
 """
 """The names and inputs of the cases that ran in a set."""
 NEWEST_OF_DATASETS = """

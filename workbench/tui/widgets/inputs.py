@@ -663,6 +663,7 @@ class EditorBox(Vertical):
                 text.load_text(draft.text)
             if draft.form is not Form.JSON:  # JSON is read from its beginning
                 text.move_cursor(text.document.end)
+        text.update_suggestion()
         self.call_after_refresh(self._fit)  # once the text has its width
 
     def show_known_calls(self, known: KnownCalls) -> None:
@@ -733,7 +734,7 @@ class EditorBox(Vertical):
             notes.styles.offset = (rows.x - field.x, 0 if lines <= below or below >= above else -1 - lines)
         if parts != self._notes:  # other notes cause a new layout of the screen
             self._notes = parts
-            notes.update(Content.assemble(*parts))
+            notes.update(Content("\n").join([Content.styled(*part) for part in parts]))
             self.set_class(bool(parts), "-noted")
 
     def _list_choices(self, most: int, *, width: int) -> list[tuple[str, str]]:
@@ -742,12 +743,10 @@ class EditorBox(Vertical):
         if len(text.choices) < 2 or most < 1:
             return []
         start = max(text.choice - most + 1, 0)
+        labels = [safe_line(each.label, width=width) for each in text.choices[start : start + most]]
         return [
-            (
-                f"{safe_line(each.label, width=width)}\n",
-                "reverse $foreground" if index == text.choice else "$foreground",
-            )
-            for index, each in enumerate(text.choices[start : start + most], start)
+            (label, "reverse $foreground" if index == text.choice else "$foreground")
+            for index, label in enumerate(labels, start)
         ]
 
     def focus_text(self) -> None:

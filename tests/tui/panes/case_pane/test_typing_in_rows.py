@@ -301,6 +301,23 @@ async def test_several_continuations_of_a_call_are_listed_and_one_is_chosen(open
         assert get_field(screen).text == "find(exact=true, location="
 
 
+async def test_the_choice_goes_round_and_is_of_this_text_only(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await begin(screen, "+ call")
+        await wait_until_idle(screen)
+        await screen.press("f", "tab", "up")
+        await screen.pilot.pause()
+        assert get_field(screen).suggestion == "exact="
+
+        await screen.press("ctrl+u")
+        await screen.pilot.pause()
+        assert get_field(screen).suggestion == "find("
+        await screen.press("escape")
+        await begin(screen, "+ turn")
+        assert (get_field(screen).text, get_field(screen).suggestion) == ("", "")
+
+
 async def test_continuations_are_listed_above_the_last_row(open_app: Any, project: Path) -> None:
     async with open_app(project, size=(40, 10)) as screen:
         await open_case(screen)
