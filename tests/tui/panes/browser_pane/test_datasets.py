@@ -162,9 +162,11 @@ async def test_columns_that_fit_no_criterion_are_reported_in_one_sentence(
     async with open_app(project) as screen:
         await select_row(screen, "on")
         await screen.press("r")
-        await screen.until("found", '{reference_trajectory = "NAME"}')
-        await screen.press("escape", "exclamation_mark", "j")  # the toast is cut, the list of messages is not
-        await screen.until("found the columns", "gold", "predicted_trajectory", '{reference_trajectory = "NAME"}')
+        wanted = ("found the columns", "gold", "predicted_trajectory", '{reference_trajectory = "NAME"}')
+        for part in wanted:
+            await wait_for_notification(screen, part)
+        await screen.press("exclamation_mark", "G")
+        await screen.until("messages, newest first", "gold")
 
 
 @pytest.mark.parametrize(
