@@ -152,7 +152,7 @@ class TourApp(WorkbenchApp):
             change=self._change,
         )
 
-    @work(group="tour")
+    @work(group="tour", description="save step")
     async def _save_step(self, root: Path) -> None:
         """Save the layout with the step, in case the terminal is closed."""
         async with self._saving:  # saves must not overtake each other
@@ -166,7 +166,7 @@ class TourApp(WorkbenchApp):
             self._is_mending = True
             self._mend(root / AGENT_FILE)
 
-    @work(group="tour")
+    @work(group="tour", description="mend")
     async def _mend(self, path: Path) -> None:
         """Change the agent, as an editor would."""
         after = max((each.number for each in self._main.state.watch.changes), default=0)
