@@ -494,6 +494,7 @@ class BrowserPane(FramedBox):
 
     def _select_row(self, index: int) -> None:
         self._browser.set_cursor(index)
+        self._screen_context.state.show_project(is_shown=False)  # even if it is the same row
         self._screen_context.state.leave_row()
         self._after_move()
 

@@ -159,23 +159,15 @@ class MainScreen(Screen[None]):
     @property
     def layout_now(self) -> Layout:
         """The layout to restore at the next start."""
-        browser = self.state.browser
         return Layout(
             tab=self._tab,
             drawer=None if self._long_run and self._drawer == "run" else self._drawer,
             left_width=self._left_width,
             theme=self._layout.theme,
             watching=self._watching.is_active,
-            folded=tuple(browser.folded_keys),
-            selected=self._selected_key,
+            folded=tuple(self.state.browser.folded_keys),
+            selected=None if self.state.shows_project else self.state.selected_key or self._layout.selected,
         )
-
-    @property
-    def _selected_key(self) -> RowKey | None:
-        """The row to select at the next start; None if that begins with the whole project."""
-        if self.state.shows_project:
-            return None
-        return self.state.selected_key or self._layout.selected
 
     async def may_leave(self) -> bool:
         """Return True if quitting loses no edits, or if the user has decided what becomes of them."""

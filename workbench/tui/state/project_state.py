@@ -148,7 +148,7 @@ class ProjectState:
 
     @property
     def shows_project(self) -> bool:
-        """True if the whole project is shown, until another row is selected."""
+        """True if the whole project is shown, until the user moves in the list."""
         return self._project_shown_at == (self.selected_key,)
 
     @property

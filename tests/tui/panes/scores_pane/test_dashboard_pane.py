@@ -121,7 +121,7 @@ async def test_a_project_of_several_agents_begins_with_its_page(two_agents: Any,
         await screen.until("3 cases · 3 turns · 1 eval set · function agent", "whole runs  1")
         await screen.press("0")
         await screen.until(title)
-        await screen.press("j", "k")
+        await screen.press("g")
         await screen.until_gone(title)
         await screen.press("0", "4")
         await screen.until_gone(title)
