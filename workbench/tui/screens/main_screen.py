@@ -71,9 +71,6 @@ _HEIGHT_FOR_RUN = 24  # lines of the screen
 _NARROW = 72  # columns below which only the side with the focus is shown
 _LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
 
-_SETS = (".evalset.json", ".test.json")
-_AGENTS = ("agent.py", "__init__.py", "root_agent.yaml")
-
 
 class MainScreen(Screen[None]):
     """Eval sets on the left, the panes of the selected case on the right, the drawer and the run line below."""
@@ -270,7 +267,7 @@ class MainScreen(Screen[None]):
             self._verdicts.learn_dependencies()
         if update.saved:
             self._saver.check_files()
-            self._read_saved_files(update.saved, removed=update.removed)
+            self._reader.reread_saved(update.saved, removed=update.removed)
         if changed or update.has_events:
             self.query_one(BrowserPane).mark_outdated()
         if is_news:
@@ -299,26 +296,6 @@ class MainScreen(Screen[None]):
             pane = await self._toggle_drawer("run")
             if pane is not None:
                 pane.show(self.state.subject())
-
-    def _read_saved_files(self, paths: Collection[str], *, removed: Collection[str]) -> None:
-        """Read again what these saved files define: the project, eval sets or criteria."""
-        known = {listed.relative for listed in self.state.browser.file_sets}
-        is_less = any(path in known or path.endswith(_AGENTS) for path in removed)
-        if is_less or FILE_NAME in paths or self._may_add_agents(paths):
-            self._reader.reload(None)
-        elif known.issuperset(path for path in paths if path.endswith(_SETS)):
-            if not known.isdisjoint(paths):
-                self._reader.reread_sets(frozenset(known.intersection(paths)))
-            elif any(path.endswith(".json") for path in paths):  # it may hold criteria
-                self._reader.reread_sets(frozenset())
-        else:
-            self._reader.reload(None)
-
-    def _may_add_agents(self, paths: Collection[str]) -> bool:
-        """Return True if a set without an agent may have one now."""
-        return any(path.endswith(_AGENTS) for path in paths) and not all(
-            listed.target for listed in self.state.browser.file_sets
-        )
 
     def log_message(self, text: str, severity: Severity) -> None:
         """Add a message that the screen shows to the list of messages."""

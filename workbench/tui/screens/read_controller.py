@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
+from workbench.store.settings import FILE_NAME
 from workbench.tui.backend.document_calls import check_cases, find_problems
 from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
@@ -25,6 +26,9 @@ _HELD = 0.1  # seconds; if the cursor moves faster, a key is held down
 _SETTLE = 0.03  # seconds; while a key is held down, read a case only after this pause
 _PATIENCE = 0.15  # seconds before the screen shows that a case is being read
 _CHUNK = 1_000  # stored results that are loaded at once
+
+_SETS = (".evalset.json", ".test.json")
+_AGENTS = ("agent.py", "__init__.py", "root_agent.yaml")
 
 
 class ReadController(Controller):
@@ -121,6 +125,26 @@ class ReadController(Controller):
         await self.read_sets([listed for listed in self.state.browser.sets if listed.relative in eval_sets])
         self.state.loaded_case = None
         self.read_selected()
+
+    def reread_saved(self, paths: Collection[str], *, removed: Collection[str]) -> None:
+        """Read again what these saved files define: the project, eval sets or criteria."""
+        known = {listed.relative for listed in self.state.browser.file_sets}
+        is_less = any(path in known or path.endswith(_AGENTS) for path in removed)
+        if is_less or FILE_NAME in paths or self._may_add_agents(paths):
+            self.reload(None)
+        elif known.issuperset(path for path in paths if path.endswith(_SETS)):
+            if not known.isdisjoint(paths):
+                self.reread_sets(frozenset(known.intersection(paths)))
+            elif any(path.endswith(".json") for path in paths):  # it may hold criteria
+                self.reread_sets(frozenset())
+        else:
+            self.reload(None)
+
+    def _may_add_agents(self, paths: Collection[str]) -> bool:
+        """Return True if a set without an agent may have one now."""
+        return any(path.endswith(_AGENTS) for path in paths) and not all(
+            listed.target for listed in self.state.browser.file_sets
+        )
 
     @background(group="read", exclusive=True)
     async def read_selected(self) -> None:
