@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ from workbench.tui.backend.backend import Backend
 from workbench.tui.screens.main_screen import MainScreen
 from workbench.tui.state.browser_list import CaseContent, ListedSet, index_case, make_case_row
 from workbench.tui.state.browser_state import LoadedCase
-from workbench.tui.state.group_scores import GroupReport, summarize_scores
+from workbench.tui.state.group_scores import GroupReport, GroupSummary, summarize_scores
 from workbench.tui.state.project_state import OpenedProject, ProjectState
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.themes import load_themes, theme_folders
@@ -315,6 +315,11 @@ class FakeBackend:
             summarize_scores(StoredScores(stored_job(each), each.metrics) for each in results),
             {each.case: explain_in_one_line(ReportedCase(each, self.cases.get(each.case))) for each in bad},
         )
+
+    async def read_spread(self, cases: Collection[CaseKey], *, earlier: Mapping[JobKey, Any]) -> GroupSummary:
+        """Summarize the stored results of these cases."""
+        results = [each for key, found in self.stored_results.items() if key in cases for each in found]
+        return summarize_scores(StoredScores(stored_job(each), each.metrics) for each in results)
 
     @property
     def verdict_check(self) -> FakeBackend:
