@@ -83,6 +83,16 @@ def test_an_edit_that_was_saved_in_an_earlier_session_is_done_after_a_run() -> N
     assert here.name == "watch"
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_save_of_the_step_before_is_no_edit(is_edited: bool) -> None:
+    here = Tour("edit")
+
+    here.observe(replace(AFTER_ACCEPT, is_edited=is_edited))
+    here.observe(replace(AFTER_ACCEPT, saved_at=2))
+
+    assert here.name == "edit"
+
+
 def test_an_edit_that_was_undone_is_not_done() -> None:
     here = Tour("edit")
 

@@ -314,6 +314,11 @@ def _is_accepted(now: View, begin: View) -> bool:
     return is_changed and any(now.states.get(eval_id) is CaseState.PASSED for eval_id in begin.failing)
 
 
+def _is_begun(now: View, begin: View) -> bool:
+    """True if the user edits a case: the step before may still save what it redid."""
+    return now.is_typing or bool(now.stale) or (now.is_edited and not begin.is_edited)
+
+
 def _is_saved(now: View, begin: View) -> bool:
     """True if an edit is in the file, perhaps since an earlier session."""
     return not now.is_edited and (now.saved_at != begin.saved_at or bool(now.stale))
@@ -336,7 +341,7 @@ STEPS = (
         lambda now, begin: now.failing <= begin.failing and now.stale <= begin.stale,
         sights=(lambda now, begin: not now.failing <= begin.failing,),
     ),
-    Step("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_saved,)),
+    Step("edit", "Edit a case", _hint_edit, _is_current, sights=(_is_begun, _is_saved)),
     Step("watch", "Turn the watch on", _hint_watch, lambda now, _: now.watch is WatchMode.ON),
     Step(
         "rerun",
