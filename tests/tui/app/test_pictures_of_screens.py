@@ -50,6 +50,7 @@ from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.browser_list import Freshness
 from workbench.tui.state.watch_state import AffectedJob, CaseStates
 from workbench.tui.themes import load_themes, theme_folders
+from workbench.tui.widgets.row_lists import LinesView
 from workbench.watch.watch_events import ChangeSeen, SourceBroken, VerdictKnown, WatchStarted
 
 SIZES = ((80, 24), (140, 42), (200, 60))
@@ -135,6 +136,10 @@ class Screen:
         """Return the picture of the screen at this size as soon as it no longer changes."""
         self.app.theme = theme
         await self.pilot.resize_terminal(*size)
+        await self.pilot.pause(0.1)
+        for lines in (lines for shown in self.app.screen_stack for lines in shown.query(LinesView)):
+            lines.on_resize()  # a scroll bar may have gone since they were laid out
+            lines.notify_style_update()
         previous, times = "", 0
         for _ in range(200):
             await self.pilot.pause(0.03)

@@ -21,6 +21,7 @@ from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
 from workbench.tui import app
 from workbench.tui.screens import save_controller
+from workbench.tui.screens.run_controller import RunController
 from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.widgets.row_lists import CaseList, LinesView
 
@@ -111,14 +112,13 @@ async def test_the_visible_cases_run_first(
         await screen.until("case_099")
 
         await screen.press("R")
-        await screen.until("1/100")
+        await screen.until("finished", "100/100")
 
-        (run,) = screen.app._main._runs.list_user_runs()
-        numbers = [int(job.case.eval_id.removeprefix("case_")) for job in run.jobs]
+        (followed,) = (each.followed for each in screen.messages if isinstance(each, RunController.Followed))
+        numbers = [int(job.case.eval_id.removeprefix("case_")) for job in followed.jobs]
         assert numbers[-1] < 99
         assert numbers[0] > 50
         assert sorted(numbers) == list(range(100))
-        await screen.press("x")
 
 
 async def test_progress_and_turns_are_shown_during_the_run(open_fake_app: Any, lights: Any, make: Any) -> None:
