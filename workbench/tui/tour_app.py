@@ -89,6 +89,7 @@ class TourApp(WorkbenchApp):
         self._change: Change | None = None
         self._announced_at: float | None = None
         self._is_mending = False
+        self._has_ended = False
 
     @property
     def layout_now(self) -> Layout:
@@ -102,9 +103,9 @@ class TourApp(WorkbenchApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the actions of the tour when they have no effect."""
         if action == "skip_step":
-            return self._panel.is_attached and self._tour.step is not None
+            return not self._has_ended and self._tour.step is not None
         if action == "end_tour":
-            return self._panel.is_attached
+            return not self._has_ended
         return super().check_action(action, parameters)
 
     def action_skip_step(self) -> None:
@@ -114,8 +115,10 @@ class TourApp(WorkbenchApp):
 
     async def action_end_tour(self) -> None:
         """Close the panel. The step is kept."""
+        self._has_ended = True
         self._looking.stop()
-        await self._panel.remove()
+        if self._panel.is_attached:  # otherwise the key was pressed on the last picture
+            await self._panel.remove()
         if self._tour.step is not None:
             say(self, "`workbench tour` continues the tour at this step")
 
