@@ -45,6 +45,7 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.panes import drawer_panes as run_pane
+from workbench.tui.panes.scores_pane import DashboardLines
 from workbench.tui.screens import main_screen
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.browser_list import Freshness
@@ -414,7 +415,10 @@ def crashed_session(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("crashed_session")
-async def test_unsaved_edits_of_an_earlier_session(open_project: Callable[[], Any], snapshot: Any) -> None:
+async def test_unsaved_edits_of_an_earlier_session(
+    open_project: Callable[[], Any], snapshot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DashboardLines, "_lay_out_page", lambda self, width: [])  # behind the dialog
     async with open_project() as screen:
         await screen.until("ended with unsaved edits", "kept")
         hide_paths(screen)

@@ -114,7 +114,7 @@ async def test_the_visible_cases_run_first(
         await screen.press("R")
         await screen.until("finished", "100/100")
 
-        (followed,) = (each.followed for each in screen.messages if isinstance(each, RunController.Followed))
+        followed = next(each.followed for each in screen.messages if isinstance(each, RunController.Followed))
         numbers = [int(job.case.eval_id.removeprefix("case_")) for job in followed.jobs]
         assert numbers[-1] < 99
         assert numbers[0] > 50
