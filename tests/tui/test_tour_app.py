@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -69,7 +70,8 @@ async def follow(screen: Driver, *, until: str) -> list[str]:
     """Press the first key that the panel names until it shows a text; return the keys."""
     pressed: list[str] = []
     await screen.until("tour  ")
-    for _ in range(1000):
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
         if until in screen.text:
             return pressed
         panel, keys = screen.app.screen_stack[0].query_one(TourPanel)._lines, list_keys(screen)

@@ -315,8 +315,11 @@ def _is_accepted(now: View, begin: View) -> bool:
 
 
 def _is_begun(now: View, begin: View) -> bool:
-    """True if the user edits a case: the step before may still save what it redid."""
-    return now.is_typing or bool(now.stale) or (now.is_edited and not begin.is_edited)
+    """True if the user edits a case, or did so in an earlier session.
+
+    A verdict that became stale is no sign of it: the step before may still save what it redid.
+    """
+    return now.is_typing or bool(begin.stale) or (now.is_edited and not begin.is_edited)
 
 
 def _is_saved(now: View, begin: View) -> bool:
@@ -389,6 +392,7 @@ class Tour:
         self._seen.update(number for number, holds in enumerate(step.sights) if holds(view, begin))
         if len(self._seen) == len(step.sights) and step.is_done(view, begin):
             self.skip()
+            self._begin = view
 
     def is_about_to_change(self, view: View) -> bool:
         """True while the tour has announced its change of the agent, and the watch is ready for it."""
