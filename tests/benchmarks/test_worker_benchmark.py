@@ -126,7 +126,7 @@ _DISABLE_RECORDING = {
         "def _nothing(self, *given, **named):\n    return None\n\n\n"
         "Recorder.enter = Recorder.create_module = Recorder.note_import = Recorder.note_load = _nothing\n"
     ),
-    "dependency_reporter": (
+    "wire": (
         "def encode_inherited():\n    pass\n\n\ndef _no_lines(self, session, *, complete=False):\n    return []\n\n\n"
         "DependencyReporter.encode_messages = _no_lines\n"
     ),

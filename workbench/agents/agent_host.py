@@ -97,12 +97,35 @@ class ToolDesk(Protocol):
         """Take the result of a call that was made."""
 
 
+class ModelDesk(Protocol):
+    """Decides about the model calls of one session: replayed from a recording, or made and perhaps recorded.
+
+    Requests, responses and outcomes are those of `ask`, `answer` and `outcome` in PROTOCOL.md, Models.
+    """
+
+    @property
+    def interception(self) -> Mapping[str, Any]:
+        """The calls to intercept: `models` of the message `open`."""
+
+    def begin_turn(self, turn: int) -> None:
+        """Assign the calls that follow to a turn."""
+
+    def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the recorded response to a request, or None: the model is asked.
+
+        Raises AgentError if there is no response and the model may not be asked: the session then fails with it.
+        """
+
+    def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
+        """Take the outcome of a call that was made."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRequest:
     """Parameters of a new session. With `alone` it gets its own process, whatever the isolation.
 
     With `announce_spans` a span is also sent when its step begins, with a start and no end, and again when it ends.
-    `tools` decides about tool calls before they are made.
+    `tools` decides about tool calls before they are made, `models` about model calls.
     """
 
     app_name: str
@@ -114,6 +137,7 @@ class SessionRequest:
     alone: bool = False
     left: LeftByAgents = LeftByAgents()
     tools: ToolDesk | None = None
+    models: ModelDesk | None = None
 
 
 class HeldUp(StrEnum):

@@ -19,6 +19,7 @@ from workbench.agents.agent_host import (
     AgentError,
     CustomScoreAnswer,
     CustomScoreRequest,
+    ModelDesk,
     OnOpened,
     OnSpan,
     SessionEnd,
@@ -37,33 +38,64 @@ from workbench.model.target import AgentDescription, Target
 from workbench.model.text import redact
 from workbench.model.trace import Span, get_trajectory
 
-# Tool requests of a worker process.
+# Requests of a worker process about calls of tools and models.
 
 
-class ToolRequests:
-    """The tool requests of one session. Each is answered in its own task, because agents call tools in parallel."""
+class CallRequests:
+    """The requests of one session about calls. Those about tools are answered in tasks: agents call in parallel."""
 
-    def __init__(self, session: int, desk: ToolDesk, *, on_failure: Callable[[AgentError], None]) -> None:
+    def __init__(
+        self,
+        session: int,
+        *,
+        tools: ToolDesk | None,
+        models: ModelDesk | None,
+        on_failure: Callable[[AgentError], None],
+    ) -> None:
         """`on_failure` gets the error of a request that cannot be answered."""
         self._session = session
-        self._desk = desk
+        self._tools = tools
+        self._models = models
         self._give_up = on_failure
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def interception(self) -> Mapping[str, Any]:
-        """See `ToolDesk.wanted`."""
-        return self._desk.interception
+        """`tools` and `models` of the message `open`."""
+        return {
+            "tools": None if self._tools is None else dict(self._tools.interception),
+            "models": None if self._models is None else dict(self._models.interception),
+        }
 
     def handle_message(self, message: Message, send: Callable[[Message], None]) -> None:
         """Handle a request, or the outcome of a call."""
+        if "model" in message:
+            if self._models is not None:
+                self._handle_model_message(self._models, message, send)
+        elif self._tools is not None:
+            self._handle_tool_message(self._tools, message, send)
+
+    def _handle_model_message(self, desk: ModelDesk, message: Message, send: Callable[[Message], None]) -> None:
         if message["type"] == "outcome":
-            self._desk.record_outcome(message["ask"], _parse_outcome(message))
+            desk.record_outcome(message["ask"], message["model"])
+            return
+        try:
+            response = desk.answer(message["ask"], message["model"])
+        except AgentError as error:
+            self._give_up(error)
+            return
+        source = None if response is None else "replayed"
+        answer = {"source": source, "wants_outcome": response is None, "response": response}
+        send({"type": "answer", "session": self._session, "ask": message["ask"], **answer})
+
+    def _handle_tool_message(self, desk: ToolDesk, message: Message, send: Callable[[Message], None]) -> None:
+        if message["type"] == "outcome":
+            desk.record_outcome(message["ask"], _parse_outcome(message))
             return
         call = ToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
         )
-        task = asyncio.get_running_loop().create_task(self._answer(call, send))
+        task = asyncio.get_running_loop().create_task(self._answer(desk, call, send))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -73,9 +105,9 @@ class ToolRequests:
             if task is not asyncio.current_task():
                 task.cancel()
 
-    async def _answer(self, call: ToolCall, send: Callable[[Message], None]) -> None:
+    async def _answer(self, desk: ToolDesk, call: ToolCall, send: Callable[[Message], None]) -> None:
         try:
-            answer = await self._desk.answer(call)
+            answer = await desk.answer(call)
         except AgentError as error:
             self._give_up(error)
         except Exception as error:  # a bug of ours must end this case and be visible
@@ -174,9 +206,7 @@ class WorkerSession:
         self._output = ("", "")
         self._dependencies: Dependencies | None = None
         self._has_full_record = asyncio.Event()
-        self._calls = (
-            None if request.tools is None else ToolRequests(number, request.tools, on_failure=self._fail_unanswered)
-        )
+        self._calls = CallRequests(number, tools=request.tools, models=request.models, on_failure=self._fail_unanswered)
 
     @property
     def dependencies(self) -> Dependencies | None:
@@ -186,6 +216,8 @@ class WorkerSession:
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
         """See `AgentSession.turn`."""
         self._turn = turn
+        if self._request.models is not None:
+            self._request.models.begin_turn(turn)
         self._is_closing = last
         message = {"type": "turn", "session": self._number, "turn": turn}
         message["content"] = content.model_dump(mode="json", exclude_none=True)
@@ -245,8 +277,7 @@ class WorkerSession:
     async def kill(self) -> SessionEnd:
         """See `AgentSession.kill`."""
         child, self._is_over = self._child, True
-        if self._calls is not None:
-            self._calls.cancel()
+        self._calls.cancel()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result({"type": "killed"})
         if child is not None:
@@ -329,7 +360,7 @@ class WorkerSession:
             "collect_spans": self._request.collect_spans,
             "announce_spans": self._request.announce_spans,
             "left": self._request.left.as_message(),
-            "tools": None if self._calls is None else dict(self._calls.interception),
+            **self._calls.interception,
         }
         await self._lease.acquire([opening, *messages], self._attach)
 
@@ -362,7 +393,7 @@ class WorkerSession:
         elif kind == "opened":
             self._stop_timer()
             self._mark_opened()
-        elif kind in ("ask", "outcome") and self._calls is not None and self._child is not None:
+        elif kind in ("ask", "outcome") and self._child is not None:
             self._calls.handle_message(message, self._child.send)
 
     def _mark_opened(self) -> None:
@@ -438,8 +469,7 @@ class WorkerSession:
     def _release_process(self, *, reusable: bool) -> None:
         child, self._child = self._child, None
         self._stop_timer()
-        if self._calls is not None:
-            self._calls.cancel()
+        self._calls.cancel()
         if child is not None:
             child.detach(self._number)
             if self._handle_exit in child.on_exit:

@@ -11,8 +11,7 @@ from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
 from workbench.model.text import shorten, suggest_name
 from workbench.store.errors import NotLoaded
-from workbench.store.files import make_relative_name
-from workbench.store.filetypes import derive_set_name
+from workbench.store.files import derive_set_name, make_relative_name
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_recordings
 
 

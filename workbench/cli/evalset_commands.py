@@ -15,7 +15,7 @@ import click
 
 from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
 from workbench.cli.shared_options import FILE, FOLDER, Execution, SummaryGroup, adk_options, recording_options
-from workbench.store.filetypes import EVAL_SET_SUFFIX
+from workbench.store.files import EVAL_SET_SUFFIX
 
 if TYPE_CHECKING:
     from workbench.engine.scenario_generation import AskOptions

@@ -679,7 +679,7 @@ def find_named_sets(agent: Path, sets: Iterable[str]) -> list[NamedArgument]:
     """Return the eval sets by path, split from their cases. Raises PlanError for one that does not exist."""
     from workbench.engine.plan import PlanError
     from workbench.model.text import shorten, suggest_name
-    from workbench.store.filetypes import EVAL_SET_SUFFIX, derive_set_name
+    from workbench.store.files import EVAL_SET_SUFFIX, derive_set_name
 
     def build_path(text: str) -> Path:
         return agent / f"{text}{EVAL_SET_SUFFIX}"

@@ -134,24 +134,50 @@ def execution_options(command: Command) -> Command:
 
 
 def tool_options(command: Command) -> Command:
-    """Add `--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`: simulated and recorded tools.
+    """Add `--models`, `--record`, `--replay`, `--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`.
 
-    The command gets them as `tools`, by their names in RunOptions.
+    The command gets them as `tools`, by their names in RunOptions: what answers calls of the agents' models and tools.
     """
 
     @wraps(command)
     def with_tools(
         *,
+        models: str | None,
+        record: Path | None,
+        replay: Path | None,
         simulate_tools: Path | None,
         record_tools: Path | None,
         replay_tools: Path | None,
         unrecorded: str,
         **others: Any,
     ) -> Any:
+        if record is not None and replay is not None:
+            raise click.UsageError("--record and --replay exclude each other: a replay asks no model.")
+        if replay is not None and models == "live":
+            raise click.UsageError("--replay and --models live exclude each other.")
         files = {"simulate_tools": simulate_tools, "record_tools": record_tools, "replay_tools": replay_tools}
-        return command(tools={**files, "unrecorded": unrecorded}, **others)
+        calls = {"models": models, "record": record, "replay": replay, "unrecorded": unrecorded}
+        return command(tools={**files, **calls}, **others)
 
     options: list[Option] = [
+        click.option(
+            "--models",
+            type=click.Choice(["live", "auto", "replay"]),
+            help="The agents' models: ask them (live), replay recorded answers until a request differs (auto), or "
+            "never ask them (replay).",
+        ),
+        click.option(
+            "--record",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Record the calls of the agents' models in this file.",
+        ),
+        click.option(
+            "--replay",
+            type=FILE,
+            metavar="FILE",
+            help="Answer the calls of the agents' models from a file written by --record; another call is an ERROR.",
+        ),
         click.option(
             "--simulate-tools",
             type=FILE,

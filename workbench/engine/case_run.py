@@ -14,6 +14,7 @@ from workbench.agents.agent_host import (
     AgentSession,
     HeldUp,
     LeftByAgents,
+    ModelDesk,
     SessionEnd,
     SessionRequest,
     ToolDesk,
@@ -72,8 +73,11 @@ async def execute(
     listener: Listener,
     left: LeftByAgents,
     tools: ToolDesk | None = None,
+    models: ModelDesk | None = None,
 ) -> Attempt:
-    """Run the agent on a case with its user. `left` are files written in earlier cases; `tools` may answer tool calls.
+    """Run the agent on a case with its user. `left` are files written in earlier cases.
+
+    `tools` may answer tool calls, `models` model calls.
 
     Errors are in the failure of the execution, beside the finished turns. The timeout starts after the import of the
     agent and excludes calls to the model that plays the user. Cancelling kills the agent's process.
@@ -116,7 +120,7 @@ async def execute(
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
                 listener.opened()
 
-            request = _session_request(case, target.name, alone=alone, left=left, tools=tools)
+            request = _session_request(case, target.name, alone=alone, left=left, tools=tools, models=models)
             session = await host.open(request, on_span=keep_span, on_opened=begin_turn)
             opened = time.perf_counter()
             while (message := await _ask_user(user, turns, deadline, keep_span, opened)) is not None:
@@ -215,7 +219,13 @@ def _redact_span(span: Span) -> Span:
 
 
 def _session_request(
-    case: EvalCase, target_name: str, *, alone: bool, left: LeftByAgents, tools: ToolDesk | None
+    case: EvalCase,
+    target_name: str,
+    *,
+    alone: bool,
+    left: LeftByAgents,
+    tools: ToolDesk | None,
+    models: ModelDesk | None,
 ) -> SessionRequest:
     given = case.session_input
     return SessionRequest(
@@ -226,6 +236,7 @@ def _session_request(
         alone=alone,
         left=left,
         tools=tools,
+        models=models,
     )
 
 

@@ -36,7 +36,7 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import create_eval_set
-from workbench.store.filetypes import EVAL_SET_SUFFIX
+from workbench.store.files import EVAL_SET_SUFFIX
 from workbench.store.settings import RunSettings
 
 # Manual chats: one session with an agent in its own process.

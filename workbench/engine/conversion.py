@@ -35,7 +35,7 @@ from workbench.store.datasets.message_rows import (
 )
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, derive_set_name
+from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
 
 # Losses of a conversion.
 

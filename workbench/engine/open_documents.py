@@ -14,8 +14,14 @@ from workbench.store.errors import IsDataset, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases
 from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
-from workbench.store.files import Signature, make_folder, make_relative_name, read_bytes, read_signature
-from workbench.store.filetypes import is_dataset_name
+from workbench.store.files import (
+    Signature,
+    is_dataset_name,
+    make_folder,
+    make_relative_name,
+    read_bytes,
+    read_signature,
+)
 
 # The open eval sets of a project: read on first use, and kept for undo.
 

@@ -33,8 +33,9 @@ from workbench.model.results import (
     MetricResult,
     ModelSpending,
 )
-from workbench.model.target import Isolation, Target, Unrecorded
+from workbench.model.target import Isolation, ModelMode, Target, Unrecorded
 from workbench.model.text import add_secrets, is_secret_key, one_line, pluralise
+from workbench.simulation.replayed_models import ModelPlan
 from workbench.simulation.simulated_tools import ToolPlan
 from workbench.simulation.user_templates import PROMPTS
 from workbench.simulation.users import (
@@ -89,6 +90,9 @@ class RunOptions(Fact):
     `retries` are further attempts after infrastructure errors. `resume` is the id of a run to resume ("latest": the
     newest interrupted one); its verdicts are reused if neither the cases nor their criteria have changed.
 
+    `models` says where answers of the agents' models come from; None means the settings, and without these
+    `models_by_default`. `record` is a file to write these calls to, `replay` a file that answers them.
+
     `simulate_tools` takes precedence over the targets. `record_tools` and `replay_tools` are files of recorded calls;
     `unrecorded` says what happens to a call that is not in `replay_tools`.
 
@@ -111,6 +115,10 @@ class RunOptions(Fact):
     command: str = ""
     use_cache: bool = True
     scores: bool = True
+    models: ModelMode | None = None
+    models_by_default: ModelMode = ModelMode.LIVE
+    record: Path | None = None
+    replay: Path | None = None
     simulate_tools: Path | None = None
     record_tools: Path | None = None
     replay_tools: Path | None = None
@@ -252,7 +260,8 @@ class Plan:
 
     If the plan resumes a run, `resumes` is its id, `stored` its results that are still current, and `spent` its calls
     to models, if they count on the budget of this run. `taken_from` has the run and job of results in `stored` that
-    come from other runs, so that the history counts them in this run too.
+    come from other runs, so that the history counts them in this run too. `models` is None if the calls of the agents'
+    models are not intercepted.
     """
 
     root: Path
@@ -267,6 +276,7 @@ class Plan:
     stored: dict[JobKey, CaseResult] = field(default_factory=dict)
     spent: tuple[ModelSpending, ...] = ()
     taken_from: Mapping[JobKey, tuple[str, JobKey]] = field(default_factory=dict)
+    models: ModelPlan | None = None
 
     @property
     def file_problems(self) -> Sequence[str]:

@@ -34,9 +34,10 @@ from workbench.model.evalset import EvalCase
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseInSet, CaseKey, JobKey, group_cases_by_name
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
-from workbench.model.target import AgentKind, Target
+from workbench.model.target import AgentKind, ModelMode, Target
 from workbench.model.text import pluralise, shorten, suggest_name
 from workbench.model.tool_simulation import Environment
+from workbench.simulation.replayed_models import ModelPlan, RequestRules
 from workbench.simulation.simulated_tools import CaseTools, ToolPlan, ToolRecording
 from workbench.simulation.users import check_scenario
 from workbench.store.datasets.dataset_files import Recorded, RecordedCase, read_recorded
@@ -48,6 +49,7 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.validation import check_config
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
+from workbench.store.model_answers import ModelRecording
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
@@ -388,6 +390,7 @@ class Planner:
             problems=(*self._find_setting_problems({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
             selections=tuple(selections),
+            models=self._plan_models(options),
         )
         return plan, problems, unread
 
@@ -544,6 +547,25 @@ class Planner:
         if planner.problems:
             raise PlanError(*dict.fromkeys(planner.problems))
         return {name: planned[target] for name, target in entries.items()}
+
+    def _plan_models(self, options: RunOptions) -> ModelPlan | None:
+        """Plan the model calls of agents; None if nothing is recorded or replayed. Raises PlanError."""
+        settings = self._loaded.settings.replay
+        mode = options.models or settings.models or options.models_by_default
+        if options.replay is not None and options.models is None:
+            mode = ModelMode.REPLAY
+        if options.record is not None and options.models is None:
+            mode = ModelMode.LIVE
+        if mode is ModelMode.LIVE and options.record is None:
+            return None
+        try:
+            replay = None if options.replay is None else ModelRecording(options.replay)
+            if options.record is not None and options.record.exists():
+                ModelRecording(options.record)  # another file must not be overwritten
+        except StoreError as error:
+            raise PlanError(str(error)) from None
+        rules = RequestRules(volatile_fields=settings.volatile_fields, volatile_texts=settings.volatile_texts)
+        return ModelPlan(mode=mode, rules=rules, endpoints=settings.endpoints, replay=replay, record=options.record)
 
     def _plan_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, criteria: PreparedCriteria, tools: ToolPlan | None

@@ -14,8 +14,7 @@ from workbench.model.text import suggest_name
 from workbench.store import project_discovery as described
 from workbench.store.datasets.dataset_files import is_dataset
 from workbench.store.errors import StoreError
-from workbench.store.files import make_relative_name
-from workbench.store.filetypes import TEST_SUFFIX
+from workbench.store.files import TEST_SUFFIX, make_relative_name
 from workbench.store.project_discovery import (
     EvalSetEntry,
     LocationPairing,

@@ -19,8 +19,7 @@ from workbench.store.datasets.dataset_files import Recorded, RecordedCase, is_da
 from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
 from workbench.store.datasets.remote_data import describe_error, is_address, shown_address
 from workbench.store.errors import NotLoaded, StoreError, shown_path
-from workbench.store.files import make_relative_name, read_signature
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, is_dataset_name
+from workbench.store.files import EVAL_SET_SUFFIXES, is_dataset_name, make_relative_name, read_signature
 from workbench.store.project_discovery import EvalSetEntry, Project, find_recordings
 
 _Stamp = Hashable

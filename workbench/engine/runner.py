@@ -60,6 +60,7 @@ from workbench.model.run_events import (
 from workbench.model.target import Target
 from workbench.model.text import pluralise
 from workbench.model.trace import Span
+from workbench.simulation.replayed_models import RunModels
 from workbench.simulation.simulated_tools import CaseTools, add_case
 from workbench.store.errors import StoreError
 from workbench.store.settings import JudgeSettings
@@ -280,6 +281,7 @@ class Runner:
             if not stored or key not in stored:
                 waits = planned.needs_agent or has_slow_judges(planned.criteria)
                 (self._waiting if waits else self._recordings)[key] = planned
+        self._models = None if run.plan.models is None else RunModels(run.plan.models, run.plan.root, warn=run.warn)
         self._running: dict[JobKey, asyncio.Task[None]] = {}
         self._to_run_again: set[JobKey] = set()
         self._lanes = 0  # until jobs may start
@@ -308,6 +310,8 @@ class Runner:
             self._run.interrupted = True
         finally:
             self._results.store()
+            if self._models is not None:
+                await self._models.close()
             self._report_spending()
             self._report_not_judged()
             finished = RunFinished(
@@ -537,6 +541,9 @@ class Runner:
         tools = None
         if planned.tools is not None:
             tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
+        models = None
+        if self._models is not None and planned.target.runs_in_worker:
+            models = await self._models.open(key)
         listener = Listener(
             user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished, opened=opened
         )
@@ -551,9 +558,14 @@ class Runner:
                 listener=listener,
                 left=self.left_by_agents,
                 tools=tools,
+                models=models,
             )
         finally:
             opened()
+        if models is not None and self._models is not None:
+            await self._models.keep(models, attempt.execution.failure)
+            execution = attempt.execution.model_copy(update={"model_calls": models.counts})
+            attempt = replace(attempt, execution=execution)
         if tools is not None:
             await self._record_tools(planned, tools, attempt.execution.failure)
         watched = self._watched.get(planned.target)

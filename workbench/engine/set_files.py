@@ -17,8 +17,7 @@ from workbench.store.evalsets.config_files import parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases, make_new_set_content
 from workbench.store.evalsets.validation import is_config, list_files, validate
-from workbench.store.files import FileSnapshot, SetFiles
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, derive_set_name
+from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name
 from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
 from workbench.store.settings import Settings, load_settings
 

@@ -40,7 +40,7 @@ from workbench.llm.prompt_templates import Prices, Tokens, UnknownPrice, count_t
 from workbench.model.results import ModelSpending, TokenUsage
 from workbench.model.text import add_secrets
 from workbench.store.errors import StoreError
-from workbench.store.reply_cache import ReplyStore
+from workbench.store.model_answers import ReplyStore
 
 # The limit of parallel requests to a model: that of the settings, and less while the service refuses requests.
 

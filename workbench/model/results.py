@@ -68,6 +68,7 @@ class FailureKind(StrEnum):
     UNSUPPORTED = "unsupported"  # the case or criterion needs a feature that is missing
     USER = "user"  # the simulated user failed: no key, unknown model, unusable reply
     TOOL = "tool"  # a simulated tool failed: no key, a reply that is not JSON, a call that was not recorded
+    REPLAY = "replay"  # a model call of the agent is not in the recording that must answer it
 
 
 _Redacted = Annotated[str, AfterValidator(redact)]
@@ -149,6 +150,19 @@ class SimulatedConversation(Fact):
     scripted: bool = False
 
 
+class ModelCalls(Fact):
+    """How many calls of the agent's models were made (`live`) and answered from a recording (`replayed`).
+
+    `saved_seconds` is how long the models took for the replayed answers. `difference` is the first request that differs
+    from the recording, and from which on the models were asked; None if there is none.
+    """
+
+    live: int = 0
+    replayed: int = 0
+    saved_seconds: float = 0.0
+    difference: str | None = None
+
+
 class Execution(Fact):
     """One run of the agent on one case, with the turns that were finished before a failure, if any.
 
@@ -166,6 +180,7 @@ class Execution(Fact):
     stdout_tail: str = ""
     stderr_tail: str = ""
     simulation: SimulatedConversation | None = None
+    model_calls: ModelCalls | None = None
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
     @property

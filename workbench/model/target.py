@@ -29,6 +29,15 @@ class AgentKind(StrEnum):
 Isolation = Literal["case", "worker"]
 """A process for each case, or one process for all cases of a target."""
 
+
+class ModelMode(StrEnum):
+    """Where the answers to model calls of agents come from."""
+
+    LIVE = "live"  # from the models
+    AUTO = "auto"  # from the recording while requests are the same, then from the models
+    REPLAY = "replay"  # from the recording; another request is an error
+
+
 Unrecorded = Literal["error", "call"]
 """The handling of a tool call that is not recorded: the case ends in ERROR, or the call is simulated or made as
 without replay."""

@@ -162,6 +162,7 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "agent_seconds": result.agent_seconds,
         "metrics": metric_records(result.metrics if metrics is None else metrics),
         "simulation": simulation_record(result.execution),
+        "model_calls": model_calls_record(result.execution),
         "turns": [turn_record(turn, result) for turn in result.execution.turns],
         "differences": difference_records(case),
     }
@@ -170,6 +171,11 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
 def simulation_record(execution: Execution) -> dict[str, Any] | None:
     """Return the data of the simulated user; None if there was none."""
     return None if execution.simulation is None else execution.simulation.model_dump(mode="json")
+
+
+def model_calls_record(execution: Execution) -> dict[str, Any] | None:
+    """Return how many model calls of the agent were made and replayed; None if they were not intercepted."""
+    return None if execution.model_calls is None else execution.model_calls.model_dump(mode="json")
 
 
 def error_record(result: CaseResult) -> dict[str, Any] | None:

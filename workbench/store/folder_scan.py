@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-from workbench.store.filetypes import EVAL_SET_SUFFIXES, is_eval_set
+from workbench.store.files import EVAL_SET_SUFFIXES, is_eval_set
 
 # One walk over a project finds possible agents and eval sets
 

@@ -20,8 +20,7 @@ from workbench.model.patterns import remove_backtracking
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError
-from workbench.store.files import make_relative_name
-from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, is_eval_set
+from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, is_eval_set, make_relative_name
 from workbench.store.folder_scan import (
     AGENT_FILES,
     BrokenSource,

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationE
 from workbench.model.criteria import explain_wrong_vendor
 from workbench.model.facts import Fact
 from workbench.model.patterns import MAX_FOLDER_WILDCARDS
-from workbench.model.target import DEPLOYED, AgentKind, Isolation
+from workbench.model.target import DEPLOYED, AgentKind, Isolation, ModelMode
 from workbench.model.text import one_line, suggest_name
 from workbench.store.datasets.dataset_rows import check_columns
 from workbench.store.errors import StoreError, shown_path
@@ -275,6 +275,14 @@ def _check_vendor(model: str) -> str:
 ModelName = Annotated[str, AfterValidator(_check_vendor)]
 
 
+def _check_expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return text
+
+
 class RunSettings(Section):
     """`[run]`: how cases are run."""
 
@@ -336,6 +344,20 @@ class SimulationSettings(Section):
     """Default model that plays users, writes scenarios and answers for tools."""
 
 
+class ReplaySettings(Section):
+    """`[replay]`: recorded model calls of agents, which answer the same requests later."""
+
+    models: ModelMode | None = None
+    """`live`: models are always asked. `auto`: recorded calls are replayed until a request differs. `replay`: models
+    are never asked. Default: `auto` on the screen and in watch mode, else `live`."""
+    endpoints: tuple[str, ...] = ()
+    """Further addresses of models: hosts, or begins of addresses; `*` is any text."""
+    volatile_fields: tuple[str, ...] = ()
+    """Fields of requests that differ each time and do not matter, such as `config.labels.run` or `messages.*.id`."""
+    volatile_texts: tuple[Annotated[str, AfterValidator(_check_expression)], ...] = ()
+    """Regular expressions for such parts of texts: dates, random ids."""
+
+
 class WatchSettings(Section):
     """`[watch]`: watch mode, on the screen and as a command."""
 
@@ -366,6 +388,8 @@ class Settings(Section):
     """`[judge]`: the judge model."""
     simulation: SimulationSettings = SimulationSettings()
     """`[simulation]`: simulated users."""
+    replay: ReplaySettings = ReplaySettings()
+    """`[replay]`: recorded model calls of agents."""
     watch: WatchSettings = WatchSettings()
     """`[watch]`: watch mode."""
     tui: TuiSettings = TuiSettings()
@@ -499,6 +523,7 @@ _SECTIONS: dict[str, type[Section]] = {
     "run": RunSettings,
     "judge": JudgeSettings,
     "simulation": SimulationSettings,
+    "replay": ReplaySettings,
     "watch": WatchSettings,
     "tui": TuiSettings,
 }

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.testing.agent_evaluator import AgentEvaluator, EvaluationIncomplete
-    from workbench.testing.eval_result import EvalResult
     from workbench.testing.eval_task import EvalTask
     from workbench.testing.metric_classes import (
         AutoraterConfig,
         CustomMetric,
+        EvalResult,
         EvaluationError,
         PairwiseMetric,
         PairwiseMetricPromptTemplate,
@@ -31,7 +31,7 @@ _MODULES = {
     "AgentEvaluator": "agent_evaluator",
     "AutoraterConfig": "metric_classes",
     "CustomMetric": "metric_classes",
-    "EvalResult": "eval_result",
+    "EvalResult": "metric_classes",
     "EvalTask": "eval_task",
     "EvaluationError": "metric_classes",
     "EvaluationIncomplete": "agent_evaluator",

@@ -43,8 +43,7 @@ from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.config_files import load_config
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import migrate, migrate_with_session
-from workbench.store.files import make_relative_name
-from workbench.store.filetypes import EVAL_SET_SUFFIX, TEST_SUFFIX
+from workbench.store.files import EVAL_SET_SUFFIX, TEST_SUFFIX, make_relative_name
 from workbench.store.project_discovery import EvalSetEntry, Project, find_adjacent_criteria
 from workbench.store.settings import LoadedSettings
 from workbench.testing.pytest_session import ALL_REQUIRED, session

@@ -14,8 +14,8 @@ from workbench.testing.metric_classes import EvaluationError, Metric, PairwiseMe
 if TYPE_CHECKING:
     from workbench.metrics.registry import MissingColumns
     from workbench.testing.callables import Agent
-    from workbench.testing.eval_result import EvalResult
     from workbench.testing.evaluation import Evaluation, Limits
+    from workbench.testing.metric_classes import EvalResult
     from workbench.testing.result_rows import Rows
 
 

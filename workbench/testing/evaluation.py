@@ -26,8 +26,7 @@ from workbench.store.errors import StoreError
 from workbench.store.project_discovery import Project, find_root
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.testing.callables import Agent, CallingHost, Calls, quiet_frameworks
-from workbench.testing.eval_result import EvalResult
-from workbench.testing.metric_classes import EvaluationError, Problem
+from workbench.testing.metric_classes import EvalResult, EvaluationError, Problem
 from workbench.testing.metric_criteria import SOURCE, Criteria
 from workbench.testing.pytest_session import session
 from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, build_summary

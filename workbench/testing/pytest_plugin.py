@@ -98,7 +98,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> EvalSetFil
         config = parent.config
         if not (config.getoption("workbench_collect") or config.getini("workbench_collect")):
             return None
-        from workbench.store.filetypes import is_eval_set
+        from workbench.store.files import is_eval_set
 
         if not is_eval_set(file_path):
             return None

@@ -29,13 +29,12 @@ from workbench.store.datasets.dataset_files import (
 from workbench.store.datasets.dataset_rows import Dataset, Row
 from workbench.store.datasets.remote_data import check_address, is_address, join_address, put
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import make_folder, write_atomic
-from workbench.store.filetypes import EVAL_SET_SUFFIXES
+from workbench.store.files import EVAL_SET_SUFFIXES, make_folder, write_atomic
 from workbench.testing.metric_classes import EvaluationError, Problem
 from workbench.testing.metric_criteria import TaskMetric
 
 if TYPE_CHECKING:
-    from workbench.testing.eval_result import EvalResult
+    from workbench.testing.metric_classes import EvalResult
 
 
 RESPONSE, TRAJECTORY, LATENCY, FAILURE = "response", "predicted_trajectory", "latency_in_seconds", "failure"

@@ -26,7 +26,14 @@ from workbench.watch.snapshot import SOURCE_KINDS, Snapshot, Surroundings, make_
 
 _REASONS = 3
 _NO_ANSWER = frozenset(
-    {FailureKind.TIMEOUT, FailureKind.CRASH, FailureKind.INFRASTRUCTURE, FailureKind.USER, FailureKind.TOOL}
+    {
+        FailureKind.TIMEOUT,
+        FailureKind.CRASH,
+        FailureKind.INFRASTRUCTURE,
+        FailureKind.USER,
+        FailureKind.TOOL,
+        FailureKind.REPLAY,
+    }
 )
 _UNDECIDED = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 # Opaque rows and files that agents write are checked for each verdict, not for each set of rows.

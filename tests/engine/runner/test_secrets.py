@@ -21,7 +21,7 @@ from workbench.report.run_report import ReportedCase, RunReport
 from workbench.report.turn_diff import compare_turn
 from workbench.store.evalsets.recovery import recovery_folder
 from workbench.store.history.history import History
-from workbench.store.reply_cache import ReplyStore
+from workbench.store.model_answers import ReplyStore
 
 TOKEN = "hjkl9-QWERTZ-uiop-345-asdf"
 ENVIRONMENT_SECRET = "correct horse battery staple 7"

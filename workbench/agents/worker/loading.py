@@ -17,7 +17,7 @@ from importlib.machinery import (
 )
 from types import ModuleType
 
-from . import dependency_reporter, dotenv
+from . import dotenv, wire
 from .adapters.base import Adapter, LoadError
 from .recording import hooks
 from .recording.fingerprints import digest
@@ -188,7 +188,7 @@ def cache_imported_names() -> None:
     global _imported  # noqa: PLW0603 - there is one process
     if not _entered:
         _imported = (len(sys.modules), _collect_replaceable_names())
-    dependency_reporter.encode_inherited()
+    wire.encode_inherited()
 
 
 def _get_imported_names() -> ImportedNames:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from . import faults, scoring, tool_interception
+from . import faults, model_clients, model_interception, scoring, tool_interception
 from .adapters.base import SpanLimit
 from .agent_import import describe_environment
-from .dependency_reporter import DependencyReporter
 from .loading import enter, make_adapter, restore_path
+from .model_interception import Models
 from .recording.recorder import quiet
-from .tool_interception import Tools
-from .wire import Wire, connect, encode, hello, remove_socket
+from .tool_interception import Questions, Tools
+from .wire import DependencyReporter, Wire, connect, encode, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ class _Session:
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
+        self.questions: Questions | None = None
         self.tools: Tools | None = None
+        self.models: Models | None = None
         self.limit = SpanLimit()
         self.session: Any = None
         self.task: asyncio.Task[None] | None = None
@@ -93,11 +96,14 @@ class _Session:
         self.closing: dict[str, Any] | None = None
         """The `close` message that arrived during a turn: the turn is the last."""
 
-    def release_tools(self) -> None:
-        """End waiting tool calls, because the session has ended early."""
+    def release_calls(self) -> None:
+        """End waiting calls of tools and models, because the session has ended early."""
+        if self.questions is not None:
+            self.questions.abandon()
         if self.tools is not None:
-            self.tools.abandon()
             tool_interception.forget(self.tools)
+        if self.models is not None:
+            model_interception.forget(self.models)
 
 
 class _Server:
@@ -144,8 +150,8 @@ class _Server:
         while (message := self._wire.receive()) is not None:
             if message["type"] == "answer":
                 item = self._sessions.get(message["session"])
-                if item is not None and item.tools is not None:
-                    item.tools.receive(message)
+                if item is not None and item.questions is not None:
+                    item.questions.receive(message)
             else:
                 self._loop.call_soon_threadsafe(self._handle_message, message)
         self._end_process()
@@ -183,8 +189,13 @@ class _Server:
             self._teller.add_agent_writes(message)
         if kind == "open":
             opened = self._sessions[number] = _Session(message)
-            if message.get("tools"):
-                opened.tools = Tools(number, message["tools"], self._send)
+            if message.get("tools") or message.get("models"):
+                opened.questions = Questions(number, self._send)
+            if opened.questions is not None and message.get("tools"):
+                opened.tools = Tools(opened.questions, message["tools"])
+            if opened.questions is not None and message.get("models"):
+                opened.models = Models(opened.questions, message["models"], self._adapter)
+                model_clients.open_session(opened.models)
             return
         if kind == "score":
             self._sessions[number] = _Session(message)
@@ -204,6 +215,7 @@ class _Server:
             "close": self._close,
             "score": self._score,
         }[kind]
+        model_interception.enter(item.models)  # the task gets a copy of the context
         item.task = self._loop.create_task(self._answer_safely(work(item, message), item, message))
 
     async def _answer_safely(self, work: Any, item: _Session, message: dict[str, Any]) -> None:
@@ -233,7 +245,7 @@ class _Server:
     def _fail(self, answer: dict[str, Any], failure: dict[str, Any]) -> None:
         item = self._sessions.pop(answer["session"], None)
         if item is not None:
-            item.release_tools()
+            item.release_calls()
             self._queue_dependencies(answer["session"], complete=True)
             self._send({"type": "failed", **answer, **failure})
 
@@ -311,7 +323,8 @@ class _Server:
     async def _run_in_thread(self, item: _Session, call: Callable[..., Any], *arguments: Any) -> Any:
         item.in_thread = True
         try:
-            value = await self._loop.run_in_executor(self._pool, call, *arguments)
+            context = contextvars.copy_context()
+            value = await self._loop.run_in_executor(self._pool, context.run, call, *arguments)
         finally:
             item.in_thread = False
         return await self._settle(value)
@@ -331,7 +344,7 @@ class _Server:
         """End a session, and report whether it really ended: a thread cannot be stopped, and a task may refuse."""
         del self._sessions[number]
         self._queue_dependencies(number, complete=True)
-        item.release_tools()
+        item.release_calls()
         task = item.task
         is_reported = False
 

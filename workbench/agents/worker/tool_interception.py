@@ -45,25 +45,68 @@ class NotAnswered(BaseException):
     """The session is over and the engine will not answer. No Exception, so that agents do not catch it."""
 
 
-class Tools:
-    """The intercepted tools of one session, and requests about their calls. Any thread may call its methods.
+class Questions:
+    """What one session asks the engine. Any thread may call the methods. `send` sends a message."""
 
-    `settings` is `tools` of the `open` message; `send` sends a message.
-    """
-
-    def __init__(self, session: int, settings: Message, send: Callable[[Message], None]) -> None:
-        self.names: dict[str, str | None] = settings["names"]
-        """Intercepted tools: the place in the configuration that names them, or None if the agent need not have
-        them."""
-        self.functions: dict[str, str] = settings.get("functions") or {}
-        """Locations of functions by tool name: `module:name`."""
-        self._everything: bool = bool(settings.get("everything"))
+    def __init__(self, session: int, send: Callable[[Message], None]) -> None:
         self._session = session
         self._send = send
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Message]] = {}
         self._is_over = False
         self._lock = threading.Lock()
+
+    def post(self, **question: Any) -> Future[Message]:
+        """Send a question. Raises OSError in a process that the agent forked."""
+        number = next(self._numbers)
+        answered: Future[Message] = Future()
+        answered.set_running_or_notify_cancel()  # the answer is dropped if the agent stops waiting
+        with self._lock:
+            if self._is_over:
+                raise NotAnswered
+            self._waiting[number] = answered
+        self._send({"type": "ask", "session": self._session, "ask": number, **question})
+        return answered
+
+    def report(self, answer: Message, **outcome: Any) -> None:
+        """Report the outcome of what the engine did not answer itself."""
+        self._send({"type": "outcome", "session": self._session, "ask": answer["ask"], **outcome})
+
+    @property
+    def are_waiting(self) -> bool:
+        """True if a question waits for an answer."""
+        return bool(self._waiting)
+
+    def receive(self, message: Message) -> None:
+        """Deliver an answer of the engine."""
+        with self._lock:
+            answered = self._waiting.pop(message["ask"], None)
+        if answered is not None:
+            answered.set_result(message)
+
+    def abandon(self) -> None:
+        """End all waiting calls with NotAnswered: no answer will come."""
+        with self._lock:
+            self._is_over = True
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for answered in waiting:
+            answered.set_exception(NotAnswered())
+
+
+class Tools:
+    """The intercepted tools of one session, and requests about their calls. Any thread may call its methods.
+
+    `settings` is `tools` of the `open` message.
+    """
+
+    def __init__(self, questions: Questions, settings: Message) -> None:
+        self.names: dict[str, str | None] = settings["names"]
+        """Intercepted tools: the place in the configuration that names them, or None if the agent need not have
+        them."""
+        self.functions: dict[str, str] = settings.get("functions") or {}
+        """Locations of functions by tool name: `module:name`."""
+        self._everything: bool = bool(settings.get("everything"))
+        self._questions = questions
 
     def wants(self, name: str, *, is_plain: bool = True) -> bool:
         """Return True if calls of a tool are intercepted. Tools that run agents are intercepted only by name."""
@@ -85,22 +128,13 @@ class Tools:
         return await asyncio.wrap_future(self._post(tool, args, declaration))
 
     def _post(self, tool: str, args: dict[str, Any], declaration: dict[str, Any]) -> Future[Message]:
-        number = next(self._numbers)
-        answered: Future[Message] = Future()
-        answered.set_running_or_notify_cancel()  # the answer is dropped if the agent stops waiting
-        with self._lock:
-            if self._is_over:
-                raise NotAnswered
-            self._waiting[number] = answered
-        question = {"tool": tool, "args": make_json_safe(args), "declaration": declaration}
         try:
-            self._send({"type": "ask", "session": self._session, "ask": number, **question})
+            return self._questions.post(tool=tool, args=make_json_safe(args), declaration=declaration)
         except OSError as error:
             raise AgentFault(
                 f"{tool} was called in a subprocess of the agent, where it can be neither simulated nor recorded",
                 kind="unsupported",
             ) from error
-        return answered
 
     def report_outcome(self, answer: Message, **outcome: Any) -> None:
         """Report the outcome of a call (`response`, `error`, `actions`) if the engine wants it.
@@ -115,27 +149,7 @@ class Tools:
         )
         if problem is not None:
             outcome["response"], outcome["unfit"] = None, problem
-        self._send({"type": "outcome", "session": self._session, "ask": answer["ask"], **outcome})
-
-    @property
-    def has_waiting_calls(self) -> bool:
-        """True if a call waits for an answer."""
-        return bool(self._waiting)
-
-    def receive(self, message: Message) -> None:
-        """Deliver an answer of the engine."""
-        with self._lock:
-            answered = self._waiting.pop(message["ask"], None)
-        if answered is not None:
-            answered.set_result(message)
-
-    def abandon(self) -> None:
-        """End all waiting calls with NotAnswered: no answer will come."""
-        with self._lock:
-            self._is_over = True
-            waiting, self._waiting = list(self._waiting.values()), {}
-        for answered in waiting:
-            answered.set_exception(NotAnswered())
+        self._questions.report(answer, **outcome)
 
 
 def _find_json_change(value: Any, place: str) -> str | None:
@@ -156,9 +170,9 @@ def _find_json_change(value: Any, place: str) -> str | None:
 class ReadingThread:
     """Reads the messages to a process of one session. Answers go to their callers, the others wait in order."""
 
-    def __init__(self, wire: Wire, tools: Tools) -> None:
+    def __init__(self, wire: Wire, questions: Questions) -> None:
         self._wire = wire
-        self._tools = tools
+        self._questions = questions
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         with quiet:
             threading.Thread(target=self._read, name="workbench-answers", daemon=True).start()
@@ -170,10 +184,10 @@ class ReadingThread:
     def _read(self) -> None:
         while (message := self._wire.receive()) is not None:
             if message["type"] == "answer":
-                self._tools.receive(message)
+                self._questions.receive(message)
             else:
                 self._inbox.put(message)
-        if self._tools.has_waiting_calls:
+        if self._questions.are_waiting:
             os._exit(1)  # the agent's code waits for an answer that never comes
         self._inbox.put(None)
 

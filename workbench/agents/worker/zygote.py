@@ -26,11 +26,10 @@ from .agent_import import (
     list_new_imports,
     preload,
 )
-from .dependency_reporter import DependencyReporter
 from .loading import compile_early, compiled_here, enter, make_adapter
 from .recording import hooks
 from .recording.recorder import quiet
-from .wire import Wire, hello, remove_socket
+from .wire import DependencyReporter, Wire, hello, remove_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class _SessionProcess:
         self._id = request["session"]
         self._teller.add_agent_writes(request)
         signal.signal(INTERRUPT, self._stop)
-        tools = self._open_tools(request)
+        tools = self._open_questions(request)
         with quiet:
             self._modules, self._variables = (set(sys.modules), dict(os.environ)) if self._scout else (set(), {})
         imported = agent_import.get_agent_import()
@@ -101,16 +100,19 @@ class _SessionProcess:
         self._wire.send({"type": "opened", "session": self._id})
         return True
 
-    def _open_tools(self, request: dict[str, Any]) -> Tools | None:
-        """Return the interception of tools, if any; messages are then read in another thread."""
-        if not request.get("tools"):
+    def _open_questions(self, request: dict[str, Any]) -> Tools | None:
+        """Intercept tools and model calls, if the engine decides about them: another thread then reads messages."""
+        if not (request.get("tools") or request.get("models")):
             return None
         with quiet:
-            from . import tool_interception
+            from . import model_clients, model_interception, tool_interception
 
-        tools = tool_interception.Tools(request["session"], request["tools"], self._wire.send)
-        self._receive = tool_interception.ReadingThread(self._wire, tools).receive
-        return tools
+        questions = tool_interception.Questions(request["session"], self._wire.send)
+        self._receive = tool_interception.ReadingThread(self._wire, questions).receive
+        if request.get("models"):
+            models = model_interception.Models(questions, request["models"], self._adapter)
+            model_clients.open_session(models)
+        return tool_interception.Tools(questions, request["tools"]) if request.get("tools") else None
 
     def _answer(self, message: dict[str, Any]) -> bool:
         """Handle a message of the engine; return False if the session has ended."""

@@ -52,8 +52,7 @@ from workbench.store.datasets.remote_data import (
     shown_address,
 )
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import make_stamp, read_bytes
-from workbench.store.filetypes import EVAL_SET_SUFFIXES
+from workbench.store.files import EVAL_SET_SUFFIXES, make_stamp, read_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -42,6 +42,7 @@ from workbench.store.evalsets.evalset_edits import Change, Step, UndoLog
 from workbench.store.files import (
     Stamp,
     decode_utf8,
+    derive_set_name,
     has_changed,
     make_folder,
     make_stamp,
@@ -49,7 +50,6 @@ from workbench.store.files import (
     write_atomic,
     write_new,
 )
-from workbench.store.filetypes import derive_set_name
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.json.json_path import Locator, Place, Position, find_key, find_offset, format_place, get_position
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly

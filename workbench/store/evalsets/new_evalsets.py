@@ -19,8 +19,7 @@ from workbench.store.evalsets.case_frame import DocumentFormat, convert_session,
 from workbench.store.evalsets.case_reader import InvalidData, Model, migrate_case, validate_data
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
-from workbench.store.files import write_new
-from workbench.store.filetypes import derive_set_name
+from workbench.store.files import derive_set_name, write_new
 from workbench.store.json.json_layout import JsonStyle, write_value
 from workbench.store.json.json_path import Place, find_key, format_place
 

@@ -96,6 +96,7 @@ def _has_only_turns(execution: Execution) -> bool:
         and not execution.stdout_tail
         and not execution.stderr_tail
         and execution.simulation is None
+        and execution.model_calls is None
     )
 
 

@@ -19,7 +19,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
-from workbench.store.filetypes import is_dataset_name
+from workbench.store.files import is_dataset_name
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path

@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
-from workbench.store.filetypes import EVAL_SET_SUFFIX
+from workbench.store.files import EVAL_SET_SUFFIX
 from workbench.tui.backend import document_calls
 from workbench.tui.dialogs.dialogs import AskScreen, Check, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings

@@ -21,7 +21,7 @@ from workbench.model.evalset import Content, EvalCase, SessionInput
 from workbench.model.identity import CaseKey
 from workbench.model.run_events import TurnFailed
 from workbench.store.errors import FileChanged, StoreError
-from workbench.store.filetypes import derive_set_name
+from workbench.store.files import derive_set_name
 from workbench.tui.backend.document_calls import (
     CannotChat,
     find_agent,

@@ -18,7 +18,7 @@ from workbench.model.evalset import DEFAULT_COUNT, MOST_SCENARIOS, ConversationS
 from workbench.report.text_report import spending_text
 from workbench.simulation.scenario_writer import GenerationError
 from workbench.store.errors import FileChanged, StoreError
-from workbench.store.filetypes import derive_set_name
+from workbench.store.files import derive_set_name
 from workbench.tui.backend.document_calls import (
     add_scenarios,
     check_scenario_text,

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
 from workbench.model.trace import get_trajectory
-from workbench.store.filetypes import derive_set_name
+from workbench.store.files import derive_set_name
 from workbench.store.history.history_queries import StoredJob
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.text_layout import safe_line

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from workbench.model.results import has_missing_samples
 from workbench.report.run_report import missing_samples_lines
-from workbench.store.filetypes import derive_set_name
+from workbench.store.files import derive_set_name
 from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
 from workbench.tui.state.browser_state import Browser, Subject
 from workbench.tui.state.case_filter import SYNTAX, Query

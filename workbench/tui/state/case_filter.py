@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from workbench.model.text import neutralise
-from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
+from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.tui.state.browser_list import CaseContents, Freshness, Marks, Row
 from workbench.tui.state.case_status import FAILING_STATES, CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line

@@ -21,7 +21,7 @@ from workbench.model.text import mask_named_secrets, redact
 from workbench.model.trace import Span, SpanKind, ToolCall, find_simulators
 from workbench.report.text_report import failure_texts
 from workbench.report.turn_diff import make_side
-from workbench.store.filetypes import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
+from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
 from workbench.store.settings import FILE_NAME
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import find_free_name

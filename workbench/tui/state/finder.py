@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from rich.cells import cell_len
 
 from workbench.report.run_report import counts_text, explain_incomplete, time_text
-from workbench.store.filetypes import EVAL_SET_SUFFIXES
+from workbench.store.files import EVAL_SET_SUFFIXES
 from workbench.store.history.history_queries import StoredRun
 from workbench.store.settings import FoundSetting
 from workbench.tui.state.browser_list import Row

@@ -111,6 +111,12 @@ class Adapter:
         """Undo what the adapter did for itself alone: a custom metric is about to run in this process, with `.env`
         loaded."""
 
+    def intercept_models(self) -> None:
+        """Wrap models that have an interface of their own, so that their calls are recorded and replayed there.
+
+        Called for each session whose model calls are intercepted, before `open`. HTTP clients are wrapped elsewhere.
+        """
+
     def load(self) -> None:
         """Import the user's code, with the roots on `sys.path` and `.env` loaded. Raises LoadError."""
         raise NotImplementedError

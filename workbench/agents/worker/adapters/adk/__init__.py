@@ -65,6 +65,12 @@ class Adapter(base.Adapter):
         """Run a dummy agent with a model and a tool once. See `Adapter.run_warmup`."""
         run_dummy()
 
+    def intercept_models(self) -> None:
+        """Wrap the classes of models when an agent uses them. See `Adapter.intercept_models`."""
+        from .adk_plugin import wrap_models
+
+        wrap_models(self.import_roots())
+
     def load(self) -> None:
         """Import the agent. A factory is called later for each session, because it may need the event loop."""
         require_adk()

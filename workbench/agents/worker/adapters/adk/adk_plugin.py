@@ -1,4 +1,6 @@
-"""The plugin that observes a run: callbacks report to `Trace` and return None, so that the agent is not affected.
+"""The plugin that observes a run, and the interception of models.
+
+Callbacks of the plugin report to `Trace` and return None, so that the agent is not affected.
 
 Only intercepted tool calls get an answer here. The module imports google.adk, and is imported when a session is opened.
 AgentTool passes the plugins of its caller to its own runner, so nested agents are observed too, inside the span of
@@ -7,11 +9,18 @@ their tool. With `include_plugins=False` that span is all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import json
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from google.adk.agents import LlmAgent
+from google.adk.models import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 
+from ...model_interception import find_session, inside_call, note_source
 from ...tool_interception import MARK
 from ..object_json import as_json
 from .adk_agents import ToolCalls, describe_structure
@@ -225,3 +234,84 @@ def _dump_request(request: Any) -> dict[str, Any]:
         "config": as_json(request.config.model_dump(exclude_none=True, exclude=_SECRET_CONFIG)),
         "contents": as_json(request.contents),
     }
+
+
+# Interception of models: requests and responses of ADK in place of those of HTTP, so that models of LiteLLM and models
+# without a network count as well.
+
+_wrapped: set[type] = set()
+
+
+def wrap_models(roots: list[str]) -> None:
+    """Wrap the class of each model when an agent uses it. `roots` are the folders of the agent's own code."""
+    if getattr(LlmAgent.canonical_model.fget, "__wrapped__", None) is not None:
+        return
+    get_model = LlmAgent.canonical_model.fget
+
+    @functools.wraps(get_model)
+    def get_wrapped_model(self: Any) -> Any:
+        model = get_model(self)
+        _wrap_class(type(model), roots)
+        return model
+
+    LlmAgent.canonical_model = property(get_wrapped_model)
+
+
+def _wrap_class(kind: type, roots: list[str]) -> None:
+    """Wrap the method of a class that asks the model."""
+    if kind in _wrapped:
+        return
+    _wrapped.add(kind)
+    generate = kind.generate_content_async  # type: ignore[attr-defined]
+    is_own = _is_own(kind, roots)
+
+    @functools.wraps(generate)
+    async def ask_and_generate(self: Any, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:
+        models = find_session()
+        if models is None or (is_own and not models.own_models):
+            async for response in generate(self, llm_request, stream):
+                yield response
+            return
+        answer = await models.ask_later(_describe_request(self, llm_request, stream=stream))
+        note_source(answer)
+        if answer["source"] is not None:
+            for _, data in answer["response"]["items"]:
+                yield LlmResponse.model_validate_json(json.dumps(data))  # bytes are Base64 only in JSON
+            return
+        items: list[Any] = []
+        started = time.perf_counter()
+        responses = generate(self, llm_request, stream)
+        outcome: dict[str, Any] = {"cut": True}
+        try:
+            while True:
+                try:
+                    with inside_call():
+                        response = await anext(responses)
+                except StopAsyncIteration:
+                    break
+                data = response.model_dump(mode="json", exclude_none=True)
+                items.append([round(time.perf_counter() - started, 4), data])
+                yield response
+            outcome = {}
+        except Exception as error:
+            outcome = {"error": f"{type(error).__name__}: {error}"}
+            raise
+        finally:
+            seconds = round(time.perf_counter() - started, 6)
+            models.report(answer, {"items": items, "seconds": seconds, **outcome})
+            await responses.aclose()
+
+    kind.generate_content_async = ask_and_generate  # type: ignore[attr-defined]
+
+
+def _is_own(kind: type, roots: list[str]) -> bool:
+    """True if the code of a model is the agent's own: it is under test itself, and costs nothing."""
+    path = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return any(path.startswith(f"{root.rstrip('/')}/") for root in roots) and "site-packages" not in path
+
+
+def _describe_request(model: Any, request: Any, *, stream: bool) -> dict[str, Any]:
+    config = request.config.model_dump(exclude_none=True, exclude=_SECRET_CONFIG)
+    body = {"model": request.model or model.model, "config": as_json(config), "contents": as_json(request.contents)}
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    return {"method": "GENERATE", "url": f"adk:{kind}", "body": {**body, "stream": True} if stream else body}

@@ -1,0 +1,400 @@
+"""Wrappers of HTTP clients: `send` of httpx and httpx2, `urlopen` of urllib3 (under requests and botocore), aiohttp.
+
+A module that is imported later is wrapped at the end of its import. A client that is already wrapped stays so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from urllib.parse import urlencode
+
+from . import model_interception
+from .model_interception import Copy, Models, Replayed, Request, find_session, inside_call, note_source
+from .recording.recorder import quiet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, AsyncIterator, Callable, Iterator
+
+    Message = dict[str, Any]
+
+
+def open_session(models: Models) -> None:
+    """Intercept the calls of a session."""
+    with quiet:
+        _wrap_clients()
+    model_interception.open_session(models)
+
+
+def _wrap_clients() -> None:
+    """Wrap all clients that are imported, now or later. Can be called again."""
+    if any(isinstance(finder, _LateImports) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _LateImports())
+    for name, wrap in _WRAPPERS.items():
+        module = sys.modules.get(name)
+        if module is not None:
+            wrap(module)
+
+
+class _LateImports:
+    """A finder that finds nothing: it wraps clients whose modules are imported later."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the spec of a client's module with a loader that wraps it; None for all others."""
+        wrap = _WRAPPERS.get(name)
+        if wrap is None:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            found = None if find is None else find(name, path, target)
+            if found is not None and found.loader is not None:
+                found.loader.exec_module = functools.partial(_execute, found.loader.exec_module, wrap)
+                return found
+        return None
+
+
+def _execute(execute: Callable[[Any], None], wrap: Callable[[Any], None], module: Any) -> None:
+    execute(module)
+    wrap(module)
+
+
+def _make_streams(module: Any) -> tuple[type, type, type]:
+    """Return the classes of streams: copies of a plain and an asynchronous stream, and recorded chunks."""
+
+    class Tee(module.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, copy: Copy) -> None:
+            self._stream, self._copy = stream, copy
+
+        def __iter__(self) -> Iterator[bytes]:
+            for chunk in self._stream:
+                self._copy.add(chunk)
+                yield chunk
+            self._copy.end()
+
+        def close(self) -> None:
+            self._stream.close()
+            self._copy.end(cut=True)
+
+    class AsyncTee(module.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, stream: Any, copy: Copy) -> None:
+            self._stream, self._copy = stream, copy
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in self._stream:
+                self._copy.add(chunk)
+                yield chunk
+            self._copy.end()
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+            self._copy.end(cut=True)
+
+    class Chunks(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, chunks: list[bytes]) -> None:
+            self._chunks = chunks
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield from self._chunks
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for chunk in self._chunks:
+                yield chunk
+
+    return Tee, AsyncTee, Chunks
+
+
+def _wrap_httpx(module: Any) -> None:
+    from datetime import timedelta
+
+    tee, async_tee, chunks = _make_streams(module)
+
+    def make_response(request: Any, answer: Message) -> Any:
+        replayed = Replayed(answer)
+        stream = chunks(replayed.chunks)
+        response = module.Response(replayed.status, headers=replayed.headers, stream=stream, request=request)
+        response.elapsed = timedelta(0)
+        return response
+
+    send, send_async = module.Client.send, module.AsyncClient.send
+
+    @functools.wraps(send)
+    def ask_and_send(self: Any, request: Any, *, stream: bool = False, **options: Any) -> Any:
+        models = find_session()
+        if models is None or not models.is_endpoint(str(request.url)):
+            return send(self, request, stream=stream, **options)
+        call = Request(request.method, str(request.url), request.headers.items(), request.read())
+        answer = models.ask(call.describe())
+        note_source(answer)
+        if answer["source"] is not None:
+            response = make_response(request, answer)
+            for hook in self.event_hooks["response"]:
+                hook(response)
+        else:
+            with inside_call(), Copy(models, answer, call) as copy:
+                response = send(self, request, stream=True, **options)
+            copy.begin(response.status_code, response.headers.items())
+            response.stream = tee(response.stream, copy)
+        if not stream:
+            try:
+                response.read()
+            finally:
+                response.close()
+        return response
+
+    @functools.wraps(send_async)
+    async def ask_and_send_async(self: Any, request: Any, *, stream: bool = False, **options: Any) -> Any:
+        models = find_session()
+        if models is None or not models.is_endpoint(str(request.url)):
+            return await send_async(self, request, stream=stream, **options)
+        call = Request(request.method, str(request.url), request.headers.items(), await request.aread())
+        answer = await models.ask_later(call.describe())
+        note_source(answer)
+        if answer["source"] is not None:
+            response = make_response(request, answer)
+            for hook in self.event_hooks["response"]:
+                await hook(response)
+        else:
+            with inside_call(), Copy(models, answer, call) as copy:
+                response = await send_async(self, request, stream=True, **options)
+            copy.begin(response.status_code, response.headers.items())
+            response.stream = async_tee(response.stream, copy)
+        if not stream:
+            try:
+                await response.aread()
+            finally:
+                await response.aclose()
+        return response
+
+    module.Client.send, module.AsyncClient.send = ask_and_send, ask_and_send_async
+
+
+def _wrap_urllib3(module: Any) -> None:
+    urlopen = module.HTTPConnectionPool.urlopen
+
+    @functools.wraps(urlopen)
+    def ask_and_open(self: Any, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> Any:
+        models = find_session()
+        full = url if "://" in url else f"{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}{url}"
+        if models is None or not models.is_endpoint(full) or not isinstance(body, (bytes, str, type(None))):
+            return urlopen(self, method, url, body, headers, **options)
+        call = Request(method, full, dict(headers if headers is not None else self.headers).items(), body)
+        answer = models.ask(call.describe())
+        note_source(answer)
+        if answer["source"] is not None:
+            return _make_urllib3_response(Replayed(answer), method=method, url=url, options=options)
+        with inside_call(), Copy(models, answer, call) as copy:
+            response = urlopen(self, method, url, body, headers, **options)
+        copy.begin(response.status, response.headers.items())
+        if options.get("preload_content", True):
+            copy.add(response.data, is_decoded=options.get("decode_content", True))
+            copy.end()
+        else:
+            _copy_reads(response, copy)
+        return response
+
+    module.HTTPConnectionPool.urlopen = ask_and_open
+
+
+def _make_urllib3_response(replayed: Replayed, *, method: str, url: str, options: Message) -> Any:
+    from io import BytesIO
+
+    from urllib3.response import HTTPResponse
+
+    return HTTPResponse(
+        body=BytesIO(replayed.body),
+        headers=replayed.headers,
+        status=replayed.status,
+        request_method=method,
+        request_url=url,
+        preload_content=options.get("preload_content", True),
+        decode_content=options.get("decode_content", True),
+    )
+
+
+def _copy_reads(response: Any, copy: Copy) -> None:
+    """Copy what is read of a response of urllib3 that is read later, in whichever way."""
+    read, stream, close = response.read, response.stream, response.close
+    depth = 0  # `stream` calls `read`
+
+    def will_decode(wanted: bool | None) -> bool:
+        return response.decode_content if wanted is None else wanted
+
+    def read_and_copy(amt: int | None = None, decode_content: bool | None = None, cache_content: bool = False) -> Any:
+        data = read(amt, decode_content, cache_content)
+        if not depth:
+            copy.add(data, is_decoded=will_decode(decode_content))
+            if amt is None or not data:
+                copy.end()
+        return data
+
+    def stream_and_copy(amt: int = 2**16, decode_content: bool | None = None) -> Iterator[bytes]:
+        nonlocal depth
+        chunks = stream(amt, decode_content)
+        while True:
+            depth += 1
+            try:
+                chunk = next(chunks, None)
+            finally:
+                depth -= 1
+            if chunk is None:
+                break
+            copy.add(chunk, is_decoded=will_decode(decode_content))
+            yield chunk
+        copy.end()
+
+    def close_and_report() -> None:
+        close()
+        if depth == 0:  # the end of a stream closes as well
+            copy.end(cut=True)
+
+    response.read, response.stream, response.close = read_and_copy, stream_and_copy, close_and_report
+
+
+def _wrap_aiohttp(module: Any) -> None:
+    request = module.ClientSession._request  # all public methods lead here
+
+    @functools.wraps(request)
+    async def ask_and_request(self: Any, method: str, url: Any, **options: Any) -> Any:
+        models = find_session()
+        full = _build_aiohttp_url(self, url, options.get("params"))
+        if models is None or not models.is_endpoint(full):
+            return await request(self, method, url, **options)
+        headers = [*dict(self.headers).items(), *dict(options.get("headers") or {}).items()]
+        call = Request(method, full, headers, _read_aiohttp_body(self, options))
+        answer = await models.ask_later(call.describe())
+        note_source(answer)
+        if answer["source"] is not None:
+            return await _make_aiohttp_response(module, self, call, Replayed(answer), options.get("raise_for_status"))
+        with inside_call(), Copy(models, answer, call) as copy:
+            response = await request(self, method, url, **options)
+        copy.begin(response.status, response.headers.items())
+        response.content = _make_copying_reader(response, copy)
+        return response
+
+    module.ClientSession._request = ask_and_request
+
+
+def _build_aiohttp_url(session: Any, url: Any, params: Any) -> str:
+    from yarl import URL
+
+    full = URL(url)
+    base = getattr(session, "_base_url", None)
+    if base is not None and not full.is_absolute():
+        full = base.join(full)
+    return str(full.update_query(params) if params else full)
+
+
+def _read_aiohttp_body(session: Any, options: Message) -> bytes | str | None:
+    if options.get("json") is not None:
+        return session.json_serialize(options["json"])  # type: ignore[no-any-return]
+    data = options.get("data")
+    if data is None or isinstance(data, (bytes, str)):
+        return data
+    if isinstance(data, dict):
+        return urlencode(data)
+    return getattr(data, "_value", None) or repr(type(data))  # a payload that was made before
+
+
+def _make_copying_reader(response: Any, copy: Copy) -> Any:
+    """Return a reader in place of `response.content` that copies what is read, in whichever way."""
+    from aiohttp import StreamReader
+
+    reader = response.content
+
+    class Reader(StreamReader):
+        """Reads of `reader`. It is not initialised: all attributes are those of `reader`, iterators read from here."""
+
+        def __init__(self) -> None:
+            pass
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(reader, name)
+
+        def _add(self, data: bytes) -> bytes:
+            copy.add(data, is_decoded=True)
+            if reader.at_eof():
+                copy.end()
+            return data
+
+        async def read(self, n: int = -1) -> bytes:
+            return self._add(await reader.read(n))
+
+        async def readany(self) -> bytes:
+            return self._add(await reader.readany())
+
+        async def readline(self, **options: Any) -> bytes:
+            return self._add(await reader.readline(**options))
+
+        async def readuntil(self, separator: bytes = b"\n", **options: Any) -> bytes:
+            return self._add(await reader.readuntil(separator, **options))
+
+        async def readexactly(self, n: int) -> bytes:
+            return self._add(await reader.readexactly(n))
+
+        async def readchunk(self) -> tuple[bytes, bool]:
+            data, is_end = await reader.readchunk()
+            return self._add(data), is_end
+
+        def read_nowait(self, n: int = -1) -> bytes:
+            return self._add(reader.read_nowait(n))
+
+    close, release = response.close, response.release
+
+    def close_and_report() -> None:
+        close()
+        copy.end(cut=True)
+
+    def release_and_report() -> Any:
+        copy.end(cut=not reader.at_eof())
+        return release()
+
+    response.close, response.release = close_and_report, release_and_report
+    return Reader()
+
+
+async def _make_aiohttp_response(module: Any, session: Any, call: Request, replayed: Replayed, check: Any) -> Any:
+    """Make the response to a call. `check` is the option `raise_for_status`."""
+    import asyncio
+    import inspect
+    from http import HTTPStatus
+    from types import SimpleNamespace
+
+    from aiohttp.base_protocol import BaseProtocol
+    from aiohttp.streams import StreamReader
+    from multidict import CIMultiDict, CIMultiDictProxy
+    from yarl import URL
+
+    loop, url = asyncio.get_running_loop(), URL(call.url)
+    headers = CIMultiDictProxy(CIMultiDict(replayed.headers))
+    known = {
+        "writer": None, "continue100": None, "timer": None, "traces": [], "loop": loop, "session": session,
+        "request_info": module.RequestInfo(url, call.method, headers, url),
+        "stream_writer": SimpleNamespace(output_size=0),
+    }  # fmt: skip
+    wanted = inspect.signature(module.ClientResponse.__init__).parameters  # they differ between versions
+    response = module.ClientResponse(call.method, url, **{key: known[key] for key in known.keys() & wanted.keys()})
+    reader = StreamReader(BaseProtocol(loop), 2**30, loop=loop)
+    for chunk in replayed.chunks:
+        reader.feed_data(chunk)
+    reader.feed_eof()
+    response.status, response.content, response._headers = replayed.status, reader, headers
+    with contextlib.suppress(ValueError):
+        response.reason = HTTPStatus(replayed.status).phrase
+    response._raw_headers = tuple((name.encode(), value.encode()) for name, value in replayed.headers.items())
+    check = getattr(session, "_raise_for_status", False) if check is None else check
+    if callable(check):
+        await check(response)
+    elif check:
+        response.raise_for_status()
+    return response
+
+
+_WRAPPERS: dict[str, Callable[[Any], None]] = {
+    "httpx": _wrap_httpx,
+    "httpx2": _wrap_httpx,
+    "urllib3.connectionpool": _wrap_urllib3,
+    "aiohttp.client": _wrap_aiohttp,
+}

@@ -1,0 +1,307 @@
+"""Interception of model calls: what the agent sends to models, and what it gets back. See PROTOCOL.md, Models.
+
+HTTP clients are wrapped where requests enter them (`model_clients.py`). The engine decides about each call. Either it
+has the answer, or the agent's own client makes the call as always, and a copy of each chunk goes to the engine when the
+answer has ended. Frameworks whose models have an interface of their own are wrapped there by their adapter; what such a
+model sends is then part of its call.
+
+gRPC is not intercepted: its calls are made in native code, with no place for a wrapper that all clients share.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import importlib
+import json
+import re
+import time
+from contextvars import ContextVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from .adapters.base import AgentFault
+from .recording.recorder import quiet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, Iterator
+
+    from .adapters.base import Adapter
+    from .tool_interception import Questions
+
+    Message = dict[str, Any]
+
+
+# The intercepted calls of sessions.
+
+
+class Models:
+    """The model calls of one session. Any thread may call its methods.
+
+    `settings` is `models` of the `open` message: `endpoints`, the expressions that addresses of models match, and
+    `own_models`, whether models whose code is the agent's own are intercepted as well.
+    """
+
+    def __init__(self, questions: Questions, settings: Message, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self.own_models: bool = bool(settings.get("own_models"))
+        self._questions = questions
+        self._endpoints = [re.compile(each, re.IGNORECASE) for each in settings["endpoints"]]
+
+    def is_endpoint(self, url: str) -> bool:
+        """True if the address is that of a model."""
+        return any(each.search(url) for each in self._endpoints)
+
+    def ask(self, call: Message) -> Message:
+        """Request a decision about a call; blocks."""
+        answer: Message = self._post(call).result()
+        return answer
+
+    async def ask_later(self, call: Message) -> Message:
+        """Request a decision about a call, in a coroutine."""
+        import asyncio  # already imported by a running coroutine
+
+        return await asyncio.wrap_future(self._post(call))
+
+    def _post(self, call: Message) -> Any:
+        try:
+            return self._questions.post(model=call)
+        except OSError as error:
+            raise AgentFault(
+                "a model was called in a subprocess of the agent, where it can be neither recorded nor replayed; run "
+                "with --models live",
+                kind="unsupported",
+            ) from error
+
+    def report(self, answer: Message, outcome: Message) -> None:
+        """Report the outcome of a call that was made, if the engine wants it."""
+        if answer.get("wants_outcome"):
+            with contextlib.suppress(OSError):  # the engine is gone, and this process soon
+                self._questions.report(answer, model=outcome)
+
+
+_current: ContextVar[Models | None] = ContextVar("workbench_models", default=None)
+_is_inside: ContextVar[bool] = ContextVar("workbench_model_call", default=False)
+_last_source: ContextVar[str | None] = ContextVar("workbench_model_source", default=None)
+_open: list[Models] = []
+
+
+def open_session(models: Models) -> None:
+    """Intercept the calls of a session."""
+    _open.append(models)
+    models.adapter.intercept_models()
+
+
+def forget(models: Models) -> None:
+    """Stop intercepting for a session."""
+    if models in _open:
+        _open.remove(models)
+
+
+def enter(models: Models | None) -> None:
+    """Assign the calls of this task to a session. Needed if sessions share a process."""
+    if _open:
+        _current.set(models)
+
+
+def find_session() -> Models | None:
+    """Return the session of the current call; None if it is not intercepted, or part of one that is.
+
+    A thread started by the agent has no session of its own: the only open one is taken.
+    """
+    if not _open or _is_inside.get():
+        return None
+    here = _current.get()
+    if here is not None:
+        return here if here in _open else None
+    if len(_open) > 1:
+        raise AgentFault(
+            "a model was called in a thread of the agent, in a process that cases share: its case is unknown; run "
+            "cases with `--isolation case`, or with `--models live`",
+            kind="unsupported",
+        )
+    return _open[0]
+
+
+@contextlib.contextmanager
+def inside_call() -> Iterator[None]:
+    """Within this, calls are part of one that is intercepted already."""
+    token = _is_inside.set(True)
+    try:
+        yield
+    finally:
+        _is_inside.reset(token)
+
+
+def note_source(answer: Message) -> None:
+    """Note who answered the last call of this task, for its span."""
+    _last_source.set(answer["source"])
+
+
+def take_source() -> str | None:
+    """Return who answered the last call of this task, if not the model, and forget it."""
+    source = _last_source.get()
+    if source is not None:
+        _last_source.set(None)
+    return source
+
+
+# Requests and answers as data, without credentials.
+
+_CREDENTIAL = re.compile(r"auth|cookie|key|token|secret|signature|password|credential|^sig$|^x-amz-", re.IGNORECASE)
+_SHORTEST_CREDENTIAL = 8  # shorter values occur in other texts
+_HIDDEN = "[redacted]"
+_KEPT_HEADERS = frozenset({"content-type", "retry-after", "x-request-id", "anthropic-version", "openai-version"})
+
+
+class Request:
+    """A request of an HTTP client. `credentials` are the values that are replaced in everything that is recorded."""
+
+    def __init__(self, method: str, url: str, headers: Iterable[tuple[str, Any]], body: bytes | str | None) -> None:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        self.credentials = sorted(
+            {
+                *(_strip_scheme(_as_text(value)) for name, value in headers if _CREDENTIAL.search(_as_text(name))),
+                *(value for name, value in query if _CREDENTIAL.search(name)),
+                *filter(None, (parts.username, parts.password)),
+            },
+            key=len,
+            reverse=True,
+        )
+        self.credentials = [each for each in self.credentials if len(each) >= _SHORTEST_CREDENTIAL]
+        place = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
+        kept = sorted((name, value) for name, value in query if not _CREDENTIAL.search(name))
+        self.method = method.upper()
+        self.url = self.hide(urlunsplit((parts.scheme, place, parts.path, urlencode(kept), "")))
+        self.body = self._read_body(body)
+
+    def describe(self) -> Message:
+        """Return the request as the engine gets it."""
+        return {"method": self.method, "url": self.url, "body": self.body}
+
+    def hide(self, text: str) -> str:
+        """Replace the credentials of the request in a text."""
+        for each in self.credentials:
+            text = text.replace(each, _HIDDEN)
+        return text
+
+    def _read_body(self, body: bytes | str | None) -> Any:
+        if not body:
+            return None
+        data = body.encode() if isinstance(body, str) else body
+        try:
+            text = self.hide(data.decode())
+        except UnicodeDecodeError:
+            return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+
+def _strip_scheme(value: str) -> str:
+    """Return the credential of a header such as `Bearer ...`."""
+    return value.rpartition(" ")[2]
+
+
+def _as_text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+class Copy:
+    """The copy of an answer while it arrives. It is reported once: at its end, or where the agent stopped reading."""
+
+    def __init__(self, models: Models, answer: Message, request: Request) -> None:
+        self._models = models
+        self._answer = answer
+        self._request = request
+        self._started = time.perf_counter()
+        self._chunks: list[tuple[float, bytes, bool]] = []
+        self._decode: Callable[[bytes], bytes] = _keep
+        self._is_reported = False
+        self._status = 0
+        self._headers: dict[str, str] = {}
+
+    def __enter__(self) -> Copy:
+        return self
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        """Report an error: there is no answer."""
+        if error is not None and not self._is_reported:
+            self._is_reported = True
+            self._report({"error": self._request.hide(f"{type(error).__name__}: {error}")})
+
+    def begin(self, status: int, headers: Iterable[tuple[str, Any]]) -> None:
+        """Take the head of the answer."""
+        named = {_as_text(name).lower(): _as_text(value) for name, value in headers}
+        self._status = status
+        self._headers = {name: self._request.hide(named[name]) for name in sorted(_KEPT_HEADERS & named.keys())}
+        self._decode = _make_decoder(named.get("content-encoding", ""))
+
+    def add(self, chunk: bytes, *, is_decoded: bool = False) -> None:
+        """Take the next chunk. `is_decoded`: the client has decompressed it."""
+        if chunk and not self._is_reported:
+            self._chunks.append((time.perf_counter() - self._started, bytes(chunk), is_decoded))
+
+    def end(self, *, cut: bool = False) -> None:
+        """Report the answer. `cut`: the agent did not read all of it."""
+        if self._is_reported:
+            return
+        self._is_reported = True
+        with quiet:
+            outcome: Message = {"status": self._status, "headers": self._headers, "chunks": self._encode_chunks()}
+        self._report({**outcome, "cut": True} if cut else outcome)
+
+    def _report(self, outcome: Message) -> None:
+        seconds = round(time.perf_counter() - self._started, 6)
+        self._models.report(self._answer, {**outcome, "seconds": seconds})
+
+    def _encode_chunks(self) -> list[Any]:
+        chunks = [(when, chunk if is_decoded else self._decode(chunk)) for when, chunk, is_decoded in self._chunks]
+        return [[round(when, 4), self._encode(chunk)] for when, chunk in chunks if chunk]
+
+    def _encode(self, chunk: bytes) -> Any:
+        try:
+            return self._request.hide(chunk.decode())
+        except UnicodeDecodeError:  # a picture, or a chunk that ends inside a character
+            return {"base64": base64.b64encode(chunk).decode()}
+
+
+def _keep(chunk: bytes) -> bytes:
+    return chunk
+
+
+def _make_decoder(encoding: str) -> Callable[[bytes], bytes]:
+    """Return what decodes the chunks of a compressed answer, one after the other."""
+    if encoding in ("gzip", "deflate"):
+        import zlib
+
+        return zlib.decompressobj(zlib.MAX_WBITS | 32 if encoding == "gzip" else zlib.MAX_WBITS).decompress
+    if encoding == "br":  # the client only accepts what is installed
+        with contextlib.suppress(ImportError):
+            return importlib.import_module("brotli").Decompressor().process  # type: ignore[no-any-return]
+        return importlib.import_module("brotlicffi").Decompressor().decompress  # type: ignore[no-any-return]
+    if encoding == "zstd":
+        return importlib.import_module("zstandard").ZstdDecompressor().decompressobj().decompress  # type: ignore[no-any-return]
+    return _keep
+
+
+class Replayed:
+    """A recorded answer: what a client makes its own response of."""
+
+    def __init__(self, answer: Message) -> None:
+        response = answer["response"]
+        self.status: int = response["status"]
+        self.headers: dict[str, str] = dict(response["headers"])
+        self.chunks = [_decode_chunk(chunk) for _, chunk in response["chunks"]]
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        return b"".join(self.chunks)
+
+
+def _decode_chunk(chunk: Any) -> bytes:
+    return chunk.encode() if isinstance(chunk, str) else base64.b64decode(chunk["base64"])

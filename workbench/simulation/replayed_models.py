@@ -1,0 +1,494 @@
+"""Model calls of agents that are recorded and replayed: which requests are the same, and what answers each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from workbench.agents.agent_host import AgentError
+from workbench.model.identity import JobKey
+from workbench.model.results import Failure, FailureKind, ModelCalls
+from workbench.model.target import ModelMode
+from workbench.model.text import redact_data, shorten
+from workbench.store.errors import StoreError
+from workbench.store.model_answers import (
+    ModelRecording,
+    RecordedModelCall,
+    RecordedModels,
+    RecordingStore,
+    add_recording,
+    sort_recording,
+)
+
+# Addresses of models.
+
+ENDPOINTS: Mapping[str, str] = {
+    "Gemini API": r"^https?://generativelanguage\.googleapis\.com/",
+    "Vertex AI": r"^https?://([\w-]+-)?aiplatform(\.\w+)?\.googleapis\.com/.*/(models|endpoints)/",
+    "Gemini, at any address": r":(generateContent|streamGenerateContent|embedContent|batchEmbedContents)(\?|$)",
+    "OpenAI": r"^https?://(\w+\.)?api\.openai\.com/",
+    "Azure OpenAI": r"^https?://[\w.-]+\.(openai|services\.ai|cognitiveservices)\.azure\.com/",
+    "OpenAI, at any address (LiteLLM, vLLM and others)": (
+        r"/(chat/completions|v\d+/(completions|responses|embeddings))(\?|$)"
+    ),
+    "Anthropic": r"^https?://api\.anthropic\.com/",
+    "Anthropic, at any address": r"/v1/messages(\?|$)",
+    "Mistral": r"^https?://(api|codestral)\.mistral\.ai/",
+    "Amazon Bedrock": r"^https?://bedrock-runtime\.[\w-]+\.amazonaws\.com/",
+    "Ollama": r"^https?://[^/]+:11434/|^https?://[^/]+/api/(chat|generate|embed)(\?|$)",
+    "Cohere": r"^https?://api\.cohere\.(ai|com)/",
+    "Others": (
+        r"^https?://(api\.(groq\.com|deepseek\.com|x\.ai|together\.xyz|fireworks\.ai|perplexity\.ai|cerebras\.ai)"
+        r"|openrouter\.ai|router\.huggingface\.co|api-inference\.huggingface\.co)/"
+    ),
+}
+"""Expressions for the addresses of models, by what they belong to. `[replay] endpoints` adds addresses."""
+
+
+# Which requests are the same.
+
+VOLATILE_FIELDS = (
+    "user",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+    "labels",
+    "config.labels",
+    "contents.*.parts.*.function_call.id",
+    "contents.*.parts.*.function_response.id",
+    "contents.*.parts.*.functionCall.id",
+    "contents.*.parts.*.functionResponse.id",
+)
+"""Fields of a request that differ each time and do not reach the model, or only link a call with its response."""
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """What of a request counts. `volatile_fields` and `volatile_texts` are added to what is left out anyway.
+
+    A field is a path such as `config.labels.run` or `messages.*.id`; `*` is any key or index. What matches an
+    expression of `volatile_texts` is left out of all texts.
+    """
+
+    volatile_fields: tuple[str, ...] = ()
+    volatile_texts: tuple[str, ...] = ()
+
+    @cached_property
+    def _fields(self) -> Sequence[Sequence[str]]:
+        return [path.split(".") for path in (*VOLATILE_FIELDS, *self.volatile_fields)]
+
+    @cached_property
+    def _texts(self) -> Sequence[re.Pattern[str]]:
+        return [re.compile(each) for each in self.volatile_texts]
+
+    def identify(self, request: Mapping[str, Any]) -> str:
+        """Return what is equal for requests that are the same."""
+        text = json.dumps(self.simplify(request), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def simplify(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request without what does not count."""
+        return {"method": request["method"], "url": request["url"], "body": self._clean(request["body"], self._fields)}
+
+    def _clean(self, value: Any, fields: Sequence[Sequence[str]]) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: self._clean(item, inner)
+                for key, item in value.items()
+                if () not in (inner := _descend(fields, key))
+            }
+        if isinstance(value, list):
+            inner = _descend(fields, "*")
+            return [self._clean(item, inner) for item in value]
+        if isinstance(value, str):
+            for pattern in self._texts:
+                value = pattern.sub("…", value)
+        return value
+
+
+def _descend(fields: Sequence[Sequence[str]], key: str) -> list[Sequence[str]]:
+    """Return what is left of the paths of fields below a key; an empty rest is the field itself."""
+    return [tuple(path[1:]) for path in fields if path and path[0] in (key, "*")]
+
+
+# What differs between two requests, in the words of people.
+
+_INSTRUCTIONS = re.compile(
+    r"^body\.(config\.system_instruction|config\.systemInstruction|systemInstruction|system_instruction|system"
+    r"|instructions)(\.|$)"
+)
+_TOOLS = re.compile(r"^body\.(config\.)?tools(\.|$)")
+_MESSAGES = re.compile(r"^body\.(contents|messages|input)\.(\d+)(\.|$)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d{1,2}:\d\d\b")
+_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{16,}\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of a request to a recorded one.
+
+    `what` is the part that differs, such as `instruction, line 4` or `message 3 (user)`. `before` and `now` are the
+    texts, None where there is none; `path` is the place in the request.
+    """
+
+    what: str
+    path: str
+    before: str | None
+    now: str | None
+
+    def __str__(self) -> str:
+        before, now = (_MISSING if text is None else shorten(json.dumps(text, ensure_ascii=False), 80) for text in (
+            self.before, self.now))  # fmt: skip
+        return f"{self.what} changed: {before} became {now}"
+
+    @property
+    def hint(self) -> str | None:
+        """What to declare if the difference looks like a date or a random id; None if it does not."""
+        for pattern, looks in ((_DATE, "a date or time"), (_ID, "a random id")):
+            before, now = (pattern.sub("", text or "") for text in (self.before, self.now))
+            if before == now and self.before != self.now:
+                field = self.path.removeprefix("body.")
+                return (
+                    f"it looks like {looks}: if it does not matter, declare it in [replay] volatile_texts, or the "
+                    f"whole field in volatile_fields ({field})"
+                )
+        return None
+
+
+_MISSING = "nothing"
+
+
+def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[Difference]:
+    """Find the differences of a request to a recorded one; empty if they are equal.
+
+    First are the model and its address, then the instruction, the tools, the messages, and the other parameters.
+    """
+    found = [_describe_difference(*each, before, now) for each in _iter_differences(before, now, ())]
+    return sorted(found, key=lambda each: _rank(each.path))
+
+
+def _rank(path: str) -> int:
+    if path in ("method", "url", "body.model"):
+        return 0
+    return next((rank for rank, part in enumerate((_INSTRUCTIONS, _TOOLS, _MESSAGES), start=1) if part.match(path)), 4)
+
+
+def _iter_differences(before: Any, now: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*before, *now)):
+            yield from _iter_differences(before.get(key, _NOTHING), now.get(key, _NOTHING), (*place, key))
+    elif isinstance(before, list) and isinstance(now, list):
+        for index in range(max(len(before), len(now))):
+            old, new = (side[index] if index < len(side) else _NOTHING for side in (before, now))
+            yield from _iter_differences(old, new, (*place, str(index)))
+    elif before != now or type(before) is not type(now):
+        yield place, before, now
+
+
+_NOTHING = object()
+
+
+def _describe_difference(
+    place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Difference:
+    path = ".".join(place)
+    texts = [_as_text(side) for side in (before, now)]
+    line = 0
+    if None not in texts and any("\n" in text for text in texts if text):
+        line, *texts = _find_line(texts[0] or "", texts[1] or "")
+    what = _name_place(path, place, new if before is _NOTHING else old)
+    return Difference(f"{what}, line {line}" if line else what, path, texts[0], texts[1])
+
+
+def _as_text(value: Any) -> str | None:
+    if value is _NOTHING:
+        return None
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _find_line(before: str, now: str) -> tuple[int, str | None, str | None]:
+    """Return the number of the first line that differs, and the line in both texts."""
+    lines = before.split("\n"), now.split("\n")
+    for index in range(max(map(len, lines))):
+        old, new = (side[index] if index < len(side) else None for side in lines)
+        if old != new:
+            return index + 1, old, new
+    return 0, before, now
+
+
+def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -> str:
+    if path == "url":
+        return "model or address"
+    if path == "body.model":
+        return "model"
+    if _INSTRUCTIONS.match(path):
+        return "instruction"
+    if _TOOLS.match(path):
+        name = _find_tool_name(place, request)
+        return f"tool {name}" if name else "tools"
+    message = _MESSAGES.match(path)
+    if message:
+        item = _get(request, place[:3])
+        role = item.get("role") if isinstance(item, dict) else None
+        if role in ("system", "developer"):
+            return "instruction"
+        return f"message {int(message[2]) + 1}" + (f" ({role})" if isinstance(role, str) else "")
+    return f"parameter {path.removeprefix('body.').removeprefix('config.')}"
+
+
+def _find_tool_name(place: tuple[str, ...], request: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool that holds a place: the innermost object with a name."""
+    for length in range(len(place), 1, -1):
+        item = _get(request, place[:length])
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str):
+            return name
+    return None
+
+
+def _get(value: Any, place: Sequence[str]) -> Any:
+    for key in place:
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list):
+            value = value[int(key)] if int(key) < len(value) else None
+    return value
+
+
+# The model calls of one attempt at a case.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPlan:
+    """The plan for the model calls of a run.
+
+    `replay` is a file with recordings; without it, they are those of the project, which are kept up to date in the mode
+    AUTO. `record` is the file that gets the calls.
+    """
+
+    mode: ModelMode
+    rules: RequestRules = RequestRules()
+    endpoints: tuple[str, ...] = ()
+    replay: ModelRecording | None = None
+    record: Path | None = None
+
+
+@dataclass
+class _Call:
+    """A call that was made or replayed. It has no response while it is made."""
+
+    turn: int
+    request: Mapping[str, Any]
+    response: Mapping[str, Any] | None = None
+    seconds: float = 0.0
+    error: str | None = None
+    is_replayed: bool = False
+    is_whole: bool = False
+
+
+class CaseModels:
+    """Answers the model calls of one attempt at a case, and records them. See `ModelDesk`.
+
+    The n-th request of a turn gets the answer to the n-th equal one of the recording. In the mode AUTO the models are
+    asked from the first request on that differs: later answers may depend on it.
+    """
+
+    def __init__(self, plan: ModelPlan, job: JobKey, recorded: RecordedModels | None) -> None:
+        self._plan = plan
+        self._job = job
+        self._recorded = recorded
+        self._turn = 0
+        self._calls: dict[int, _Call] = {}
+        self._waiting: dict[tuple[int, str], deque[RecordedModelCall]] = {}
+        for call in () if recorded is None else recorded.calls:
+            self._waiting.setdefault((call.turn, plan.rules.identify(call.request)), deque()).append(call)
+        self.difference: str | None = None
+        """Why the models were asked although there is a recording: the first request that differs."""
+
+    @property
+    def interception(self) -> Mapping[str, Any]:
+        """See `ModelDesk.interception`."""
+        endpoints = [*ENDPOINTS.values(), *(_make_expression(each) for each in self._plan.endpoints)]
+        return {
+            "endpoints": endpoints,
+            "own_models": self._plan.mode is not ModelMode.AUTO,
+        }
+
+    def begin_turn(self, turn: int) -> None:
+        """See `ModelDesk.begin_turn`."""
+        self._turn = turn
+
+    def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `ModelDesk.answer`."""
+        call = self._calls[number] = _Call(self._turn, redact_data(request))
+        if self._plan.mode is ModelMode.LIVE or self.difference is not None:
+            return None
+        found = self._take(call.request)
+        if found is not None:
+            call.response, call.seconds = found.response, found.seconds
+            call.is_replayed = call.is_whole = True
+            return found.response
+        reason = self._explain_difference(call)
+        if self._plan.mode is ModelMode.REPLAY:
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=reason))
+        if self._recorded is not None:
+            self.difference = reason
+        return None
+
+    def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
+        """See `ModelDesk.record_outcome`."""
+        call = self._calls.get(number)
+        if call is None:
+            return
+        response = redact_data(dict(outcome))
+        call.seconds = response.pop("seconds", 0.0)
+        call.error = response.pop("error", None)
+        call.is_whole = call.error is None and not response.pop("cut", False)
+        call.response = None if call.error is not None else response
+
+    @property
+    def counts(self) -> ModelCalls:
+        """How many calls were made and replayed, and the time that replaying saved."""
+        replayed = [call for call in self._calls.values() if call.is_replayed]
+        return ModelCalls(
+            live=len(self._calls) - len(replayed),
+            replayed=len(replayed),
+            saved_seconds=sum(call.seconds for call in replayed),
+            difference=self.difference,
+        )
+
+    @property
+    def has_calls(self) -> bool:
+        """True if a model was called."""
+        return bool(self._calls)
+
+    @property
+    def is_worth_storing(self) -> bool:
+        """True if a model was asked and every answer is complete: a replay of them is the same conversation."""
+        calls = self._calls.values()
+        return any(not call.is_replayed for call in calls) and all(call.is_whole for call in calls)
+
+    def build_recording(self) -> RecordedModels:
+        """Return all calls that ended, for a recording."""
+        calls = [
+            RecordedModelCall(
+                turn=call.turn,
+                request=dict(call.request),
+                response=None if call.response is None else dict(call.response),
+                seconds=call.seconds,
+                error=call.error,
+            )
+            for _, call in sorted(self._calls.items())
+            if call.response is not None or call.error is not None
+        ]
+        return RecordedModels.of_job(self._job, calls)
+
+    def _take(self, request: Mapping[str, Any]) -> RecordedModelCall | None:
+        """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
+        waiting = self._waiting.get((self._turn, self._plan.rules.identify(request)))
+        while waiting:
+            found = waiting.popleft()
+            if not (_has_failed(found) and waiting and self._plan.mode is ModelMode.AUTO):
+                return found if found.response is not None else None
+        return None
+
+    def _explain_difference(self, call: _Call) -> str:
+        number = len(self._calls)
+        name = f"model call {number} of turn {self._turn + 1}" if self._turn else f"model call {number}"
+        if self._recorded is None:
+            return f"{name}: nothing is recorded for this case and repeat"
+        rest = [each for (turn, _), calls in self._waiting.items() if turn == self._turn for each in calls]
+        rules = self._plan.rules
+        now = rules.simplify(call.request)
+        differences = [find_differences(rules.simplify(each.request), now) for each in rest]
+        nearest = min(filter(None, differences), key=len, default=None)
+        if nearest is None:
+            return f"{name} was not made when the case was recorded"
+        first = nearest[0]
+        return f"{name} differs from the recording: {first}" + (f" ({first.hint})" if first.hint else "")
+
+
+def _has_failed(call: RecordedModelCall) -> bool:
+    status = (call.response or {}).get("status", 200)
+    return call.error is not None or status == 429 or status >= 500
+
+
+def _make_expression(endpoint: str) -> str:
+    """Return the expression for an address of the settings: a host, or the begin of an address; `*` is any text."""
+    pattern = re.escape(endpoint).replace(r"\*", ".*")
+    return f"^{pattern}" if "://" in endpoint else rf"^https?://{pattern}([:/?]|$)"
+
+
+# The recordings of one run.
+
+
+class RunModels:
+    """Opens and keeps the recordings of the cases of one run. Used on the engine's loop."""
+
+    def __init__(self, plan: ModelPlan, root: Path, *, warn: Callable[[str], None]) -> None:
+        """`root` is the project. `warn` gets what is wrong with a recording that is not needed."""
+        self._plan = plan
+        self._root = root
+        self._warn = warn
+        self._store: RecordingStore | None = None
+        self._opening = asyncio.Lock()
+        self._has_recorded = False
+
+    async def open(self, job: JobKey) -> CaseModels:
+        """Return what answers the calls of a repeat. Raises AgentError if its recording cannot be read."""
+        try:
+            return CaseModels(self._plan, job, await self._read(job))
+        except StoreError as error:
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
+
+    async def keep(self, models: CaseModels, failure: Failure | None) -> None:
+        """Keep the calls of an attempt that ended with an answer or with an error of the agent."""
+        if failure is not None and failure.kind is not FailureKind.AGENT:
+            return
+        try:
+            if self._plan.record is not None and models.has_calls:
+                self._has_recorded = True
+                await asyncio.to_thread(add_recording, self._plan.record, models.build_recording())
+            if self._plan.replay is None and models.is_worth_storing:
+                store = await self._open_store()
+                await asyncio.to_thread(store.write, models.build_recording())
+        except StoreError as error:
+            self._warn(f"model calls are not recorded: {error}")
+
+    async def close(self) -> None:
+        """Sort the file of the run, and close the store."""
+        if self._plan.record is not None and self._has_recorded:
+            try:
+                await asyncio.to_thread(sort_recording, self._plan.record)
+            except StoreError as error:
+                self._warn(f"the recorded model calls are not sorted: {error}")
+        if self._store is not None:
+            await asyncio.to_thread(self._store.close)
+
+    async def _read(self, job: JobKey) -> RecordedModels | None:
+        if self._plan.mode is ModelMode.LIVE:
+            return None
+        if self._plan.replay is not None:
+            return await asyncio.to_thread(self._plan.replay.read, job)
+        try:
+            store = await self._open_store()
+            return await asyncio.to_thread(store.read, job)
+        except StoreError as error:
+            if self._plan.mode is ModelMode.REPLAY:
+                raise
+            self._warn(f"recorded model calls cannot be read: {error}")
+            return None
+
+    async def _open_store(self) -> RecordingStore:
+        async with self._opening:
+            if self._store is None:
+                self._store = await asyncio.to_thread(RecordingStore, self._root)
+            return self._store
