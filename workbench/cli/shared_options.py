@@ -133,6 +133,14 @@ def execution_options(command: Command) -> Command:
     return cast(Command, _add_options(options, with_execution))
 
 
+models_option: Option = click.option(
+    "--models",
+    type=click.Choice(["live", "auto", "replay"]),
+    help="The agents' models: ask them (live), replay recorded answers until a request differs (auto), or never ask "
+    "them (replay).",
+)
+
+
 def tool_options(command: Command) -> Command:
     """Add `--models`, `--record`, `--replay`, `--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`.
 
@@ -160,12 +168,7 @@ def tool_options(command: Command) -> Command:
         return command(tools={**files, **calls}, **others)
 
     options: list[Option] = [
-        click.option(
-            "--models",
-            type=click.Choice(["live", "auto", "replay"]),
-            help="The agents' models: ask them (live), replay recorded answers until a request differs (auto), or "
-            "never ask them (replay).",
-        ),
+        models_option,
         click.option(
             "--record",
             type=click.Path(dir_okay=False, path_type=Path),

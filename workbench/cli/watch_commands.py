@@ -15,7 +15,14 @@ from pydantic import BaseModel
 
 from workbench.cli.console import INTERRUPTED, READER_GONE, WRONG, message, write_document, write_lines
 from workbench.cli.printers import stdout_style
-from workbench.cli.shared_options import Execution, case_options, config_option, execution_options, judging_options
+from workbench.cli.shared_options import (
+    Execution,
+    case_options,
+    config_option,
+    execution_options,
+    judging_options,
+    models_option,
+)
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, MetricStatus
 from workbench.model.run_events import Notice, QuotaWait
@@ -67,6 +74,7 @@ _LOOK_FOR_READER = 1.0  # seconds
 @config_option
 @execution_options
 @judging_options
+@models_option
 @click.option(
     "--format",
     "report_format",
@@ -88,6 +96,7 @@ def watch(
     config: Path | None,
     execution: Execution,
     judging: Execution,
+    models: str | None,
     report_format: str,
     plain: bool,
     verbose: bool,
@@ -103,6 +112,7 @@ def watch(
     from workbench.cli.run_commands import build_command_line, open_workspace, select_cases
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
+    from workbench.model.target import ModelMode
     from workbench.watch.watch_plan import drop_remote_sets
     from workbench.watch.watch_session import WatchSession
 
@@ -112,6 +122,8 @@ def watch(
             "config": None if config is None else config.resolve(),  # absolute, as paths of changes are
             **execution,
             **judging,
+            "models": models,
+            "models_by_default": ModelMode.AUTO,
             "command": build_command_line(),
             "adk_results": False,
         }
@@ -377,7 +389,7 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
 
 def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
     from workbench.model.text import neutralise
-    from workbench.report.run_report import PARTLY_JUDGED
+    from workbench.report.run_report import PARTLY_JUDGED, describe_model_calls
     from workbench.watch.selector import Action
     from workbench.watch.snapshot import Snapshot
     from workbench.watch.watch_events import describe_reason
@@ -402,6 +414,13 @@ def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool
     ended = f"{verdict.job.finished_at.astimezone():%Y-%m-%d %H:%M:%S}"
     partly = f", {PARTLY_JUDGED}" if verdict.job.misses_samples else ""
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
+    with workspace.history() as history:
+        result = history.result(verdict.job.run_id, decision.job)
+    calls = None if result is None else result.execution.model_calls
+    if calls is not None and calls.live + calls.replayed:
+        yield neutralise(f"  {describe_model_calls(calls)}")
+        if calls.difference is not None:
+            yield neutralise(f"  {calls.difference}")
     number = verdict.scoring_dependencies if is_recorded else verdict.dependencies
     rows = () if number is None else workspace.verdicts.list_rows(number)
     nothing = "nothing except the recording and its criteria" if is_recorded else "unknown"

@@ -551,7 +551,7 @@ class Planner:
     def _plan_models(self, options: RunOptions) -> ModelPlan | None:
         """Plan the model calls of agents; None if nothing is recorded or replayed. Raises PlanError."""
         settings = self._loaded.settings.replay
-        mode = options.models or settings.models or options.models_by_default
+        mode = ModelMode(options.models or settings.models or options.models_by_default)
         if options.replay is not None and options.models is None:
             mode = ModelMode.REPLAY
         if options.record is not None and options.models is None:
@@ -564,8 +564,12 @@ class Planner:
                 ModelRecording(options.record)  # another file must not be overwritten
         except StoreError as error:
             raise PlanError(str(error)) from None
-        rules = RequestRules(volatile_fields=settings.volatile_fields, volatile_texts=settings.volatile_texts)
-        return ModelPlan(mode=mode, rules=rules, endpoints=settings.endpoints, replay=replay, record=options.record)
+        rules = RequestRules(
+            volatile_fields=tuple(settings.volatile_fields), volatile_texts=tuple(settings.volatile_texts)
+        )
+        return ModelPlan(
+            mode=mode, rules=rules, endpoints=tuple(settings.endpoints), replay=replay, record=options.record
+        )
 
     def _plan_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, criteria: PreparedCriteria, tools: ToolPlan | None

@@ -21,6 +21,7 @@ from workbench.model.results import (
     FailureKind,
     MetricResult,
     MetricScores,
+    ModelCalls,
     ModelSpending,
     has_judgements,
     has_missing_samples,
@@ -299,6 +300,7 @@ class Run:
         self.has_lost_results = False
         """True if results could not be stored, for example on a full disk."""
         self.models: tuple[ModelSpending, ...] = plan.spent
+        self.model_calls: ModelCalls | None = None
         """The calls to models so far. The engine sets it."""
 
     def attach(self, control: RunControl, done: Future[None]) -> None:
@@ -358,7 +360,7 @@ class Run:
             if self._counted is None:
                 self._counted = summarise(kept.verdict for kept in self._list_entries())
             summary = self._counted
-        return summary.model_copy(update={"models": self.models})
+        return summary.model_copy(update={"models": self.models, "model_calls": self.model_calls})
 
     @property
     def exit_status(self) -> int:

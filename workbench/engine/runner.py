@@ -312,6 +312,7 @@ class Runner:
             self._results.store()
             if self._models is not None:
                 await self._models.close()
+                self._run.model_calls = self._models.counts
             self._report_spending()
             self._report_not_judged()
             finished = RunFinished(

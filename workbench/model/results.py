@@ -162,6 +162,14 @@ class ModelCalls(Fact):
     saved_seconds: float = 0.0
     difference: str | None = None
 
+    def add(self, other: ModelCalls) -> ModelCalls:
+        """Return the sums of both."""
+        return ModelCalls(
+            live=self.live + other.live,
+            replayed=self.replayed + other.replayed,
+            saved_seconds=self.saved_seconds + other.saved_seconds,
+        )
+
 
 class Execution(Fact):
     """One run of the agent on one case, with the turns that were finished before a failure, if any.

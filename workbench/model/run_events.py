@@ -10,7 +10,7 @@ from pydantic import Field
 from workbench.model.evalset import Content
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, ModelSpending, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, Failure, MetricResult, ModelCalls, ModelSpending, TurnResult
 from workbench.model.trace import Span
 
 # Events of a run, in the order in which they happened
@@ -28,7 +28,8 @@ class MetricSummary(Fact):
 class RunSummary(Fact):
     """The outcome of a run: jobs (cases times repeats) by status, metrics, and calls of models.
 
-    `partly_judged` counts jobs with a verdict that has fewer samples of a judge than requested.
+    `partly_judged` counts jobs with a verdict that has fewer samples of a judge than requested. `models` are those of
+    judges and users; `model_calls` counts calls of the agents' models, None if they were not intercepted.
     """
 
     total: int = 0
@@ -41,6 +42,7 @@ class RunSummary(Fact):
     partly_judged: int = 0
     metrics: dict[str, MetricSummary] = Field(default_factory=dict)
     models: tuple[ModelSpending, ...] = ()
+    model_calls: ModelCalls | None = None
 
 
 class RunStarted(Fact):

@@ -23,6 +23,7 @@ from workbench.model.results import (
     JudgeSample,
     MetricResult,
     MetricStatus,
+    ModelCalls,
     RubricScore,
     SentenceScore,
     SimulatedConversation,
@@ -459,6 +460,14 @@ def duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+
+
+def describe_model_calls(calls: ModelCalls) -> str:
+    """Describe the calls of agents' models: `12 of 14 model calls replayed, 21.0 s saved`."""
+    if not calls.replayed:
+        return f"{pluralise(calls.live, 'model call')} made, none replayed"
+    total = pluralise(calls.live + calls.replayed, "model call")
+    return f"{calls.replayed:,} of {total} replayed, {duration_text(calls.saved_seconds)} saved"
 
 
 def agent_time_text(seconds: float) -> str:

@@ -46,6 +46,7 @@ from workbench.report.run_report import (
     StreamedRun,
     agent_time_text,
     count_repeats,
+    describe_model_calls,
     failed_judging_lines,
     sample_lines,
     samples_text,
@@ -514,6 +515,9 @@ class VerdictTable:
         lines += _partly_judged_lines(report.outcomes)
         lines += _hint_lines(report.outcomes)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
+        calls = report.summary.model_calls
+        if calls is not None and calls.live + calls.replayed:
+            lines.append(self._style.paint(describe_model_calls(calls), "2"))
         status = _decide_run_status(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
         return [*lines, self._style.paint(f"run {report.run_id}", "2")]

@@ -17,7 +17,7 @@ from workbench.agents.agent_host import AgentError
 from workbench.model.identity import JobKey
 from workbench.model.results import Failure, FailureKind, ModelCalls
 from workbench.model.target import ModelMode
-from workbench.model.text import redact_data, shorten
+from workbench.model.text import redact, redact_data, shorten
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
     ModelRecording,
@@ -338,6 +338,7 @@ class CaseModels:
             return found.response
         reason = self._explain_difference(call)
         if self._plan.mode is ModelMode.REPLAY:
+            del self._calls[number]  # it is not made
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=reason))
         if self._recorded is not None:
             self.difference = reason
@@ -348,7 +349,7 @@ class CaseModels:
         call = self._calls.get(number)
         if call is None:
             return
-        response = redact_data(dict(outcome))
+        response = _redact_response(outcome)
         call.seconds = response.pop("seconds", 0.0)
         call.error = response.pop("error", None)
         call.is_whole = call.error is None and not response.pop("cut", False)
@@ -416,6 +417,17 @@ class CaseModels:
         return f"{name} differs from the recording: {first}" + (f" ({first.hint})" if first.hint else "")
 
 
+def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Redact secrets. One that begins in one chunk of the answer and ends in another joins the chunks."""
+    found: dict[str, Any] = redact_data(dict(response))
+    chunks = response.get("chunks", ())
+    texts = [text for _, text in chunks if isinstance(text, str)]
+    whole = "".join(texts)
+    if len(texts) == len(chunks) > 1 and (hidden := redact(whole)) != whole:
+        found["chunks"] = [[chunks[-1][0], hidden]]
+    return found
+
+
 def _has_failed(call: RecordedModelCall) -> bool:
     status = (call.response or {}).get("status", 200)
     return call.error is not None or status == 429 or status >= 500
@@ -441,6 +453,8 @@ class RunModels:
         self._store: RecordingStore | None = None
         self._opening = asyncio.Lock()
         self._has_recorded = False
+        self.counts = ModelCalls()
+        """The calls of all attempts so far."""
 
     async def open(self, job: JobKey) -> CaseModels:
         """Return what answers the calls of a repeat. Raises AgentError if its recording cannot be read."""
@@ -450,7 +464,8 @@ class RunModels:
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
 
     async def keep(self, models: CaseModels, failure: Failure | None) -> None:
-        """Keep the calls of an attempt that ended with an answer or with an error of the agent."""
+        """Count the calls of an attempt; keep them if it ended with an answer or with an error of the agent."""
+        self.counts = self.counts.add(models.counts)
         if failure is not None and failure.kind is not FailureKind.AGENT:
             return
         try:

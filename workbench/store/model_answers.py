@@ -11,12 +11,11 @@ import io
 import json
 import mmap
 import os
-import re
 import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -87,7 +86,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 # Recordings of the model calls of agents.
 
 FORMAT = "workbench-models-1"
-_HEAD = re.compile(rb'^\{"format":"([^"\n]*)".*$', re.MULTILINE)
+_HEAD = b'{"format":"'  # with it begins the line that names a case
 
 
 class RecordedModelCall(Fact):
@@ -134,7 +133,7 @@ class RecordedModels(Fact):
     def parse_lines(cls, text: str, *, fail: Fail) -> Self:
         """Parse such lines. `fail` makes the error for the n-th of them, counted from 0, and what is wrong with it."""
         first, *lines = text.rstrip("\n").split("\n")
-        recorded, count = _parse_head(first, fail)
+        recorded, count = _parse_head(_parse(first, 0, fail), fail)
         if count > len(lines):
             raise fail(len(lines), f"the end of the file after {len(lines)} of {count} calls")
         calls = [_parse_call(line, number, fail) for number, line in enumerate(lines[:count], start=1)]
@@ -144,13 +143,12 @@ class RecordedModels(Fact):
 Fail = Callable[[int, str], StoreError]
 
 
-def _parse_head(line: str, fail: Fail) -> tuple[RecordedModels, int]:
-    """Parse the line that names a repeat of a case; return it without its calls, and their number."""
-    head = _parse(line, 0, fail)
-    count = head.pop("calls", None)
-    head.pop("format", None)
+def _parse_head(head: Mapping[str, Any], fail: Fail) -> tuple[RecordedModels, int]:
+    """Read the line that names a repeat of a case; return it without its calls, and their number."""
+    named = {key: value for key, value in head.items() if key not in ("format", "calls")}
+    count = head.get("calls")
     try:
-        recorded = RecordedModels.model_validate(head)
+        recorded = RecordedModels.model_validate(named)
     except ValidationError as error:
         raise fail(0, f"a case that is not named: {error.errors()[0]['msg']}") from None
     if not isinstance(count, int):
@@ -180,11 +178,10 @@ def _dump(value: Any) -> str:
 
 
 class _Block(NamedTuple):
-    """Where the lines of a repeat are in the file: bytes from `start` to `end`, the first in line `line`."""
+    """Where the lines of a repeat are in the file: bytes from `start` to `end`."""
 
     start: int
     end: int
-    line: int
 
 
 class ModelRecording:
@@ -204,21 +201,32 @@ class ModelRecording:
             raise make_os_error("read", path, error) from error
 
     def _index(self, data: mmap.mmap, size: int) -> None:
-        heads = list(_HEAD.finditer(data))
-        if not heads or heads[0].start() != 0:
+        if data[: len(_HEAD)] != _HEAD:
             raise StoreError(self.path, line=1, found="another content", expected=f"a recorded case ({FORMAT})")
-        line, at = 1, 0
-        for head, end in zip(heads, [*(each.start() for each in heads[1:]), size], strict=True):
-            line += data[at : head.start()].count(b"\n")
-            at = head.start()
-            if head[1] != FORMAT.encode():
-                found = f"the format {head[1].decode(errors='replace')!r}"
-                raise StoreError(self.path, line=line, found=found, expected=f"{FORMAT}; a newer version may read it")
-            recorded, _ = _parse_head(head[0].decode(errors="replace"), self._make_failure(line))
-            self._blocks[recorded.job] = _Block(at, end, line)  # the last one of a case counts
+        start = 0
+        while start < size:
+            following = data.find(b"\n" + _HEAD, start)
+            end = size if following < 0 else following + 1
+            first = data.find(b"\n", start, end)
+            line = data[start : end if first < 0 else first].decode(errors="replace")
+            self._blocks[self._read_job(line, start)] = _Block(start, end)  # the last one of a case counts
+            start = end
 
-    def _make_failure(self, line: int) -> Fail:
-        return lambda number, wrong: StoreError(self.path, line=line + number, found=wrong, expected="a recorded call")
+    def _read_job(self, line: str, start: int) -> JobKey:
+        fail = self._make_failure(start)
+        head = _parse(line, 0, fail)
+        if head["format"] != FORMAT:
+            raise fail(0, f"the format {head['format']!r}, which another version may read")
+        return _parse_head(head, fail)[0].job
+
+    def _make_failure(self, start: int) -> Fail:
+        """Return what makes the error of the n-th line from a byte on."""
+
+        def fail(number: int, wrong: str) -> StoreError:
+            line = 1 + number + self.path.read_bytes()[:start].count(b"\n")
+            return StoreError(self.path, line=line, found=wrong, expected=f"a recorded call ({FORMAT})")
+
+        return fail
 
     @property
     def jobs(self) -> Sequence[JobKey]:
@@ -228,16 +236,20 @@ class ModelRecording:
     def read(self, job: JobKey) -> RecordedModels | None:
         """Read the calls of a repeat; None if it is not recorded. Raises StoreError."""
         block = self._blocks.get(job)
-        return None if block is None else self._read_block(block)
+        if block is None:
+            return None
+        text = self.read_lines(job).decode("utf-8", "replace")
+        return RecordedModels.parse_lines(text, fail=self._make_failure(block.start))
 
-    def _read_block(self, block: _Block) -> RecordedModels:
+    def read_lines(self, job: JobKey) -> bytes:
+        """Read the lines of a recorded repeat as they are. Raises StoreError."""
+        block = self._blocks[job]
         try:
             with self.path.open("rb") as file:
                 file.seek(block.start)
-                text = file.read(block.end - block.start).decode("utf-8", "replace")
+                return file.read(block.end - block.start)
         except OSError as error:
             raise make_os_error("read", self.path, error) from error
-        return RecordedModels.parse_lines(text, fail=self._make_failure(block.line))
 
 
 def add_recording(path: Path, recorded: RecordedModels) -> None:
@@ -259,15 +271,9 @@ def sort_recording(path: Path) -> None:
                 recording.jobs,
                 key=lambda job: (job.case.target, job.case.eval_set, job.case.eval_id, job.case.occurrence, job.repeat),
             )
-            write_in_pieces(path, (_format_block(recording, job) for job in jobs))
+            write_in_pieces(path, (recording.read_lines(job).rstrip(b"\n") + b"\n" for job in jobs))
     except OSError as error:
         raise make_os_error("write", path, error) from error
-
-
-def _format_block(recording: ModelRecording, job: JobKey) -> bytes:
-    recorded = recording.read(job)
-    assert recorded is not None
-    return recorded.format_lines().encode()
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationE
 from workbench.model.criteria import explain_wrong_vendor
 from workbench.model.facts import Fact
 from workbench.model.patterns import MAX_FOLDER_WILDCARDS
-from workbench.model.target import DEPLOYED, AgentKind, Isolation, ModelMode
+from workbench.model.target import DEPLOYED, AgentKind, Isolation
 from workbench.model.text import one_line, suggest_name
 from workbench.store.datasets.dataset_rows import check_columns
 from workbench.store.errors import StoreError, shown_path
@@ -347,14 +347,14 @@ class SimulationSettings(Section):
 class ReplaySettings(Section):
     """`[replay]`: recorded model calls of agents, which answer the same requests later."""
 
-    models: ModelMode | None = None
+    models: Literal["live", "auto", "replay"] | None = None
     """`live`: models are always asked. `auto`: recorded calls are replayed until a request differs. `replay`: models
     are never asked. Default: `auto` on the screen and in watch mode, else `live`."""
-    endpoints: tuple[str, ...] = ()
+    endpoints: list[str] = Field(default_factory=list)
     """Further addresses of models: hosts, or begins of addresses; `*` is any text."""
-    volatile_fields: tuple[str, ...] = ()
+    volatile_fields: list[str] = Field(default_factory=list)
     """Fields of requests that differ each time and do not matter, such as `config.labels.run` or `messages.*.id`."""
-    volatile_texts: tuple[Annotated[str, AfterValidator(_check_expression)], ...] = ()
+    volatile_texts: list[Annotated[str, AfterValidator(_check_expression)]] = Field(default_factory=list)
     """Regular expressions for such parts of texts: dates, random ids."""
 
 

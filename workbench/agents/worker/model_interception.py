@@ -11,6 +11,7 @@ gRPC is not intercepted: its calls are made in native code, with no place for a 
 from __future__ import annotations
 
 import base64
+import codecs
 import contextlib
 import hashlib
 import importlib
@@ -259,14 +260,22 @@ class Copy:
         self._models.report(self._answer, {**outcome, "seconds": seconds})
 
     def _encode_chunks(self) -> list[Any]:
+        """Encode the chunks without credentials. Chunks do not end inside a character; one of bytes is Base64."""
         chunks = [(when, chunk if is_decoded else self._decode(chunk)) for when, chunk, is_decoded in self._chunks]
-        return [[round(when, 4), self._encode(chunk)] for when, chunk in chunks if chunk]
-
-    def _encode(self, chunk: bytes) -> Any:
+        decoder = codecs.getincrementaldecoder("utf-8")()
         try:
-            return self._request.hide(chunk.decode())
-        except UnicodeDecodeError:  # a picture, or a chunk that ends inside a character
-            return {"base64": base64.b64encode(chunk).decode()}
+            texts = [(round(when, 4), decoder.decode(chunk)) for when, chunk in chunks]
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:  # a picture
+            data = b"".join(chunk for _, chunk in chunks)
+            for each in self._request.credentials:
+                data = data.replace(each.encode(), _HIDDEN.encode())
+            return [[round(chunks[-1][0], 4), {"base64": base64.b64encode(data).decode()}]]
+        whole = "".join(text for _, text in texts)
+        hidden = self._request.hide(whole)
+        if hidden != whole:  # a credential may begin in one chunk and end in another
+            return [[texts[-1][0], hidden]]
+        return [[when, text] for when, text in texts if text]
 
 
 def _keep(chunk: bytes) -> bytes:

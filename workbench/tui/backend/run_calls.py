@@ -16,7 +16,7 @@ from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult
-from workbench.model.target import AgentKind
+from workbench.model.target import AgentKind, ModelMode
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import write_atomic
 from workbench.store.history.history import History
@@ -82,7 +82,7 @@ class Runs:
 
         With `only_plays`, plan only the scenarios, without scoring.
         """
-        options = options or RunOptions(command=_RUN_COMMAND, scores=not only_plays)
+        options = options or RunOptions(command=_RUN_COMMAND, scores=not only_plays, models_by_default=ModelMode.AUTO)
 
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.plan import select_scenarios
@@ -115,7 +115,10 @@ class Runs:
                 run = find_stopped_run(history)
             if run is None:
                 return None
-            return StoppedRun(get_selections(run), RunOptions(command=_RUN_COMMAND, resume=run.run_id))
+            return StoppedRun(
+                get_selections(run),
+                RunOptions(command=_RUN_COMMAND, resume=run.run_id, models_by_default=ModelMode.AUTO),
+            )
 
         return await self._call(find)
 

@@ -14,6 +14,7 @@ from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, RunEvent
+from workbench.model.target import ModelMode
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
 from workbench.store.history.history_schema import get_history_path
@@ -64,7 +65,7 @@ class WatchCalls:
             from workbench.watch.selector import VerdictKey
             from workbench.watch.watch_session import WatchSession
 
-            options = RunOptions(command="workbench (watch)", adk_results=False)
+            options = RunOptions(command="workbench (watch)", adk_results=False, models_by_default=ModelMode.AUTO)
             session = WatchSession(
                 workspace, self._select, options, off_loop=self._off_loop, catches_up=False, priority=priority
             )

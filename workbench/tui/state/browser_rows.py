@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from rich.cells import cell_len
 
 from workbench.model.results import has_missing_samples
-from workbench.report.run_report import missing_samples_lines
+from workbench.report.run_report import describe_model_calls, missing_samples_lines
 from workbench.store.files import derive_set_name
 from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
 from workbench.tui.state.browser_state import Browser, Subject
@@ -224,6 +224,11 @@ def make_case_notes(subject: Subject) -> list[Block]:
     missing = missing_samples_lines(subject.result.metrics) if subject.result is not None else []
     if missing:
         blocks += [Paragraph.from_text(f"{PARTLY_JUDGED.symbol} {safe(line)}", PARTLY_JUDGED.style) for line in missing]
+        blocks.append(BLANK)
+    calls = subject.result.execution.model_calls if subject.result is not None else None
+    if calls is not None and calls.live + calls.replayed:
+        lines = [describe_model_calls(calls), *([calls.difference] if calls.difference is not None else [])]
+        blocks += [Paragraph.from_text(safe(line), Style.MUTED) for line in lines]
         blocks.append(BLANK)
     if record is not None and subject.repeat is not None:
         blocks += _format_repeat(record, subject.repeat)

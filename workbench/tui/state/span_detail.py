@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.text import REDACTED, is_secret_key, mask_named_secrets, neutralise, pluralise, redact
+from workbench.model.trace import SpanKind
 from workbench.tui.state.text_layout import (
     Block,
     Line,
@@ -514,7 +515,9 @@ def _span_facts(node: SpanNode, view: TraceView) -> Iterator[Block]:
     yield _fact("name", redact(safe_line(span.name)) or "(none)", Style.STRONG)
     slow = " · the slowest step" if node is view.tree.slowest else " · slow" if node.slow else ""
     yield _fact("kind", f"{KIND_NAMES[span.kind]}{slow}")
-    if span.simulator is not None:
+    if span.simulator is not None and span.kind is SpanKind.MODEL:
+        yield _fact("replayed", "the model was not asked: its recorded answer to the same request was used")
+    elif span.simulator is not None:
         yield _fact("simulated", f"the tool was not called: {_ANSWERED.get(span.simulator, span.simulator)}")
     if span.error is not None:
         yield _fact("error", f"! {redact(safe(span.error))}", Style.ERROR)

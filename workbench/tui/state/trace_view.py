@@ -119,12 +119,20 @@ def span_row(
     )
     notes = (
         StyledText(f" {EVENT_MARK}" if linked else "", Style.KEY),
-        StyledText(f" simulated: {safe_line(span.simulator)}" if span.simulator else "", Style.WARNING),
+        _describe_simulator(span),
         *_name_notes(node, folded=folded, flat=flat, slowest=slowest),
     )
     room = columns.name - sum(cell_len(piece.text) for piece in (*head, *notes))
     head = (*head, *_format_values(span, room), *notes)
     return (*_name(head, columns.name), *_figures(span.duration, node.tokens, columns), *_bar(node, axis, columns))
+
+
+def _describe_simulator(span: Span) -> StyledText:
+    if span.simulator is None:
+        return StyledText("")
+    if span.kind is SpanKind.MODEL:
+        return StyledText(f" {safe_line(span.simulator)}", Style.MUTED)
+    return StyledText(f" simulated: {safe_line(span.simulator)}", Style.WARNING)
 
 
 def _format_values(span: Span, room: int) -> Line:

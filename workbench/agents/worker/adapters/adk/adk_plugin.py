@@ -20,7 +20,7 @@ from google.adk.agents import LlmAgent
 from google.adk.models import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 
-from ...model_interception import find_session, inside_call, note_source
+from ...model_interception import find_session, inside_call, note_source, take_source
 from ...tool_interception import MARK
 from ..object_json import as_json
 from .adk_agents import ToolCalls, describe_structure
@@ -117,6 +117,8 @@ class TracePlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         if llm_response.partial:
             self._trace.touch(span)
             return
+        if (source := take_source()) is not None:
+            span.attributes[MARK] = source
         self._trace.count_model_call(callback_context.agent_name, span.request, llm_response.usage_metadata)
         self._end_model(span, llm_response, end=self._trace.end_until_event)
 

@@ -1,0 +1,379 @@
+"""Model calls of real agents, recorded and replayed: every client, every mode, against a server on this machine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
+from tests.serving import QuietHandler, run_http_server
+from workbench.engine.plan import PlanError
+from workbench.model.results import FailureKind, ModelCalls
+from workbench.model.target import ModelMode
+
+pytestmark = pytest.mark.needs_fork
+
+KEY = "sk-averysecretkey-0123456789"
+CLIENTS = {
+    "httpx": "import httpx; return httpx.post(url, json=body, headers=headers).json()",
+    "httpx2": "import httpx2; return httpx2.post(url, json=body, headers=headers).json()",
+    "httpx_stream": """
+        import httpx, json
+        with httpx.stream("POST", url, json=body, headers=headers) as response:
+            return json.loads("".join(response.iter_text()))
+    """,
+    "httpx_async": """
+        import asyncio, httpx
+        async def ask():
+            async with httpx.AsyncClient() as client:
+                return (await client.post(url, json=body, headers=headers)).json()
+        return asyncio.run(ask())
+    """,
+    "requests": "import requests; return requests.post(url, json=body, headers=headers).json()",
+    "requests_stream": """
+        import json, requests
+        response = requests.post(url, json=body, headers=headers, stream=True)
+        return json.loads(b"".join(response.iter_content(7)))
+    """,
+    "urllib3": "import urllib3; return urllib3.PoolManager().request('POST', url, json=body, headers=headers).json()",
+    "aiohttp": """
+        import aiohttp, asyncio
+        async def ask():
+            async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as response:
+                return await response.json()
+        return asyncio.run(ask())
+    """,
+    "aiohttp_stream": """
+        import aiohttp, asyncio, json
+        async def ask():
+            async with aiohttp.ClientSession() as session, session.post(url, json=body, headers=headers) as response:
+                return json.loads(b"".join([chunk async for chunk, _ in response.content.iter_chunks()]))
+        return asyncio.run(ask())
+    """,
+}
+
+
+class ModelServer:
+    """A server that speaks OpenAI's protocol; it numbers its answers. `failures` are statuses of the next answers."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.failures: list[int] = []
+        self.seconds = 0.0
+        self.compresses = False
+        self.url = ""
+        self._lock = threading.Lock()
+
+    def handler(server) -> type[QuietHandler]:  # noqa: N805 - `self` is the handler's
+        class Handler(QuietHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with server._lock:
+                    server.count += 1
+                    number = server.count
+                    status = server.failures.pop(0) if server.failures else 200
+                time.sleep(server.seconds)
+                said = f"{number}: é {body['messages'][-1]['content']}"
+                choice = {"message": {"role": "assistant", "content": said}}
+                answer = {"choices": [choice], "debug": f"for {self.headers['Authorization']}"}
+                data = json.dumps(answer, ensure_ascii=False).encode()
+                data = gzip.compress(data) if server.compresses else data
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Set-Cookie", f"session={KEY}")
+                if server.compresses:
+                    self.send_header("Content-Encoding", "gzip")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for start in range(0, len(data), 11):
+                    piece = data[start : start + 11]
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.write(b"0\r\n\r\n")
+
+        return Handler
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    server = ModelServer()
+    with run_http_server(server.handler()) as url:
+        server.url = f"{url}/v1/chat/completions?key={KEY}"
+        yield server
+
+
+def write_agent(project: Project, server: ModelServer, client: str = CLIENTS["httpx"], *, more: str = "") -> None:
+    """Write an agent that says what the model says, which gets `more` in its request."""
+    body = "{'messages': [{'role': 'system', 'content': 'Be nice.'}, {'role': 'user', 'content': prompt}]"
+    lines = [line[8:] if line.startswith("        ") else line for line in client.strip("\n").splitlines()]
+    (project.root / "agent.py").write_text(
+        "def ask(prompt):\n"
+        f"    url, headers = {server.url!r}, {{'Authorization': 'Bearer {KEY}'}}\n"
+        f"    body = {body}{more}}}\n" + "".join(f"    {line}\n" for line in lines) + "\n"
+        "def answer(prompt):\n"
+        "    said = ask(prompt)['choices'][0]['message']['content']\n"
+        "    return {'response': said, 'predicted_trajectory': []}\n"
+    )
+
+
+def get_response(run: Any, eval_id: str = "a", turn: int = 0) -> str:
+    response = find_result(run, eval_id).execution.turns[turn].invocation.final_response
+    assert response is not None
+    return response.text()
+
+
+def get_calls(run: Any, eval_id: str = "a") -> ModelCalls:
+    calls = find_result(run, eval_id).execution.model_calls
+    assert calls is not None
+    return calls
+
+
+@pytest.fixture
+def case(project: Project) -> Project:
+    project.add_set({"a": [turn("hello"), turn("again")]})
+    project.add_criteria(response_match_score=0.0)
+    return project
+
+
+@pytest.mark.parametrize("compresses", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_client_gets_the_recorded_answers(
+    case: Project, server: ModelServer, client: str, compresses: bool
+) -> None:
+    pytest.importorskip(client.partition("_")[0])
+    write_agent(case, server, CLIENTS[client])
+    server.compresses = compresses
+
+    first = case.run(models=ModelMode.AUTO)
+    second = case.run(models=ModelMode.AUTO)
+
+    assert server.count == 2
+    assert (get_calls(first).live, get_calls(first).replayed) == (2, 0)
+    assert (get_calls(second).live, get_calls(second).replayed) == (0, 2)
+    assert [get_response(second, turn=number) for number in (0, 1)] == [
+        "1: é hello",
+        "2: é again",
+    ]
+
+
+def test_nothing_is_intercepted_by_default(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+
+    case.run()
+    run = case.run()
+
+    assert server.count == 4
+    assert find_result(run, "a").execution.model_calls is None
+    assert not (case.root / ".workbench" / "recordings.db").exists()
+
+
+def test_a_changed_request_asks_the_model_and_says_what_differs(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    case.run(models=ModelMode.AUTO)
+    write_agent(case, server, more=", 'temperature': 0.5")
+
+    changed = case.run(models=ModelMode.AUTO)
+    again = case.run(models=ModelMode.AUTO)
+
+    difference = 'model call 1 differs from the recording: parameter temperature changed: nothing became "0.5"'
+    assert get_calls(changed).difference == difference
+    assert (get_calls(changed).live, get_calls(again).replayed, server.count) == (2, 2, 4)
+
+
+def test_the_code_of_the_agent_may_change_while_its_requests_do_not(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    case.run(models=ModelMode.AUTO)
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("'response': said", "'response': said.upper()"))
+
+    run = case.run(models=ModelMode.AUTO)
+
+    assert get_response(run).startswith("1: É HELLO")
+    assert server.count == 2
+
+
+def test_repeats_have_answers_of_their_own(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+
+    case.run(models=ModelMode.AUTO, runs=2)
+    assert server.count == 4
+    case.run(models=ModelMode.AUTO, runs=2)
+    assert server.count == 4
+    case.run(models=ModelMode.AUTO, runs=3)
+    assert server.count == 6
+
+
+def test_a_file_is_recorded_and_replayed_without_any_request(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+
+    recorded = case.run(record=path)
+    replayed = case.run(replay=path)
+    write_agent(case, server, more=", 'top_p': 1")
+    refused = case.run(replay=path)
+
+    assert server.count == 2
+    assert get_calls(recorded).live == 2
+    assert get_calls(replayed).replayed == 2
+    assert get_response(replayed) == get_response(recorded)
+    assert get_statuses(refused) == {"a": "ERROR"}
+    failure = find_result(refused, "a").failure
+    assert failure is not None and failure.kind is FailureKind.REPLAY
+    assert 'parameter top_p changed: nothing became "1"' in failure.message
+
+
+def test_a_case_that_is_not_in_the_file_is_an_error(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+    case.run(record=path)
+    case.add_set({"a": [turn("hello"), turn("again")], "b": [turn("hello")]})
+
+    run = case.run(replay=path)
+
+    assert get_statuses(run) == {"a": "PASSED", "b": "ERROR"}
+    assert "nothing is recorded for this case and repeat" in get_failure_message(run, "b")
+
+
+def test_no_credential_is_written_anywhere(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+
+    case.run(models=ModelMode.AUTO, record=path)
+
+    texts = [path.read_bytes()]
+    with sqlite3.connect(case.root / ".workbench" / "recordings.db") as database:
+        texts += [zlib.decompress(row[0]) for row in database.execute("SELECT data FROM reply")]
+    texts += [file.read_bytes() for file in (case.root / ".workbench").rglob("*") if file.is_file()]
+    assert len(texts[1]) > 500
+    assert not [text for text in texts if KEY.encode() in text]
+
+
+def test_an_outage_is_neither_kept_nor_replayed(case: Project, server: ModelServer) -> None:
+    write_agent(case, server, "import httpx; r = httpx.post(url, json=body, headers=headers); "
+                "r.raise_for_status(); return r.json()")  # fmt: skip
+    server.failures = [503]
+
+    failed = case.run(models=ModelMode.AUTO, retries=0)
+    fine = case.run(models=ModelMode.AUTO)
+
+    assert get_statuses(failed) == {"a": "ERROR"}
+    assert get_statuses(fine) == {"a": "PASSED"}
+    assert (get_calls(fine).live, get_calls(fine).difference) == (2, None)
+
+
+def test_a_try_that_the_client_repeats_is_recorded_and_left_out(case: Project, server: ModelServer) -> None:
+    client = """
+        import httpx
+        for _ in range(3):
+            response = httpx.post(url, json=body, headers=headers)
+            if response.status_code != 429:
+                return response.json()
+    """
+    write_agent(case, server, client)
+    server.failures = [429]
+
+    first = case.run(models=ModelMode.AUTO)
+    second = case.run(models=ModelMode.AUTO)
+
+    assert (get_calls(first).live, get_calls(second).replayed, server.count) == (3, 2, 3)
+    assert get_response(second) == get_response(first)
+
+
+def test_requests_in_parallel_may_come_in_any_order(case: Project, server: ModelServer) -> None:
+    client = """
+        import random, time, httpx
+        from concurrent.futures import ThreadPoolExecutor
+        def one(number):
+            time.sleep(random.random() / 50)
+            asked = {"messages": [{"role": "user", "content": f"{prompt} {number}"}]}
+            said = httpx.post(url, json=asked, headers=headers).json()["choices"][0]["message"]["content"]
+            return said.partition(": ")[2]
+        with ThreadPoolExecutor(6) as pool:
+            said = " ".join(pool.map(one, range(6)))
+        return {"choices": [{"message": {"content": said}}]}
+    """
+    write_agent(case, server, client)
+
+    first = case.run(models=ModelMode.AUTO)
+    second = case.run(models=ModelMode.AUTO)
+
+    assert (get_calls(first).live, get_calls(second).replayed, server.count) == (12, 12, 12)
+    assert get_response(second) == get_response(first)
+
+
+def test_other_traffic_passes(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/tools/search"))
+
+    case.run(models=ModelMode.AUTO)
+    run = case.run(models=ModelMode.AUTO)
+
+    assert server.count == 4
+    assert get_calls(run) == ModelCalls()
+
+
+def test_settings_name_further_endpoints_and_what_is_volatile(case: Project, server: ModelServer) -> None:
+    write_agent(case, server, more=", 'run': __import__('uuid').uuid4().hex")
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/our/model"))
+    toml = case.root / "workbench.toml"
+    host = server.url.removeprefix("http://").partition("/")[0]
+    toml.write_text(f'{toml.read_text()}[replay]\nmodels = "auto"\nendpoints = ["{host}"]\nvolatile_fields = ["run"]\n')
+
+    case.run()
+    run = case.run()
+
+    assert (get_calls(run).replayed, server.count) == (2, 2)
+
+
+def test_cases_that_share_a_process_get_their_own_answers(project: Project, server: ModelServer) -> None:
+    project.add_set({name: [turn(f"hello {name}")] for name in "abcd"})
+    project.add_criteria(response_match_score=0.0)
+    write_agent(project, server)
+
+    first = project.run(models=ModelMode.AUTO, isolation="worker")
+    second = project.run(models=ModelMode.AUTO, isolation="worker")
+
+    assert server.count == 4
+    for name in "abcd":
+        assert get_calls(second, name).replayed == 1
+        assert get_response(second, name) == get_response(first, name)
+        assert f"hello {name}" in get_response(second, name)
+
+
+def test_a_replayed_run_takes_no_time_of_the_model(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    server.seconds = 0.5
+
+    case.run(models=ModelMode.AUTO)
+    started = time.monotonic()
+    run = case.run(models=ModelMode.AUTO)
+
+    assert get_calls(run).saved_seconds >= 1.0
+    assert find_result(run, "a").execution.agent_seconds < time.monotonic() - started
+    assert run.summary().model_calls == get_calls(run)
+
+
+def test_a_recording_of_another_version_or_another_file_is_refused(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path: Path = case.root / "notes.txt"
+    path.write_text("important\n")
+
+    expected = r"notes.txt:1:1: found another content, expected a recorded case"
+    with pytest.raises(PlanError, match=expected):
+        case.run(replay=path)
+    with pytest.raises(PlanError, match=expected):
+        case.run(record=path)
+    assert path.read_text() == "important\n"

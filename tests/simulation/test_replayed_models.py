@@ -1,0 +1,271 @@
+"""Which requests are the same, what differs, and what answers the calls of a case."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.agents.agent_host import AgentError
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import FailureKind
+from workbench.model.target import ModelMode
+from workbench.simulation.replayed_models import (
+    ENDPOINTS,
+    CaseModels,
+    ModelPlan,
+    RequestRules,
+    find_differences,
+)
+from workbench.store.model_answers import RecordedModelCall, RecordedModels
+
+JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
+
+Json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(min_size=1), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def make_request(text: str = "hello", **body: Any) -> dict[str, Any]:
+    instruction = {"role": "system", "content": "You are nice.\nBe short."}
+    messages = [instruction, {"role": "user", "content": text}]
+    return {"method": "POST", "url": "http://m/v1/chat/completions", "body": {"messages": messages, **body}}
+
+
+def make_response(text: str, *, status: int = 200) -> dict[str, Any]:
+    return {"status": status, "headers": {}, "chunks": [[0.1, text]]}
+
+
+def record(*calls: tuple[dict[str, Any], dict[str, Any]]) -> RecordedModels:
+    return RecordedModels.of_job(
+        JOB, [RecordedModelCall(request=request, response=response, seconds=2.0) for request, response in calls]
+    )
+
+
+def open_case(recorded: RecordedModels | None, mode: ModelMode = ModelMode.AUTO, **plan: Any) -> CaseModels:
+    return CaseModels(ModelPlan(mode=mode, **plan), JOB, recorded)
+
+
+def reverse_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: reverse_keys(value[key]) for key in reversed(value)}
+    return [reverse_keys(item) for item in value] if isinstance(value, list) else value
+
+
+# Identity.
+
+
+@given(Json)
+def test_the_order_of_keys_does_not_matter(body: Any) -> None:
+    rules = RequestRules()
+    request = {"method": "POST", "url": "u", "body": body}
+
+    assert rules.identify(request) == rules.identify(reverse_keys(request))
+
+
+@given(Json, Json)
+def test_requests_are_the_same_exactly_if_no_difference_is_found(before: Any, now: Any) -> None:
+    rules = RequestRules()
+    old, new = ({"method": "POST", "url": "u", "body": {"contents": body}} for body in (before, now))
+
+    assert (rules.identify(old) == rules.identify(new)) == (not find_differences(old, new))
+
+
+@pytest.mark.parametrize(
+    ("fields", "texts", "changed"),
+    [
+        pytest.param((), (), make_request(metadata={"run": 2}), id="metadata does not reach the model"),
+        pytest.param(("extra.trace",), (), make_request(extra={"trace": "b"}), id="a declared field"),
+        pytest.param(("messages.*.id",), (), {**make_request()}, id="a field of any item"),
+        pytest.param((), (r"\d{4}-\d\d-\d\d",), make_request("today is 2026-11-27"), id="a declared text"),
+    ],
+)
+def test_what_is_volatile_does_not_matter(fields: tuple[str, ...], texts: tuple[str, ...], changed: Any) -> None:
+    before = copy.deepcopy(changed)
+    body = before["body"]
+    body["metadata"] = {"run": 1}
+    if "extra" in body:
+        body["extra"]["trace"] = "a"
+    if "messages.*.id" in fields:
+        body["messages"][1]["id"] = "x"
+    body["messages"][1]["content"] = body["messages"][1]["content"].replace("27", "26")
+    rules = RequestRules(volatile_fields=fields, volatile_texts=texts)
+
+    assert rules.identify(before) == rules.identify(changed)
+    assert not fields or RequestRules().identify(before) != RequestRules().identify(changed)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_model"),
+    [
+        ("https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent", True),
+        ("https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google/models/m:x", True),
+        ("https://api.openai.com/v1/responses", True),
+        ("https://name.openai.azure.com/openai/deployments/d/chat/completions?api-version=1", True),
+        ("https://api.anthropic.com/v1/messages", True),
+        ("http://localhost:4000/v1/chat/completions", True),
+        ("http://localhost:11434/api/chat", True),
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse", True),
+        ("https://api.weather.example/v1/forecast", False),
+        ("https://storage.googleapis.com/bucket/file", False),
+        ("https://example.com/search?q=api.openai.com/", False),
+    ],
+)
+def test_addresses_of_models_are_known(url: str, is_model: bool) -> None:
+    import re
+
+    assert any(re.search(each, url, re.IGNORECASE) for each in ENDPOINTS.values()) == is_model
+
+
+def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
+    import re
+
+    endpoints = open_case(None, endpoints=("models.corp.example", "https://*.example.org/llm/")).interception[
+        "endpoints"
+    ]
+
+    def is_model(url: str) -> bool:
+        return any(re.search(each, url, re.IGNORECASE) for each in endpoints)
+
+    assert is_model("https://models.corp.example/ask")
+    assert is_model("https://a.example.org/llm/x")
+    assert not is_model("https://a.example.org/tools/x")
+    assert not is_model("https://evil.example/?models.corp.example")
+
+
+# Differences.
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda body: body["messages"][0].update(content="You are nice.\nBe long."), "instruction, line 2 changed: "
+         '"Be short." became "Be long."'),
+        (lambda body: body["messages"][1].update(content="bye"), 'message 2 (user) changed: "hello" became "bye"'),
+        (lambda body: body.update(temperature=0.5), 'parameter temperature changed: nothing became "0.5"'),
+        (lambda body: body.update(model="other"), 'model changed: "m" became "other"'),
+        (lambda body: body["tools"][0]["function"].update(description="Rolls dice."),
+         'tool roll changed: "Rolls a die." became "Rolls dice."'),
+    ],
+    ids=["instruction", "message", "parameter", "model", "tool"],
+)  # fmt: skip
+def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: str) -> None:
+    tools = [{"type": "function", "function": {"name": "roll", "description": "Rolls a die."}}]
+    before = make_request(model="m", tools=tools)
+    now = copy.deepcopy(before)
+    change(now["body"])
+
+    assert [str(each) for each in find_differences(before, now)] == [expected]
+
+
+def test_the_instruction_comes_before_the_messages_and_the_parameters() -> None:
+    before = {"method": "G", "url": "u", "body": {"contents": [1], "config": {"top_k": 1, "system_instruction": "a"}}}
+    now = {"method": "G", "url": "u", "body": {"contents": [2], "config": {"top_k": 2, "system_instruction": "b"}}}
+
+    assert [each.what for each in find_differences(before, now)] == ["instruction", "message 1", "parameter top_k"]
+
+
+def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> None:
+    for before, now, looks in (
+        ("Today is 2026-11-26.", "Today is 2026-11-27.", "a date or time"),
+        ("id 0a1b2c3d4e5f60718293", "id ffffffffffffffff0000", "a random id"),
+    ):
+        case = open_case(record((make_request(before), make_response("a"))))
+        assert case.answer(1, make_request(now)) is None
+
+        assert case.difference is not None
+        assert f"it looks like {looks}" in case.difference
+        assert "[replay] volatile_texts" in case.difference
+
+
+# Answers.
+
+
+def test_equal_requests_get_their_answers_in_order_whatever_else_is_asked_between() -> None:
+    a, b = make_request("a"), make_request("b")
+    case = open_case(record((a, make_response("1")), (b, make_response("2")), (a, make_response("3"))))
+
+    answers = [case.answer(number, request) for number, request in enumerate((b, a, a))]
+
+    assert [answer["chunks"][0][1] for answer in answers if answer] == ["2", "1", "3"]
+    assert (case.counts.live, case.counts.replayed, case.counts.saved_seconds) == (0, 3, 6.0)
+    assert not case.is_worth_storing
+
+
+def test_the_same_request_in_another_turn_is_another_one() -> None:
+    case = open_case(record((make_request(), make_response("1"))))
+    case.begin_turn(1)
+
+    assert case.answer(1, make_request()) is None
+
+
+def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
+    a, b = make_request("a"), make_request("b")
+    case = open_case(record((a, make_response("1")), (b, make_response("2"))))
+
+    assert case.answer(1, a) is not None
+    assert case.answer(2, make_request("other")) is None
+    assert case.answer(3, b) is None, "its answer may depend on the one before"
+    case.record_outcome(2, {**make_response("new"), "seconds": 1.0})
+    case.record_outcome(3, {**make_response("new too"), "seconds": 1.0})
+
+    assert case.difference == 'model call 2 differs from the recording: message 2 (user) changed: "b" became "other"'
+    assert (case.counts.live, case.counts.replayed) == (2, 1)
+    assert case.is_worth_storing
+    assert [call.request["body"]["messages"][1]["content"] for call in case.build_recording().calls] == [
+        "a",
+        "other",
+        "b",
+    ]
+
+
+def test_replay_refuses_what_is_not_recorded() -> None:
+    case = open_case(record((make_request("a"), make_response("1"))), ModelMode.REPLAY)
+
+    with pytest.raises(AgentError, match="message 2") as caught:
+        case.answer(1, make_request("b"))
+
+    assert caught.value.failure.kind is FailureKind.REPLAY
+    assert case.counts.live == 0
+
+
+def test_replay_says_what_is_missing() -> None:
+    with pytest.raises(AgentError, match="nothing is recorded for this case and repeat"):
+        open_case(None, ModelMode.REPLAY).answer(1, make_request())
+
+    case = open_case(record((make_request(), make_response("1"))), ModelMode.REPLAY)
+    case.answer(1, make_request())
+    with pytest.raises(AgentError, match="model call 2 was not made when the case was recorded"):
+        case.answer(2, make_request())
+
+
+def test_auto_leaves_out_failed_tries_and_replay_repeats_them() -> None:
+    request = make_request()
+    recorded = record((request, make_response("busy", status=429)), (request, make_response("fine")))
+
+    auto, strict = open_case(recorded), open_case(recorded, ModelMode.REPLAY)
+
+    assert (auto.answer(1, request) or {})["status"] == 200
+    assert [(strict.answer(number, request) or {})["status"] for number in (1, 2)] == [429, 200]
+
+
+@pytest.mark.parametrize("outcome", [{"error": "ConnectError: refused"}, {**make_response("half"), "cut": True}])
+def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) -> None:
+    case = open_case(None)
+    case.answer(1, make_request())
+    case.record_outcome(1, outcome)
+
+    assert not case.is_worth_storing
+
+
+def test_an_error_in_the_recording_is_no_answer() -> None:
+    recorded = RecordedModels.of_job(JOB, [RecordedModelCall(request=make_request(), error="ConnectError")])
+
+    assert open_case(recorded).answer(1, make_request()) is None
+    with pytest.raises(AgentError):
+        open_case(recorded, ModelMode.REPLAY).answer(1, make_request())

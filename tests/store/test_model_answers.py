@@ -1,0 +1,169 @@
+"""Recorded model calls: files that can be committed, and the store of a project."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.model.identity import CaseKey, JobKey
+from workbench.store.errors import StoreError
+from workbench.store.model_answers import (
+    ModelRecording,
+    RecordedModelCall,
+    RecordedModels,
+    RecordingStore,
+    add_recording,
+    sort_recording,
+)
+
+
+def make_job(eval_id: str = "c", *, repeat: int = 0) -> JobKey:
+    return JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id=eval_id), repeat)
+
+
+def make_recording(job: JobKey, *texts: str) -> RecordedModels:
+    return RecordedModels.of_job(
+        job,
+        [
+            RecordedModelCall(
+                turn=turn,
+                request={"method": "POST", "url": "http://m", "body": {"text": text}},
+                response={"status": 200, "headers": {}, "chunks": [[0.1, text]]},
+                seconds=1.5,
+            )
+            for turn, text in enumerate(texts)
+        ],
+    )
+
+
+@given(st.text(min_size=1), st.integers(0, 3), st.lists(st.text(), max_size=4))
+def test_recorded_calls_are_read_as_they_were_written(eval_id: str, repeat: int, texts: list[str]) -> None:
+    recorded = make_recording(make_job(eval_id, repeat=repeat), *texts)
+
+    lines = recorded.format_lines()
+
+    assert lines.count("\n") == 1 + len(texts)
+    assert RecordedModels.parse_lines(lines, fail=lambda _, wrong: StoreError("x", wrong)) == recorded
+
+
+def test_a_file_is_sorted_by_case_and_repeat_and_the_last_recording_counts(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    for recorded in (
+        make_recording(make_job("b"), "old"),
+        make_recording(make_job("a", repeat=1), "second"),
+        make_recording(make_job("a"), "first"),
+        make_recording(make_job("b"), "new"),
+    ):
+        add_recording(path, recorded)
+
+    sort_recording(path)
+
+    heads = [json.loads(line) for line in path.read_text().splitlines() if line.startswith('{"format"')]
+    assert [(head["eval_id"], head.get("repeat", 0)) for head in heads] == [("a", 0), ("a", 1), ("b", 0)]
+    recording = ModelRecording(path)
+    assert recording.read(make_job("b")) == make_recording(make_job("b"), "new")
+    assert recording.read(make_job("other")) is None
+    before = path.read_bytes()
+    sort_recording(path)
+    assert path.read_bytes() == before
+
+
+def test_the_readable_cases_of_a_file_that_is_cut_off_can_be_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    add_recording(path, make_recording(make_job("a"), "1"))
+    add_recording(path, make_recording(make_job("b"), "1", "2", "3"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-1]) + "\n")
+
+    recording = ModelRecording(path)
+
+    assert recording.read(make_job("a")) is not None
+    with pytest.raises(StoreError, match=r"calls\.jsonl:5:1: found the end of the file after 2 of 3 calls"):
+        recording.read(make_job("b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("hello\n", r":1:1: found another content, expected a recorded case \(workbench-models-1\)"),
+        ('{"format":"workbench-models-9","eval_id":"a"}\n', "found the format 'workbench-models-9'"),
+        ('{"format":"workbench-models-1","target":"t","eval_set":"s","calls":0}\n', "a case that is not named"),
+        ('{"format":"workbench-models-1","target":"t","eval_set":"s","eval_id":"c"}\n', "no number of calls"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text(content)
+
+    with pytest.raises(StoreError, match=message):
+        ModelRecording(path)
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    add_recording(path, make_recording(make_job("a"), "1", "2"))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], lines[1][:-5], lines[2]]))
+
+    with pytest.raises(StoreError, match=r":2:1: found a line that is not JSON"):
+        ModelRecording(path).read(make_job("a"))
+
+
+def _record_many(path: Path, name: str) -> None:
+    for number in range(40):
+        add_recording(path, make_recording(make_job(f"{name}{number}"), "x" * 5000))
+        if number % 10 == 9:
+            sort_recording(path)
+
+
+def test_two_processes_may_record_into_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_record_many, args=(path, name)) for name in "ab"]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+
+    recording = ModelRecording(path)
+    assert len(recording.jobs) == 80
+    assert all(recording.read(job) is not None for job in recording.jobs)
+
+
+def test_opening_a_large_file_does_not_read_its_calls(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    with path.open("w") as file:
+        for number in range(3333):
+            file.write(make_recording(make_job(f"case{number}"), *["x" * 3000] * 3).format_lines())
+
+    started = time.process_time()
+    recording = ModelRecording(path)
+    opening = time.process_time() - started
+    started = time.process_time()
+    for job in recording.jobs:
+        recording.read(job)
+    reading = time.process_time() - started
+
+    print(f"\n{path.stat().st_size / 1e6:.0f} MB, 9,999 calls: opened in {opening:.3f} s, read in {reading:.2f} s")
+    assert len(recording.jobs) == 3333
+    assert opening < reading
+
+
+def test_the_store_keeps_the_newest_calls_of_each_repeat(tmp_path: Path) -> None:
+    store = RecordingStore(tmp_path)
+    store.write(make_recording(make_job(), "old"))
+    store.write(make_recording(make_job(repeat=1), "other"))
+    store.write(make_recording(make_job(), "new"))
+    store.close()
+
+    again = RecordingStore(tmp_path)
+    assert again.read(make_job()) == make_recording(make_job(), "new")
+    assert again.read(make_job(repeat=1)) == make_recording(make_job(repeat=1), "other")
+    assert again.read(make_job("other")) is None
+    again.close()
