@@ -34,6 +34,7 @@ from workbench.report.run_report import (
     ReportedCase,
     agent_time_text,
     counts_text,
+    describe_model_calls,
     duration_text,
     missing_samples_lines,
 )
@@ -295,6 +296,9 @@ class WatchTextPrinter(WatchPrinter):
             yield self._style.paint(f"{_format_now()}  {total}: {counts_text(event.summary)}{stale}", "2")
             for spent in event.summary.models:
                 yield self._style.paint(f"          {one_line(spending_line(spent))}", "2")
+            calls = event.summary.model_calls
+            if calls is not None and calls.live + calls.replayed:
+                yield self._style.paint(f"          {describe_model_calls(calls)}", "2")
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
         result = event.result
@@ -389,7 +393,7 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
 
 def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
     from workbench.model.text import neutralise
-    from workbench.report.run_report import PARTLY_JUDGED, describe_model_calls
+    from workbench.report.run_report import PARTLY_JUDGED
     from workbench.watch.selector import Action
     from workbench.watch.snapshot import Snapshot
     from workbench.watch.watch_events import describe_reason

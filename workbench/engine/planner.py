@@ -564,12 +564,8 @@ class Planner:
                 ModelRecording(options.record)  # another file must not be overwritten
         except StoreError as error:
             raise PlanError(str(error)) from None
-        rules = RequestRules(
-            volatile_fields=tuple(settings.volatile_fields), volatile_texts=tuple(settings.volatile_texts)
-        )
-        return ModelPlan(
-            mode=mode, rules=rules, endpoints=tuple(settings.endpoints), replay=replay, record=options.record
-        )
+        rules = RequestRules(volatile_fields=settings.volatile_fields, volatile_texts=settings.volatile_texts)
+        return ModelPlan(mode=mode, rules=rules, endpoints=settings.endpoints, replay=replay, record=options.record)
 
     def _plan_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, criteria: PreparedCriteria, tools: ToolPlan | None

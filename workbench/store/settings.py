@@ -350,11 +350,11 @@ class ReplaySettings(Section):
     models: Literal["live", "auto", "replay"] | None = None
     """`live`: models are always asked. `auto`: recorded calls are replayed until a request differs. `replay`: models
     are never asked. Default: `auto` on the screen and in watch mode, else `live`."""
-    endpoints: list[str] = Field(default_factory=list)
+    endpoints: tuple[str, ...] = Field(default=(), strict=False)
     """Further addresses of models: hosts, or begins of addresses; `*` is any text."""
-    volatile_fields: list[str] = Field(default_factory=list)
+    volatile_fields: tuple[str, ...] = Field(default=(), strict=False)
     """Fields of requests that differ each time and do not matter, such as `config.labels.run` or `messages.*.id`."""
-    volatile_texts: list[Annotated[str, AfterValidator(_check_expression)]] = Field(default_factory=list)
+    volatile_texts: tuple[Annotated[str, AfterValidator(_check_expression)], ...] = Field(default=(), strict=False)
     """Regular expressions for such parts of texts: dates, random ids."""
 
 

@@ -373,7 +373,7 @@ class Scheduler:
             elif isinstance(event, CaseFinished):
                 await self._on_finished(run, event)
             elif isinstance(event, RunFinished):
-                self._reporter.add_spending(event.summary.models)
+                self._reporter.add_spending(event.summary)
             self._reporter.report(WatchRunEvent(run.run_id, event))
 
     def cancel_outdated(self, decisions: Sequence[Decision]) -> set[JobKey]:

@@ -21,7 +21,7 @@ from workbench.engine.run import Run, Verdict, make_verdict, summarise
 from workbench.model.evalset import EvalCase
 from workbench.model.facts import Fact
 from workbench.model.identity import Dependency, DependencyKind, JobKey
-from workbench.model.results import CaseResult, MetricScores, ModelSpending, merge_by_model
+from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelSpending, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
 from workbench.model.text import neutralise, pluralise
 from workbench.store.history.history_queries import StoredVerdict
@@ -311,6 +311,7 @@ class WatchReporter:
         self.verdicts: dict[JobKey, Verdict] = {}
         """The same verdicts as they count in a summary."""
         self._spent: list[ModelSpending] = []
+        self._model_calls: ModelCalls | None = None
         self.problems: list[Notice] = []
         """Problems of files and settings that are not reported yet."""
 
@@ -409,13 +410,17 @@ class WatchReporter:
     def report_idle(self, decisions: Sequence[Decision]) -> None:
         """Report that no job runs or waits."""
         stale = sum(each.action is not Action.NOTHING for each in decisions)
-        summary = summarise(list(self.verdicts.values())).model_copy(update={"models": merge_by_model(self._spent)})
+        spent = {"models": merge_by_model(self._spent), "model_calls": self._model_calls}
+        summary = summarise(list(self.verdicts.values())).model_copy(update=spent)
         self._spent.clear()
+        self._model_calls = None
         self.report(AllKnown(summary=summary, stale=stale))
 
-    def add_spending(self, models: Iterable[ModelSpending]) -> None:
-        """Add the spending of a finished run to the next `AllKnown`."""
-        self._spent.extend(models)
+    def add_spending(self, summary: RunSummary) -> None:
+        """Add the model calls of a finished run to the next `AllKnown`."""
+        self._spent.extend(summary.models)
+        if summary.model_calls is not None:
+            self._model_calls = summary.model_calls.add(self._model_calls or ModelCalls())
 
     def summarise(self, decisions: Sequence[Decision]) -> str:
         """Return the reasons of these decisions in words."""

@@ -11,7 +11,7 @@ import sys
 from urllib.parse import urlencode
 
 from . import model_interception
-from .model_interception import Copy, Models, Replayed, Request, find_session, inside_call, note_source
+from .model_interception import Copy, Models, Replayed, Request, find_session, inside_call
 from .recording.recorder import quiet
 
 TYPE_CHECKING = False
@@ -127,7 +127,6 @@ def _wrap_httpx(module: Any) -> None:
             return send(self, request, stream=stream, **options)
         call = Request(request.method, str(request.url), request.headers.items(), request.read())
         answer = models.ask(call.describe())
-        note_source(answer)
         if answer["source"] is not None:
             response = make_response(request, answer)
             for hook in self.event_hooks["response"]:
@@ -151,7 +150,6 @@ def _wrap_httpx(module: Any) -> None:
             return await send_async(self, request, stream=stream, **options)
         call = Request(request.method, str(request.url), request.headers.items(), await request.aread())
         answer = await models.ask_later(call.describe())
-        note_source(answer)
         if answer["source"] is not None:
             response = make_response(request, answer)
             for hook in self.event_hooks["response"]:
@@ -182,7 +180,6 @@ def _wrap_urllib3(module: Any) -> None:
             return urlopen(self, method, url, body, headers, **options)
         call = Request(method, full, dict(headers if headers is not None else self.headers).items(), body)
         answer = models.ask(call.describe())
-        note_source(answer)
         if answer["source"] is not None:
             return _make_urllib3_response(Replayed(answer), method=method, url=url, options=options)
         with inside_call(), Copy(models, answer, call) as copy:
@@ -265,7 +262,6 @@ def _wrap_aiohttp(module: Any) -> None:
         headers = [*dict(self.headers).items(), *dict(options.get("headers") or {}).items()]
         call = Request(method, full, headers, _read_aiohttp_body(self, options))
         answer = await models.ask_later(call.describe())
-        note_source(answer)
         if answer["source"] is not None:
             return await _make_aiohttp_response(module, self, call, Replayed(answer), options.get("raise_for_status"))
         with inside_call(), Copy(models, answer, call) as copy:

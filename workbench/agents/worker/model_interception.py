@@ -84,7 +84,6 @@ class Models:
 
 _current: ContextVar[Models | None] = ContextVar("workbench_models", default=None)
 _is_inside: ContextVar[bool] = ContextVar("workbench_model_call", default=False)
-_last_source: ContextVar[str | None] = ContextVar("workbench_model_source", default=None)
 _open: list[Models] = []
 
 
@@ -133,19 +132,6 @@ def inside_call() -> Iterator[None]:
         yield
     finally:
         _is_inside.reset(token)
-
-
-def note_source(answer: Message) -> None:
-    """Note who answered the last call of this task, for its span."""
-    _last_source.set(answer["source"])
-
-
-def take_source() -> str | None:
-    """Return who answered the last call of this task, if not the model, and forget it."""
-    source = _last_source.get()
-    if source is not None:
-        _last_source.set(None)
-    return source
 
 
 # Requests and answers as data, without credentials.

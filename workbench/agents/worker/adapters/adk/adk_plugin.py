@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -20,7 +21,8 @@ from google.adk.agents import LlmAgent
 from google.adk.models import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 
-from ...model_interception import find_session, inside_call, note_source, take_source
+from ...model_interception import find_session, inside_call
+from ...recording.recorder import quiet
 from ...tool_interception import MARK
 from ..object_json import as_json
 from .adk_agents import ToolCalls, describe_structure
@@ -117,8 +119,8 @@ class TracePlugin(BasePlugin):  # type: ignore[misc]  # google.adk is untyped he
         if llm_response.partial:
             self._trace.touch(span)
             return
-        if (source := take_source()) is not None:
-            span.attributes[MARK] = source
+        if _REPLAYED in vars(llm_response):
+            span.attributes[MARK] = "replayed"
         self._trace.count_model_call(callback_context.agent_name, span.request, llm_response.usage_metadata)
         self._end_model(span, llm_response, end=self._trace.end_until_event)
 
@@ -241,6 +243,8 @@ def _dump_request(request: Any) -> dict[str, Any]:
 # Interception of models: requests and responses of ADK in place of those of HTTP, so that models of LiteLLM and models
 # without a network count as well.
 
+_REPLAYED = "workbench_replayed"  # no field of a response, so that nothing shows it
+
 _wrapped: set[type] = set()
 
 
@@ -275,10 +279,11 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
                 yield response
             return
         answer = await models.ask_later(_describe_request(self, llm_request, stream=stream))
-        note_source(answer)
         if answer["source"] is not None:
             for _, data in answer["response"]["items"]:
-                yield LlmResponse.model_validate_json(json.dumps(data))  # bytes are Base64 only in JSON
+                response = LlmResponse.model_validate_json(json.dumps(data))  # bytes are Base64 only in JSON
+                vars(response)[_REPLAYED] = True  # the callback for the span may run in another task
+                yield response
             return
         items: list[Any] = []
         started = time.perf_counter()
@@ -306,6 +311,15 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
     kind.generate_content_async = ask_and_generate  # type: ignore[attr-defined]
 
 
+def _find_endpoint(model: Any) -> str | None:
+    """Return the address that a model was given, if it was: it belongs to the request."""
+    given = getattr(model, "base_url", None) or (getattr(model, "_additional_args", None) or {}).get("api_base")
+    with quiet:  # the model reads these variables itself
+        names = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI")
+        found = [f"{name}={os.environ[name]}" for name in names if os.environ.get(name)]
+    return " ".join(found) if given is None else str(given)
+
+
 def _is_own(kind: type, roots: list[str]) -> bool:
     """True if the code of a model is the agent's own: it is under test itself, and costs nothing."""
     path = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
@@ -315,5 +329,7 @@ def _is_own(kind: type, roots: list[str]) -> bool:
 def _describe_request(model: Any, request: Any, *, stream: bool) -> dict[str, Any]:
     config = request.config.model_dump(exclude_none=True, exclude=_SECRET_CONFIG)
     body = {"model": request.model or model.model, "config": as_json(config), "contents": as_json(request.contents)}
+    if endpoint := _find_endpoint(model):
+        body["endpoint"] = endpoint
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     return {"method": "GENERATE", "url": f"adk:{kind}", "body": {**body, "stream": True} if stream else body}

@@ -1,0 +1,130 @@
+"""Runs of ADK agents with a model that takes two seconds: asked, recorded, and replayed.
+
+Run it with WORKBENCH_BENCHMARKS=1. The baseline of a replayed run is the same run with a model that answers at once in
+the agent's process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.serving import QuietHandler, run_http_server
+
+pytestmark = pytest.mark.skipif(not os.environ.get("WORKBENCH_BENCHMARKS"), reason="set WORKBENCH_BENCHMARKS=1")
+pytest.importorskip("google.adk")
+
+CASES = 100
+LATENCY = 2.0
+AGENT = """
+from google.adk.agents import Agent
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+class Instant(BaseLlm):
+    async def generate_content_async(self, request, stream=False):
+        asked = sum(bool(part.function_response) for content in request.contents for part in content.parts)
+        call = types.Part(function_call=types.FunctionCall(name="roll", args={"sides": asked + 6}))
+        yield LlmResponse(content=types.Content(role="model", parts=[call if asked < 2 else types.Part(text="4")]))
+
+def roll(sides: int) -> int:
+    "Roll a die."
+    return 4
+
+root_agent = Agent(name="dice", model=MODEL, instruction="You roll dice.", tools=[roll])
+"""
+REMOTE = """
+import os
+os.environ.update(GOOGLE_GEMINI_BASE_URL="ADDRESS", GOOGLE_API_KEY="none")
+"""
+
+
+class Model(QuietHandler):
+    """Speaks Gemini's protocol: two calls, then a text."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    count = 0
+    lock = threading.Lock()
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with Model.lock:
+            Model.count += 1
+        time.sleep(LATENCY)
+        asked = sum("functionResponse" in part for content in body["contents"] for part in content["parts"])
+        part = {"functionCall": {"name": "roll", "args": {"sides": asked + 6}}} if asked < 2 else {"text": "4"}
+        candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+        data = json.dumps({"candidates": [candidate], "modelVersion": "m"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with run_http_server(Model) as url:
+        Model.count = 0
+        yield url
+
+
+def make_project(root: Path, *, before: str, model: str) -> Path:
+    agent = root / "dice"
+    agent.mkdir(parents=True)
+    (agent / "__init__.py").write_text("from . import agent\n")
+    (agent / "agent.py").write_text(before + dedent(AGENT).replace("MODEL", model))
+    (agent / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    calls = [{"name": "roll", "args": {"sides": sides}} for sides in (6, 7)]
+    cases = [
+        {
+            "eval_id": f"case_{number}",
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": f"Roll dice {number}."}]},
+                    "final_response": {"role": "model", "parts": [{"text": "4"}]},
+                    "intermediate_data": {"tool_uses": calls},
+                }
+            ],
+        }
+        for number in range(CASES)
+    ]
+    (agent / "dice.evalset.json").write_text(json.dumps({"eval_set_id": "dice", "eval_cases": cases}))
+    (root / "workbench.toml").write_text("[run]\nconcurrency = 16\n")
+    return root
+
+
+def run(root: Path, *options: str) -> float:
+    """Run all cases; return the seconds."""
+    started = time.perf_counter()
+    command = [str(Path(sys.executable).with_name("workbench")), "run", "dice", *options]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return time.perf_counter() - started
+
+
+def test_a_replayed_run_costs_little_more_than_one_with_an_instant_model(tmp_path: Path, url: str) -> None:
+    remote = make_project(tmp_path / "remote", before=REMOTE.replace("ADDRESS", url), model='"gemini-2.5-flash"')
+    instant = make_project(tmp_path / "instant", before="", model='Instant(model="instant")')
+
+    live = run(remote)
+    recorded = run(remote, "--models", "auto")
+    asked = Model.count
+    pairs = [(run(remote, "--models", "auto"), run(instant)) for _ in range(3)]
+
+    replayed, baseline = map(min, zip(*pairs, strict=True))
+    print(f"\nlive {live:.2f} s, recorded {recorded:.2f} s ({recorded / live:.3f}x, 1.02x wanted)")
+    print(f"replayed {replayed:.2f} s, instant model {baseline:.2f} s ({replayed / baseline:.2f}x, 1.3x wanted)")
+    assert Model.count == asked
+    assert asked == 2 * 3 * CASES
+    assert replayed < 1.3 * baseline

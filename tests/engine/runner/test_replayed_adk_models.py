@@ -1,0 +1,148 @@
+"""Model calls of ADK agents, recorded and replayed at the interface of ADK's models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.engine.conftest import Project, find_result, turn
+from tests.llm.servers import Call, HttpResponse, run_server
+from workbench.engine.workspace import Workspace
+from workbench.model.results import ModelCalls
+from workbench.model.target import ModelMode
+from workbench.model.trace import SpanKind
+
+pytest.importorskip("google.adk")
+pytestmark = pytest.mark.needs_fork
+
+AGENT = """
+import os
+from google.adk.agents import Agent
+os.environ.update(GOOGLE_GEMINI_BASE_URL="{url}", GOOGLE_API_KEY="AIzaSyAveryverysecretkey0123456789abcd")
+
+def roll(sides: int) -> int:
+    "Roll a die."
+    return 4
+
+root_agent = Agent(name="dice", model={model}, instruction="You roll dice.\\nBe nice.", tools=[roll])
+"""
+OWN = """
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+class Own(BaseLlm):
+    async def generate_content_async(self, request, stream=False):
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="own")]))
+"""
+
+
+def answer(call: Call) -> HttpResponse:
+    """Call the tool once, then answer, with a signature in bytes."""
+    has_rolled = any("functionResponse" in part for content in call.body["contents"] for part in content["parts"])
+    part: dict[str, Any] = {"functionCall": {"name": "roll", "args": {"sides": 6}}, "thoughtSignature": "AAH/"}
+    candidate = {"content": {"role": "model", "parts": [{"text": "It is 4."} if has_rolled else part]}}
+    usage = {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7}
+    return HttpResponse({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m"})
+
+
+@pytest.fixture
+def adk(project: Project) -> Project:
+    folder = project.root / "dice"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from . import agent\n")
+    (folder / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}')
+    cases = [{"eval_id": "a", "conversation": [turn("Roll.")]}]
+    (folder / "d.evalset.json").write_text(json.dumps({"eval_set_id": "d", "eval_cases": cases}))
+    (project.root / "workbench.toml").write_text("")
+    return project
+
+
+def write_agent(project: Project, url: str, *, model: str = '"gemini-2.5-flash"', more: str = "") -> None:
+    (project.root / "dice" / "agent.py").write_text(more + AGENT.format(url=url, model=model))
+
+
+def run(project: Project, **options: Any) -> Any:
+    from workbench.engine.plan import Selection
+
+    workspace: Workspace = project.open_workspace()
+    return project.run(Selection(eval_set="dice/d.evalset.json"), workspace=workspace, **options)
+
+
+def get_calls(run: Any) -> ModelCalls:
+    calls = find_result(run, "a").execution.model_calls
+    assert calls is not None
+    return calls
+
+
+def test_calls_of_adk_are_replayed_with_everything_that_they_hold(adk: Project) -> None:
+    with run_server(answer) as server:
+        write_agent(adk, server.url)
+
+        first = run(adk, models=ModelMode.AUTO)
+        second = run(adk, models=ModelMode.AUTO)
+
+        assert len(server.calls) == 2
+    assert (get_calls(first).live, get_calls(second).replayed) == (2, 2)
+    before, after = (find_result(each, "a").execution for each in (first, second))
+    assert before.turns[0].usage == after.turns[0].usage
+    events = [
+        each.turns[0].invocation.intermediate_data.model_dump(exclude={"invocation_events": {"__all__": {"id"}}})
+        for each in (before, after)
+        if each.turns[0].invocation.intermediate_data is not None
+    ]
+    assert "thought_signature" in json.dumps(events[0], default=str)
+    spans = [span for span in after.spans if span.kind is SpanKind.MODEL]
+    assert [span.simulator for span in spans] == ["replayed", "replayed"]
+    assert [span.simulator for span in before.spans if span.kind is SpanKind.MODEL] == [None, None]
+
+
+def test_a_changed_instruction_is_named_with_its_line(adk: Project) -> None:
+    with run_server(answer) as server:
+        write_agent(adk, server.url)
+        run(adk, models=ModelMode.AUTO)
+        path = adk.root / "dice" / "agent.py"
+        path.write_text(path.read_text().replace("Be nice.", "Be brief."))
+
+        changed = run(adk, models=ModelMode.AUTO)
+
+    assert get_calls(changed).difference == (
+        'model call 1 differs from the recording: instruction, line 2 changed: "Be nice." became "Be brief."'
+    )
+
+
+def test_another_endpoint_is_another_request(adk: Project) -> None:
+    with run_server(answer) as server, run_server(answer) as other:
+        write_agent(adk, server.url)
+        run(adk, models=ModelMode.AUTO)
+        write_agent(adk, other.url)
+
+        changed = run(adk, models=ModelMode.AUTO)
+
+        assert len(other.calls) == 2
+    assert "endpoint" in (get_calls(changed).difference or "")
+
+
+def test_a_model_of_the_project_is_asked_unless_a_file_is_replayed(adk: Project) -> None:
+    write_agent(adk, "http://localhost", model='Own(model="own")', more=OWN)
+    path = adk.root / "calls.jsonl"
+
+    automatic = run(adk, models=ModelMode.AUTO)
+    recorded = run(adk, record=path)
+    write_agent(adk, "http://localhost", model='Own(model="own")', more=OWN.replace('text="own"', 'text="new"'))
+    replayed = run(adk, replay=path)
+
+    assert get_calls(automatic) == ModelCalls()
+    assert get_calls(recorded).live == 1
+    response = find_result(replayed, "a").execution.turns[0].invocation.final_response
+    assert response is not None and response.text() == "own"
+
+
+def test_no_key_of_an_adk_agent_is_recorded(adk: Project) -> None:
+    path = adk.root / "calls.jsonl"
+    with run_server(answer) as server:
+        write_agent(adk, server.url)
+        run(adk, record=path)
+
+    assert "GENERATE" in path.read_text()
+    assert "AIza" not in path.read_text()
