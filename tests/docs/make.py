@@ -74,6 +74,7 @@ def describe_settings() -> Iterator[str]:
         "[judge]": settings.JudgeSettings,
         '[judge.prices."MODEL"]': settings.PriceSettings,
         "[simulation]": settings.SimulationSettings,
+        "[replay]": settings.ReplaySettings,
         "[watch]": settings.WatchSettings,
         "[tui]": settings.TuiSettings,
     }

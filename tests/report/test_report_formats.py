@@ -42,7 +42,7 @@ def test_json_has_the_documented_shape(make_report: MakeReport, every_status: li
         "total": 6, "passed": 1, "failed": 1, "error": 1, "not_evaluated": 1, "skipped": 1, "cancelled": 1,
         "partly_judged": 0,
         "metrics": {"tool_trajectory_avg_score": {"mean": 0.5, "std": 0.7071, "scored": 2, "total": 6}},
-        "models": [],
+        "models": [], "model_calls": None,
     }  # fmt: skip
     assert data["criteria"]["sets/light.evalset.json"]["criteria"][0] == {
         "name": "tool_trajectory_avg_score",

@@ -95,8 +95,8 @@ def test_an_unknown_key_is_reported_with_its_line_and_the_nearest_known_one(
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
         "eval_sets, config, watch, rerun, scripted_models, simulate_tools, tools, columns, a2a, http, command; did you "
         "mean 'python'?",
-        "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, simulation, watch, tui, keys; "
-        "did you mean 'judge'?",
+        "workbench.toml:12: jugde: unknown key, expected one of targets, run, judge, simulation, replay, watch, tui, "
+        "keys; did you mean 'judge'?",
         "workbench.toml:15: simulation.modell: unknown key, expected one of model; did you mean 'model'?",
     )
 
