@@ -297,7 +297,7 @@ class WatchTextPrinter(WatchPrinter):
             for spent in event.summary.models:
                 yield self._style.paint(f"          {one_line(spending_line(spent))}", "2")
             calls = event.summary.model_calls
-            if calls is not None and calls.live + calls.replayed:
+            if calls:
                 yield self._style.paint(f"          {describe_model_calls(calls)}", "2")
 
     def _verdict(self, event: VerdictKnown) -> Iterator[str]:
@@ -421,7 +421,7 @@ def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool
     with workspace.history() as history:
         result = history.result(verdict.job.run_id, decision.job)
     calls = None if result is None else result.execution.model_calls
-    if calls is not None and calls.live + calls.replayed:
+    if calls:
         yield neutralise(f"  {describe_model_calls(calls)}")
         if calls.difference is not None:
             yield neutralise(f"  {calls.difference}")

@@ -162,6 +162,10 @@ class ModelCalls(Fact):
     saved_seconds: float = 0.0
     difference: str | None = None
 
+    def __bool__(self) -> bool:
+        """True if a model was called."""
+        return bool(self.live or self.replayed)
+
     def add(self, other: ModelCalls) -> ModelCalls:
         """Return the sums of both."""
         return ModelCalls(

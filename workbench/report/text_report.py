@@ -516,7 +516,7 @@ class VerdictTable:
         lines += _hint_lines(report.outcomes)
         lines += [self._style.paint(one_line(spending_line(spent)), "2") for spent in report.summary.models]
         calls = report.summary.model_calls
-        if calls is not None and calls.live + calls.replayed:
+        if calls:
             lines.append(self._style.paint(describe_model_calls(calls), "2"))
         status = _decide_run_status(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))

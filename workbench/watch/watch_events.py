@@ -419,7 +419,7 @@ class WatchReporter:
     def add_spending(self, summary: RunSummary) -> None:
         """Add the model calls of a finished run to the next `AllKnown`."""
         self._spent.extend(summary.models)
-        if summary.model_calls is not None:
+        if summary.model_calls:
             self._model_calls = summary.model_calls.add(self._model_calls or ModelCalls())
 
     def summarise(self, decisions: Sequence[Decision]) -> str:

@@ -226,7 +226,7 @@ def make_case_notes(subject: Subject) -> list[Block]:
         blocks += [Paragraph.from_text(f"{PARTLY_JUDGED.symbol} {safe(line)}", PARTLY_JUDGED.style) for line in missing]
         blocks.append(BLANK)
     calls = subject.result.execution.model_calls if subject.result is not None else None
-    if calls is not None and calls.live + calls.replayed:
+    if calls:
         lines = [describe_model_calls(calls), *([calls.difference] if calls.difference is not None else [])]
         blocks += [Paragraph.from_text(safe(line), Style.MUTED) for line in lines]
         blocks.append(BLANK)
