@@ -151,6 +151,7 @@ def tool_options(command: Command) -> Command:
     def with_tools(
         *,
         models: str | None,
+        fresh: bool,
         record: Path | None,
         replay: Path | None,
         simulate_tools: Path | None,
@@ -164,11 +165,18 @@ def tool_options(command: Command) -> Command:
         if replay is not None and models == "live":
             raise click.UsageError("--replay and --models live exclude each other.")
         files = {"simulate_tools": simulate_tools, "record_tools": record_tools, "replay_tools": replay_tools}
-        calls = {"models": models, "record": record, "replay": replay, "unrecorded": unrecorded}
+        if fresh and (replay is not None or models in ("live", "replay")):
+            raise click.UsageError("--fresh records new answers: it excludes --replay and --models live and replay.")
+        calls = {"models": models, "fresh": fresh, "record": record, "replay": replay, "unrecorded": unrecorded}
         return command(tools={**files, **calls}, **others)
 
     options: list[Option] = [
         models_option,
+        click.option(
+            "--fresh",
+            is_flag=True,
+            help="Ask the agents' models again, and replace the recorded answers with the new ones.",
+        ),
         click.option(
             "--record",
             type=click.Path(dir_okay=False, path_type=Path),

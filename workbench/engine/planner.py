@@ -556,6 +556,8 @@ class Planner:
             mode = ModelMode.REPLAY
         if options.record is not None and options.models is None:
             mode = ModelMode.LIVE
+        if options.fresh:
+            mode = ModelMode.AUTO
         if mode is ModelMode.LIVE and options.record is None:
             return None
         try:
@@ -565,7 +567,14 @@ class Planner:
         except StoreError as error:
             raise PlanError(str(error)) from None
         rules = RequestRules(volatile_fields=settings.volatile_fields, volatile_texts=settings.volatile_texts)
-        return ModelPlan(mode=mode, rules=rules, endpoints=settings.endpoints, replay=replay, record=options.record)
+        return ModelPlan(
+            mode=mode,
+            rules=rules,
+            endpoints=settings.endpoints,
+            replay=replay,
+            record=options.record,
+            fresh=options.fresh,
+        )
 
     def _plan_set(
         self, entry: EvalSetEntry, ids: frozenset[str] | None, criteria: PreparedCriteria, tools: ToolPlan | None

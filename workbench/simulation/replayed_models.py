@@ -271,7 +271,7 @@ class ModelPlan:
     """The plan for the model calls of a run.
 
     `replay` is a file with recordings; without it, they are those of the project, which are kept up to date in the mode
-    AUTO. `record` is the file that gets the calls.
+    AUTO. `record` is the file that gets the calls. `fresh`: nothing is replayed, and the recordings are replaced.
     """
 
     mode: ModelMode
@@ -279,6 +279,7 @@ class ModelPlan:
     endpoints: tuple[str, ...] = ()
     replay: ModelRecording | None = None
     record: Path | None = None
+    fresh: bool = False
 
 
 @dataclass
@@ -489,7 +490,7 @@ class RunModels:
             await asyncio.to_thread(self._store.close)
 
     async def _read(self, job: JobKey) -> RecordedModels | None:
-        if self._plan.mode is ModelMode.LIVE:
+        if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return None
         if self._plan.replay is not None:
             return await asyncio.to_thread(self._plan.replay.read, job)

@@ -121,6 +121,8 @@ _PLACES = (
         _footer("run_case", "r,f9", "run_selected", "run",
                 "run the marked cases, else the selected case, or the listed cases of the selected set or agent"),
         _footer("run_all", "R", "run_all", "all", "run every case that is listed"),
+        _key("run_fresh", "alt+l", "run_fresh", "run live",
+             "run as above, but ask the agents' models again and record their answers: nothing is replayed"),
         _key("simulate", "alt+s", "simulate", "simulate",
              "play the selected scenarios without judging; the next run judges these conversations"),
         _key("keep_conversation", "alt+k", "keep_conversation", "save talk",

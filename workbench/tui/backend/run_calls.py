@@ -77,12 +77,15 @@ class Runs:
         *,
         ask: bool = False,
         only_plays: bool = False,
+        fresh: bool = False,
     ) -> PlannedRun:
         """Plan a run, with the criteria in `config` if given. It needs confirmation if the settings or `ask` say so.
 
-        With `only_plays`, plan only the scenarios, without scoring.
+        With `only_plays`, plan only the scenarios, without scoring. With `fresh`, replay no model calls.
         """
-        options = options or RunOptions(command=_RUN_COMMAND, scores=not only_plays, models_by_default=ModelMode.AUTO)
+        options = options or RunOptions(
+            command=_RUN_COMMAND, scores=not only_plays, fresh=fresh, models_by_default=ModelMode.AUTO
+        )
 
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.plan import select_scenarios
@@ -92,7 +95,7 @@ class Runs:
             made = workspace.plan(selections, options, config=config)
             if not options.scores:
                 made = select_scenarios(made)
-            elif options.resume is None:  # a resumed run has reused them already
+            elif options.resume is None and not options.fresh:  # a resumed run has reused them already
                 made = reuse_unjudged(workspace, made)
             confirm = workspace.settings.run.confirm
             cost = estimate_cost(made)

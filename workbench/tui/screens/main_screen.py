@@ -338,6 +338,11 @@ class MainScreen(Screen[None]):
         place = self.state.selected_key
         self._runs.start(lambda: RunWanted(self.state.select_row_cases(place)))
 
+    def action_run_fresh(self) -> None:
+        """Run the selected case, set or target without replaying model calls."""
+        place = self.state.selected_key
+        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), fresh=True))
+
     def action_simulate(self) -> None:
         """Play the scenarios of the selected case, set or target without scoring them."""
         place = self.state.selected_key

@@ -290,7 +290,12 @@ class RunController(Controller):
             if wanted is None:
                 return
             planned = await self.backend.runs.plan(
-                wanted.selections, wanted.options, wanted.config, ask=wanted.ask, only_plays=wanted.only_plays
+                wanted.selections,
+                wanted.options,
+                wanted.config,
+                ask=wanted.ask,
+                only_plays=wanted.only_plays,
+                fresh=wanted.fresh,
             )
             confirmed = await self._confirm(planned) if planned.asks else planned
             if confirmed is None:
