@@ -173,9 +173,7 @@ def tool_options(command: Command) -> Command:
     options: list[Option] = [
         models_option,
         click.option(
-            "--fresh",
-            is_flag=True,
-            help="Ask the agents' models again, and replace the recorded answers with the new ones.",
+            "--fresh", is_flag=True, help="Ask the agents' models again, and replace the answers recorded so far."
         ),
         click.option(
             "--record",

@@ -91,7 +91,8 @@ class RunOptions(Fact):
     newest interrupted one); its verdicts are reused if neither the cases nor their criteria have changed.
 
     `models` says where answers of the agents' models come from; None means the settings, and without these
-    `models_by_default`. With `fresh` they are asked again, and the new calls are recorded. `record` is a file to write these calls to, `replay` a file that answers them.
+    `models_by_default`. With `fresh` they are asked again, and the new calls are recorded. `record` is a file to write
+    these calls to, `replay` a file that answers them.
 
     `simulate_tools` takes precedence over the targets. `record_tools` and `replay_tools` are files of recorded calls;
     `unrecorded` says what happens to a call that is not in `replay_tools`.

@@ -203,6 +203,17 @@ def test_the_code_of_the_agent_may_change_while_its_requests_do_not(case: Projec
     assert server.count == 2
 
 
+def test_fresh_answers_replace_the_recorded_ones(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    case.run(models=ModelMode.AUTO)
+
+    fresh = case.run(fresh=True)
+    again = case.run(models=ModelMode.AUTO)
+
+    assert (get_calls(fresh).live, get_calls(fresh).difference) == (2, None)
+    assert get_response(again) == get_response(fresh) == "3: é hello"
+
+
 def test_repeats_have_answers_of_their_own(case: Project, server: ModelServer) -> None:
     write_agent(case, server)
 
