@@ -87,7 +87,8 @@ class Watch:
 
     def __init__(self, root: Path) -> None:
         command = [str(Path(sys.executable).with_name("workbench")), "watch", "--format", "jsonl", str(root)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True, env=environment)
         self._lines: queue.Queue[tuple[float, dict[str, Any]]] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 

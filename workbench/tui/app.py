@@ -116,6 +116,7 @@ _TOAST_ROWS_OF_DIALOGS = 4
 _TOAST_SHARE = 0.8  # most of the width; the stylesheet says it too
 _AROUND_TOAST = 3  # cells for its border and a blank on both sides
 _BELOW_TOAST = 2  # lines: the run line and the keys
+_SWITCH = 0.001  # seconds that another thread may keep the interpreter while a key waits; Python allows 0.005
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
@@ -134,6 +135,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
     # A full collection blocks the keys for most of a second in a project with ten thousand cases. It finds little:
     # most garbage is young, and results and documents live as long as the process.
     gc.set_threshold(5_000, 10, 1_000)
+    sys.setswitchinterval(_SWITCH)
     backend = Backend(path)
     had_terminal = _has_terminal()
     try:

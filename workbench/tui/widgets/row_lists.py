@@ -52,11 +52,11 @@ class DrawnLines(Generic[Key]):
             strip = self._strips[key] = draw(key)
         return strip
 
-    def refresh(self, make_key: Callable[[int], Key]) -> None:
-        """Redraw the lines of the view whose keys changed."""
-        region = self._view.scrollable_content_region
-        lines = range(region.height)
-        changed = [Region(0, y, region.width, 1) for y in lines if self._keys.get(y) != make_key(y)]
+    def refresh(self, make_key: Callable[[int, int], Key]) -> None:
+        """Redraw the lines of the view whose keys changed. `make_key` takes a line of the screen and its width."""
+        region = self._view.scrollable_content_region  # Textual takes long to find it
+        lines, width = range(region.height), region.width
+        changed = [Region(0, y, width, 1) for y in lines if self._keys.get(y) != make_key(y, width)]
         if changed:
             self._view.refresh(*changed)
 
@@ -258,15 +258,15 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        return self._drawn.get_strip(y, self._make_key(y), self._draw)
+        return self._drawn.get_strip(y, self._make_key(y, self.scrollable_content_region.width), self._draw)
 
     def notify_style_update(self) -> None:
         """Redraw all rows in the new styles."""
         super().notify_style_update()
         self._drawn.forget()
 
-    def _make_key(self, y: int) -> _RowKey:
-        index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+    def _make_key(self, y: int, width: int) -> _RowKey:
+        index = y + self.scroll_offset.y
         if index >= len(self._source):
             return _RowKey(None, "", width)
         cursor = ""
@@ -512,7 +512,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
-        look = self._make_key(y)
+        look = self._make_key(y, self.scrollable_content_region.width)
         strip = self._drawn.get_strip(y, look, self._draw)
         return self._with_selection(strip, look.number).apply_offsets(0, look.number)
 
@@ -525,10 +525,10 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
         uniform = self.get_component_rich_style("lines-view--cursor") if look.is_cursor else None
         return make_strip(self, look.line, width=look.width, uniform=uniform)
 
-    def _make_key(self, y: int) -> _LineKey:
+    def _make_key(self, y: int, width: int) -> _LineKey:
         index = y + self.scroll_offset.y
         line = self._lines[index] if index < len(self._lines) else ()
-        return _LineKey(index, line, index == self._cursor, self.scrollable_content_region.width)
+        return _LineKey(index, line, index == self._cursor, width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the text that the mouse has selected."""
