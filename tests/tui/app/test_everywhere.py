@@ -254,9 +254,9 @@ async def test_the_terminal_can_be_resized_in_every_pane(
     [
         (60, " 1 Case  2 Diff  3 Trace  4 Scores  5 History  6 Chat "),
         (48, " 1 Case 2 Diff 3 Trace 4 Scores 5 History 6 Chat"),
-        (44, " 1 Case 2 Diff 3 Trace 4 Scores 5 History 6 "),
-        (36, " 1 Case  2 Diff  3 Trace  4  5  6 "),
-        (20, " 1  2 Diff 3  4  5  6 "),
+        (44, " 1Case 2Diff 3Trace 4Scores 5History 6Chat"),
+        (36, " 1 Case 2 Diff 3 Trace 4 Scores 5 6"),
+        (20, " 1  2 Diff  3  4  5  6 "),
     ],
 )
 def test_tab_names_are_left_out_only_if_they_do_not_fit(width: int, expected: str) -> None:

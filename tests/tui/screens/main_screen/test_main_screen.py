@@ -490,3 +490,19 @@ async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_rea
 
         assert screen.app.refusal == "workbench.toml:3:1: not TOML"
         assert screen.app.return_code == 2
+
+
+async def test_a_title_that_does_not_fit_loses_its_set_and_then_the_middle_of_its_name(
+    backend: Any, make: Any, open_fake_app: Any
+) -> None:
+    backend.add(make.case("a_rather_long_name_of_a_case", make.turn("Hi", "Hello")))
+    async with open_fake_app(backend) as screen:
+        await screen.press("j", "j")
+        await screen.until("○ NOT RUN · a_rather_long_name_of_a_case · lights ─")
+
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.until("○ NOT RUN · a_rather_long_name_of_a_case ─")
+
+        await screen.press("2")
+        await screen.pilot.resize_terminal(40, 10)
+        await screen.until("─○ NOT RUN · a_rather…ame_of_a_case─")
