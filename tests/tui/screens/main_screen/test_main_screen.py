@@ -426,19 +426,6 @@ async def test_the_footer_names_only_the_keys_that_the_filter_line_handles(open_
         await screen.until_gone("/ filter")
 
 
-async def test_an_id_too_long_for_the_border_is_shown_whole_in_the_pane(
-    open_fake_app: Any, backend: Any, make: Any
-) -> None:
-    name = "-".join(f"part{number}" for number in range(30))
-    backend.add(make.case(name, make.turn("Hi", "Hello")))
-    async with open_fake_app(backend) as screen:
-        await screen.until("part0")
-        await screen.press("G")
-        await screen.until("turn 1 · user")
-
-        assert "part29 · lights" in screen.text
-
-
 async def test_an_informational_notice_is_shown_once_per_session(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")

@@ -206,7 +206,7 @@ def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: A
         "    hint  both texts are short",
         "    turn 1  1.00",
         "    turn 2  no score  no words",
-        "  ? undefined  bleu  no score",
+        "  ? bleu  no score",
         "    why  0/0",
     ]
 
