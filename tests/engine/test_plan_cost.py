@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ from tests.engine.conftest import Project, turn
 from tests.engine.judged import make_judged_folder, serve_judge
 from workbench.engine import plan_cost
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.engine.plan_cost import Estimate, PlanCost, estimate_cost
+from workbench.engine.plan_cost import Estimate, PlanCost, calculate_agent_cost, estimate_cost
 from workbench.engine.workspace import Workspace
-from workbench.llm.prompt_templates import Prices, Tokens
+from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.evalset import Content, Invocation, Part
+from workbench.model.results import Execution, TokenUsage, TurnResult
 from workbench.model.target import AgentKind
+from workbench.model.trace import Span, SpanKind
 
 SET = Selection(eval_set="set.evalset.json")
 TWO = {"a": [turn("hello")], "b": [turn("bye"), turn("again")]}
@@ -207,3 +211,47 @@ def test_models_that_play_users_are_counted_by_conversation_and_limit(
     assert limited_cost.users == (plan_cost.UserCost(model="gemini-x", conversations=4, at_most=16),)
     assert unlimited_cost.users == (plan_cost.UserCost(model="gemini-2.5-flash", conversations=2, at_most=None),)
     assert unlimited_cost.is_costly
+
+
+def make_call(name: str, usage: dict[str, int] | None, **more: Any) -> Span:
+    attributes = {} if usage is None else {"usage": usage}
+    return Span(id=name, kind=SpanKind.MODEL, name=name, attributes=attributes, **more)
+
+
+def make_execution(usage: TokenUsage, *spans: Span) -> Execution:
+    invocation = Invocation(user_content=Content(parts=[Part(text="hi")]))
+    return Execution(turns=(TurnResult(invocation=invocation, duration_seconds=1.0, usage=usage),), spans=spans)
+
+
+PRICES = Prices({"cheap": OwnPrice(1.0, 2.0), "dear": OwnPrice(10.0, 20.0)})
+IN_ALL = TokenUsage(prompt=4000, candidates=500, thoughts=100, total=4600)
+DEAR = {"prompt": 1000, "candidates": 200, "total": 1200}
+
+
+def test_the_cost_of_an_agent_is_that_of_all_its_model_calls() -> None:
+    reply = {"usage_metadata": {"prompt_token_count": 3000, "candidates_token_count": 300, "thoughts_token_count": 100}}
+    cheap = Span(id="x", kind=SpanKind.MODEL, name="model", request={"model": "cheap"}, response=reply)
+
+    cost = calculate_agent_cost(make_execution(IN_ALL, cheap, make_call("dear", DEAR)), PRICES)
+
+    assert cost == (Decimal(3000) + 400 * 2 + 1000 * 10 + 200 * 20) / 1_000_000
+
+
+def test_a_model_call_inside_another_is_counted_once() -> None:
+    usage = TokenUsage(prompt=1000, candidates=200, total=1200)
+    inner = make_call("client", DEAR, parent_id="dear")
+
+    assert calculate_agent_cost(make_execution(usage, make_call("dear", DEAR), inner), PRICES) == Decimal("0.014")
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        (),
+        (make_call("dear", None),),
+        (make_call("dear", DEAR),),  # not all tokens of the turn
+        (make_call("dear", DEAR), make_call("no price", {"prompt": 3000, "candidates": 400, "total": 3400})),
+    ],
+)
+def test_the_cost_of_an_agent_is_unknown_if_a_part_of_it_is(spans: tuple[Span, ...]) -> None:
+    assert calculate_agent_cost(make_execution(IN_ALL, *spans), PRICES) is None

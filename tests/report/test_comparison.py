@@ -206,7 +206,7 @@ def test_changes_of_criteria_are_described_once_for_all_sets() -> None:
     assert describe_run_changes(before, after) == (
         "a and 1 more: in is new, without threshold",
         "a and 1 more: m: match_type (not given) became EXACT",
-        "a and 1 more: m: threshold 0.8 became threshold 0.5",
+        "a and 1 more: m: threshold 0.80 became threshold 0.50",
         "a and 1 more: out is gone",
         "adk 1 became 2",
         "runs 1 became 3",

@@ -1,18 +1,20 @@
-"""Estimates of the calls, time, tokens and cost of a plan."""
+"""Estimates of the calls, time, tokens and cost of a plan, and what the models of an agent cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase, get_user_options, is_scripted
-from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, count_tokens
+from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, count_tokens
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.results import CaseResult, CaseStatus, Execution, TokenUsage
 from workbench.model.target import AgentKind
+from workbench.model.trace import Span, SpanKind
 from workbench.simulation.users import NO_LIMIT
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import JudgeSettings
@@ -266,3 +268,68 @@ def _mean_tokens(results: Sequence[CaseResult]) -> float | None:
         if any(turn.usage is not None for turn in result.execution.turns)
     ]
     return sum(spent) / len(spent) if spent else None
+
+
+# What the models of an agent cost, from the trace.
+
+_COUNTS = {
+    "prompt": ("prompt", "prompt_token_count", "promptTokenCount"),
+    "tool_use_prompt": ("tool_use_prompt", "tool_use_prompt_token_count", "toolUsePromptTokenCount"),
+    "candidates": ("candidates", "candidates_token_count", "candidatesTokenCount"),
+    "thoughts": ("thoughts", "thoughts_token_count", "thoughtsTokenCount"),
+    "cached": ("cached", "cached_content_token_count", "cachedContentTokenCount"),
+    "total": ("total", "total_token_count", "totalTokenCount"),
+}
+"""Names of counts in the spans of adapters, and in replies of google.genai."""
+
+
+def calculate_agent_cost(execution: Execution, prices: Prices) -> Decimal | None:
+    """Return the cost of an agent's model calls in US dollars, by the prices of now; None if it is unknown.
+
+    It is known if its spans report all tokens of its turns, and if the price of each of their models is known.
+    """
+    by_id = {span.id: span for span in execution.spans}
+    replies: list[tuple[str, Tokens]] = []
+    for span in execution.spans:
+        # A call inside another is the same call, reported by a framework and by its client.
+        if span.kind is SpanKind.MODEL and all(around.kind is not SpanKind.MODEL for around in _walk_up(span, by_id)):
+            tokens = count_tokens(_read_usage(span))
+            if tokens is not None:
+                replies.append((_find_model(span), tokens))
+    used = [count_tokens(turn.usage) for turn in execution.turns]
+    if not replies or _sum_tokens(used) != _sum_tokens(tokens for _, tokens in replies):
+        return None
+    try:
+        return sum((prices.cost(model, tokens) for model, tokens in replies), Decimal(0))
+    except UnknownPrice:
+        return None
+
+
+def _walk_up(span: Span, by_id: Mapping[str, Span]) -> Iterator[Span]:
+    seen = {span.id}  # parents as an agent reports them may form a circle
+    around = by_id.get(span.parent_id or "")
+    while around is not None and around.id not in seen:
+        yield around
+        seen.add(around.id)
+        around = by_id.get(around.parent_id or "")
+
+
+def _read_usage(span: Span) -> TokenUsage | None:
+    response = span.response if isinstance(span.response, dict) else {}
+    places = (span.attributes.get("usage"), response.get("usage_metadata"), response.get("usageMetadata"))
+    usage = next((place for place in places if isinstance(place, dict)), None)
+    if usage is None:
+        return None
+    found = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
+    return TokenUsage(**{part: count for part, count in found.items() if type(count) is int})
+
+
+def _find_model(span: Span) -> str:
+    """Return the name of the model of a call. Spans of ADK and LangChain are named like it."""
+    request = span.request if isinstance(span.request, dict) else {}
+    names = (span.attributes.get("model"), request.get("model"), span.name)
+    return next((name for name in names if name and isinstance(name, str)), "")
+
+
+def _sum_tokens(counts: Iterable[Tokens | None]) -> int:
+    return sum(tokens.input + tokens.output for tokens in counts if tokens is not None)

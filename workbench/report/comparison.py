@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import format_score_change, one_line, pluralise, redact, score_text
+from workbench.model.text import format_score_change, format_threshold, one_line, pluralise, redact, score_text
 from workbench.report.report_formats import SCHEMA_VERSION, summary_record
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -63,7 +63,7 @@ def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[st
 
 def threshold_text(criterion: Criterion) -> str:
     """Format the threshold of a criterion."""
-    return "without threshold" if criterion.threshold is None else f"threshold {criterion.threshold:g}"
+    return "without threshold" if criterion.threshold is None else f"threshold {format_threshold(criterion.threshold)}"
 
 
 def _describe_changed_criterion(old: Criterion, new: Criterion) -> Iterator[str]:

@@ -93,4 +93,4 @@ async def test_a_changed_tool_simulation_makes_verdicts_stale(
 
         (project / "tools.json").write_text(make_simulation("off"))
         await screen.press("f5")
-        await screen.until("✓ stale")
+        await screen.until(" ms ✓ ")

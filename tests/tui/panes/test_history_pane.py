@@ -79,7 +79,7 @@ async def test_changes_between_runs_and_since_the_last_run_are_shown(
         await screen.until(
             "changed since the previous run",
             "expectations of the case, or criteria",
-            "threshold 1 became threshold",
+            "threshold 1.00 became threshold",
             "changed since this run",
             "agent input",
         )
@@ -101,7 +101,7 @@ async def test_enter_opens_an_execution_and_escape_returns(make_history_project:
         wanted = next(message for message in screen.messages if isinstance(message, SessionWanted))
         assert wanted.pinned.result.status.value == "FAILED"
         await screen.press("4")
-        await screen.until("needs at least 1", "score 0")
+        await screen.until("needs at least 1.00", "score 0.00")
         await screen.press("escape")
         await screen.until("score 1")
 

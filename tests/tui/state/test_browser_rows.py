@@ -27,7 +27,7 @@ def test_a_case_shows_its_symbol_and_its_time(make_listed_project: Any) -> None:
 
     assert draw_row(project, "good").split() == ["✓", "good", "250", "ms"]
     assert draw_row(project, "bad").split() == ["!", "bad", "error"]
-    assert draw_row(project, "new").split() == ["○", "new", "not", "run"]
+    assert draw_row(project, "new").split() == ["○", "new"]
 
 
 def test_a_stale_case_still_shows_its_verdict(make_listed_project: Any, make: Any) -> None:
@@ -35,7 +35,7 @@ def test_a_stale_case_still_shows_its_verdict(make_listed_project: Any, make: An
     project.store(a=CaseStatus.FAILED)
     project.read(make.case("a", make.turn("Hi", "Hello")), hashes=("e", "new"))
 
-    assert draw_row(project, "a").split() == ["●", "a", "250", "ms", "✗", "stale"]
+    assert draw_row(project, "a").split() == ["●", "a", "250", "ms", "✗"]
 
 
 def test_an_agent_shows_that_it_is_being_imported(make_listed_project: Any) -> None:
@@ -63,13 +63,18 @@ def test_marks_and_unsaved_edits_have_their_own_symbols(make_listed_project: Any
 @pytest.mark.parametrize(
     "eval_id", ["a_rather_long_name_of_a_case", "关灯_两轮对话_关灯_两轮对话", "[bold]x[/bold] and more"]
 )
-def test_a_narrow_row_drops_the_words_first_and_then_the_end_of_the_name(
-    make_listed_project: Any, eval_id: str
+def test_a_narrow_row_of_a_stale_case_drops_the_time_first_and_then_the_middle_of_the_name(
+    make_listed_project: Any, make: Any, eval_id: str
 ) -> None:
     project = make_listed_project([eval_id])
-    assert "not run" in draw_row(project, eval_id, 60)
+    project.store(**{eval_id: CaseStatus.FAILED})
+    project.read(make.case(eval_id, make.turn("Hi", "Hello")), hashes=("e", "new"))
+    assert draw_row(project, eval_id, 60).endswith("  250 ms ✗ ")
+
     narrow = draw_row(project, eval_id, 24)
-    assert "not run" not in narrow
+
+    assert "250 ms" not in narrow
+    assert narrow.endswith(" ✗ ")
     assert "…" in narrow
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,19 @@ class Page:
         self.dashboard = Dashboard(self.state)
         self._make = make
 
-    def report(self, *results: Any, reasons: dict[CaseKey, str] | None = None, runs: Sequence[RunPart] = ()) -> None:
+    def report(
+        self,
+        *results: Any,
+        reasons: dict[CaseKey, str] | None = None,
+        runs: Sequence[RunPart] = (),
+        dollars: Mapping[CaseKey, Decimal] | None = None,
+    ) -> None:
         """Store these results of earlier sessions, and show them."""
         self.project.store(**{each.case.eval_id: each.status for each in results})
         scores = (StoredScores(self._make.stored_job(each), each.metrics) for each in results)
         bad = {each.case: f"why {each.case.eval_id}" for each in results if each.status is not PASSED}
-        self.dashboard.report = GroupReport(summarize_scores(scores), bad if reasons is None else reasons, runs)
+        reasons = bad if reasons is None else reasons
+        self.dashboard.report = GroupReport(summarize_scores(scores), reasons, runs, dollars or {})
 
     def lay_out(self, width: int = 90, height: int = 40, *, has_focus: bool = False) -> list[Line]:
         return self.dashboard.lay_out(width, height, now=NOW, has_focus=has_focus)
@@ -367,6 +375,16 @@ def test_the_slowest_and_costliest_three_are_listed_and_nothing_is_said_of_unkno
     page.report(measure(make, "a", seconds=1.5, tokens=None))
     assert "costliest" not in page.render()
     assert "token" not in page.render()
+
+
+def test_the_costliest_cases_have_dollars_if_these_are_known(make_page: Callable[..., Page], make: Any) -> None:
+    page = make_page(*"ab")
+    results = [measure(make, name, seconds=1.0, tokens=(1200.0,)) for name in "ab"]
+    page.report(*results, dollars={make.key("b"): Decimal("0.0123")})
+
+    lines = [" ".join(line.split()) for line in page.find_section("slowest")]
+
+    assert lines == ["slowest costliest", "a 1.00 s a 1,200 tokens", "b 1.00 s b $0.012 · 1,200 tokens"]
 
 
 def make_run(number: int, **more: Any) -> StoredRun:

@@ -21,7 +21,9 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     TrackMark,
+    add_fitting,
     cut_line,
+    cut_parts,
     cut_to_rows,
     draw_track,
     match_brackets,
@@ -126,6 +128,40 @@ def test_a_line_that_does_not_fit_ends_in_an_ellipsis() -> None:
 
     assert join_text(cut_line(line, 11)) == "卧室的灯 on"
     assert join_text(cut_line(line, 6)) == "卧室…"
+
+
+def test_blanks_at_the_end_of_a_line_are_cut_without_an_ellipsis() -> None:
+    assert join_text(cut_line((StyledText("on"), StyledText("    ")), 4)) == "on  "
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (60, "finished  12/12 ✓12  in 9 s  run 2026"),
+        (30, "finished  12/12 ✓12  in 9 s"),
+        (26, "finished  12/12 ✓12"),
+        (12, "finished"),
+        (5, "fini…"),
+    ],
+)
+def test_short_parts_of_a_line_are_left_out_as_a_whole(width: int, expected: str) -> None:
+    texts = ("finished", "  12/12", " ✓12", "  in 9 s", "  run 2026")
+
+    assert join_text(cut_parts(tuple(StyledText(text) for text in texts), width)) == expected
+
+
+def test_a_long_part_of_a_line_is_cut_if_enough_of_it_is_seen() -> None:
+    line = (StyledText("difference 1 of 3"), StyledText(f"  {'long ' * 10}"))
+
+    assert join_text(cut_parts(line, 40)) == "difference 1 of 3  long long long long …"
+    assert join_text(cut_parts(line, 30)) == "difference 1 of 3"
+
+
+def test_parts_are_added_up_to_the_first_that_does_not_fit() -> None:
+    parts = [(StyledText(f"  {name}"),) for name in ("one", "three", "x")]
+
+    assert join_text(add_fitting((StyledText("0"),), parts, 9)) == "0  one"
+    assert join_text(add_fitting((StyledText("0"),), parts, 16)) == "0  one  three  x"
 
 
 @pytest.mark.parametrize("width", [1, 2, 9, 61])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -484,6 +485,8 @@ class HistoryReader:
             keys = await self._call(lambda _: list(chain.from_iterable(listed.case_keys for listed in sets)))
             collector = await self._collect(history, keys, earlier)
             summary = await self._call(lambda _: collector.summarize())
+            costliest = [measured.case for measured in summary.costliest]
+            dollars = await self._call(partial(_price, history, costliest, earlier)) if costliest else {}
             listed = (key for key in keys if key in collector.failing)
             failing = await self._call(lambda _: list(islice(listed, MOST_FAILING)))
             for start in range(0, len(failing), _REASONS_AT_ONCE):
@@ -496,7 +499,7 @@ class HistoryReader:
             )
         finally:
             await self._call(close_history)
-        return GroupReport(summary, reasons, runs)
+        return GroupReport(summary, reasons, runs, dollars)
 
     async def _collect(self, history: History, cases: Collection[CaseKey], earlier: EarlierVerdicts) -> ScoreCollector:
         """Collect current scores in many calls, so that other calls do not wait long for the thread."""
@@ -621,6 +624,23 @@ def _explain(
         if bad is not None:
             reasons[case] = explain_in_one_line(ReportedCase(bad, expected(bad)))
     return reasons
+
+
+def _price(
+    history: History, cases: Sequence[CaseKey], earlier: EarlierVerdicts, workspace: Workspace
+) -> dict[CaseKey, Decimal]:
+    """Return what the models of the agent cost for each of these cases, of several repeats the mean, where known."""
+    from workbench.engine.plan_cost import build_prices, calculate_agent_cost  # loads the metrics, so import it late
+
+    prices = build_prices(workspace.settings.judge)
+    some = {job: place for job, place in earlier.items() if job.case in cases}
+    dollars = {}
+    for case, results in read_current_results(history, cases, some).items():
+        found = [calculate_agent_cost(result.execution, prices) for result in results]
+        known = [cost for cost in found if cost is not None]
+        if found and len(known) == len(found):
+            dollars[case] = sum(known, Decimal(0)) / len(known)
+    return dollars
 
 
 def _has_history(workspace: Workspace) -> bool:

@@ -277,7 +277,7 @@ class ConfirmScreen(Dialog[bool]):
 
 # Help: actions at the focus, and the meaning of the symbols.
 
-_KEY_WIDTH = 24
+_KEY_WIDTH = 19
 
 
 class HelpScreen(Dialog[None], Filtering):

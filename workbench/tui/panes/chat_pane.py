@@ -217,7 +217,7 @@ class Prompt(TextArea):
         """The user wants the next prompt."""
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(id=id, compact=True, placeholder="type a message; enter sends, ctrl+j starts a new line")
+        super().__init__(id=id, compact=True, placeholder="type a message; enter sends it")
 
     def show(self, text: str) -> None:
         """Replace the text of the input, with the cursor at its end."""

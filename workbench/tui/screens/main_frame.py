@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
-from textual.widgets import Static
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
 from workbench.tui.panes.scores_pane import DashboardPane
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
-from workbench.tui.state.text_layout import Heading
+from workbench.tui.state.text_layout import Heading, shorten
 from workbench.tui.widgets.inputs import TabBar
 from workbench.tui.widgets.row_lists import FramedBox
 
@@ -48,12 +44,11 @@ class Frame(FramedBox):
         self._panes: dict[str, Pane] = {}
         self._dashboard = DashboardPane(context, id="dashboard")
         self._shows_dashboard = False
-        self._title = ""
+        self._heading = Heading("")
 
     def compose(self) -> ComposeResult:
-        """Yield the tabs, the title and the first pane."""
+        """Yield the tabs and the first pane."""
         yield TabBar(list(TABS.values()), id="tabs")
-        yield Static(id="title")
         yield self._make(self.tab)
         yield self._dashboard
 
@@ -96,12 +91,8 @@ class Frame(FramedBox):
 
     def show(self, subject: Subject, heading: Heading) -> None:
         """Show the selection in the open pane."""
-        # The status comes first, because the end of a long title is cut off.
-        stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
-        parts: Sequence[str] = [part for part in (stale, heading.status, heading.title) if part]
-        self._title = title = " · ".join(parts)
-        self.write_on_border(title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
-        self._show_whole_title()
+        self._heading = heading
+        self._write_heading()
         self._choose_pane(subject)
         if self.pane.is_mounted:  # a pane that is being opened shows the selection itself
             self.pane.show(subject)
@@ -121,16 +112,19 @@ class Frame(FramedBox):
             self.pane.focus_first()
 
     def on_resize(self) -> None:
-        """Show or hide the whole title for the new width."""
-        self._show_whole_title()
+        """Fit the title to the new width."""
+        self._write_heading()
 
-    def _show_whole_title(self) -> None:
-        """Show the title below the tabs if the border has no room for it. A hidden frame has no width."""
-        whole, title = self.query_one("#title", Static), self._title
-        is_cut = 0 < self.outer_size.width < cell_len(title) + _TITLE_MARGINS
-        whole.display = is_cut and not self.screen.has_class("-short")  # there the pane needs the lines
-        if whole.display:  # this layout is the slowest part of a key press
-            whole.update(Content(title))
+    def _write_heading(self) -> None:
+        """Write the heading on the border. The status comes first, and without room the set is left out."""
+        heading = self._heading
+        stale = f"{STALE.symbol} STALE" if heading.why_stale else ""
+        lead = "".join(f"{part} · " for part in (stale, heading.status) if part)
+        room = self.outer_size.width - _TITLE_MARGINS - cell_len(lead)
+        title = f"{heading.title} · {heading.place}" if heading.place else heading.title
+        if cell_len(title) > room > 0:  # a hidden frame has no width
+            title = shorten(heading.title, room)
+        self.write_on_border(lead + title, " · ".join(filter(None, (heading.why_stale, heading.ran))))
 
     def _make(self, tab: str) -> Pane:
         pane = self._panes[tab] = _pane_class(tab)(self._screen_context, id=f"pane-{tab}")

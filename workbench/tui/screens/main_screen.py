@@ -495,7 +495,7 @@ class MainScreen(Screen[None]):
         walk = self._unfinished_review or ReviewWalk(self.state.list_failing_cases())
         self._unfinished_review = None
         if not walk.keys:
-            say(self, "no case that did not pass is listed", severity="warning")
+            say(self, "no failing case is listed", severity="warning")
             return
 
         def leave(to_edit: CaseKey | None) -> None:

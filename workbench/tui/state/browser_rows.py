@@ -85,13 +85,10 @@ def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing
         right = _format_time(record)
         partly = StyledText(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.style) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
-            mark, more, right = (
-                StyledText(STALE.symbol, STALE.style),
-                right,
-                StyledText(f"{badge.symbol} {STALE.word}", STALE.style),
-            )
+            mark, more = StyledText(STALE.symbol, STALE.style), right
+            right = StyledText(badge.symbol, STALE.style)
     elif badge is get_badge(CaseState.NOT_RUN):
-        right, more = _NOTHING, right  # the symbol says it too
+        right = _NOTHING  # the symbol says it
     flag = StyledText(MARKED.symbol, MARKED.style) if row.case in browser.marks else _NOTHING
     return RowView(row.depth, flag, mark, StyledText(row.label), edited, right, more, can_fold=False, partly=partly)
 
@@ -381,17 +378,17 @@ def make_heading(subject: Subject) -> Heading:
     if subject.pinned is not None:
         result = subject.pinned.result
         status = _format_status(find_worst_state([result.status]), partly=has_missing_samples(result.metrics))
-        return Heading(subject.pinned.title, status, format_time_taken(result.agent_seconds))
+        return Heading(subject.pinned.title, status, ran=format_time_taken(result.agent_seconds))
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
     if row.case is not None:
         name = row.eval_set if subject.is_from_history else derive_set_name(PurePosixPath(row.eval_set))
-        title = f"{row.label} · {safe_line(name)}"
         why = f"stale: {safe_line(subject.stale_reasons[0])}" if subject.is_stale else ""
         state = subject.record.state if subject.record is not None else CaseState.NOT_RUN
         partly = subject.record is not None and subject.record.misses_samples
-        return Heading(title, _format_status(state, partly=partly), _format_run_time(subject.record), why_stale=why)
+        status = _format_status(state, partly=partly)
+        return Heading(row.label, status, safe_line(name), _format_run_time(subject.record), why_stale=why)
     return Heading(safe_line(row.eval_set or row.target) or "eval sets without an agent")
 
 

@@ -17,6 +17,7 @@ from workbench.model.results import (
     Judgement,
     JudgeSample,
     MetricResult,
+    MetricStatus,
     RubricScore,
     SentenceScore,
     is_unsure,
@@ -264,7 +265,6 @@ def _format_text(value: Any) -> str:
 
 # One metric as a row and in detail.
 
-_WORD = 9  # cells of the longest status word, except "informational", which has its own heading
 _SCORE = 15
 _BAR = 12
 _BAR_FROM = 58  # minimum cells of a row with a bar
@@ -273,11 +273,13 @@ _DETAIL_BAR = 30
 
 
 def format_metric_row(metric: MetricResult, repeats: Sequence[float | None], *, width: int) -> Line:
-    """Format a metric: status, name, bar with threshold, score; for several `repeats` mean and deviation."""
+    """Format a metric: symbol, name, bar with threshold, score; for several `repeats` mean and deviation."""
     badge = get_metric_badge(metric.status)
     is_reported = metric.threshold is None
-    lead = f" {badge.symbol} " if is_reported else f" {badge.symbol} {badge.word:<{_WORD}} "
-    score = f"{format_score(metric, repeats):>{_SCORE}} "
+    lead = f" {badge.symbol} "
+    score = f" {format_score(metric, repeats)} "
+    if width >= _BAR_FROM:
+        score = score.rjust(_SCORE + 1)
     middle: list[StyledText] = []
     if width >= _TURNS_FROM and len(metric.per_invocation) > 1:
         middle.append(StyledText(f"  {_draw_turns(metric)}", Style.KEY))
@@ -300,7 +302,7 @@ def format_score(metric: MetricResult, repeats: Sequence[float | None] = ()) -> 
         spread = f" ±{score_text(stdev(known))}" if len(known) > 1 else ""
         return f"{score_text(fmean(known))}{spread}"
     if metric.score is None:
-        return "no score"
+        return "no score" if metric.status is not MetricStatus.ERROR else get_metric_badge(metric.status).word
     if metric.threshold is None:
         return score_text(metric.score)
     return compare_with_threshold(metric.score, metric.threshold)
@@ -363,11 +365,11 @@ def collect_scores(name: str, repeats: Sequence[CaseResult]) -> list[float | Non
 def _format_verdict(metric: MetricResult) -> str:
     if metric.score is None:
         return "there is no score"
-    text = f"score {metric.score:.6g}"
+    text = f"score {score_text(metric.score, metric.threshold)}"
     if metric.threshold is not None:
         info = find_metric_info(metric.name)
         need = "at most" if info is not None and info.lower_is_better else "at least"
-        text += f", needs {need} {metric.threshold:.6g}"
+        text += f", needs {need} {score_text(metric.threshold, metric.score)}"
     scored = (
         f"; a score for {metric.scored} of {pluralise(metric.total, 'turn')}" if metric.scored < metric.total else ""
     )

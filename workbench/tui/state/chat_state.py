@@ -715,7 +715,7 @@ def format_status(chat: TargetChat, *, now: float) -> Line:
     if chat.is_opening or conversation is None:
         return (
             StyledText(
-                " opening a session …" if chat.is_opening else " no session yet; your first message begins it",
+                " opening a session …" if chat.is_opening else " no session yet; a message begins one",
                 Style.MUTED,
             ),
         )

@@ -26,6 +26,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     TrackMark,
+    add_fitting,
     cut_line,
     draw_track,
     plural,
@@ -447,7 +448,8 @@ class CriteriaRows:
             pieces += self._format_slider(row.metric, criterion.threshold, _fit_slider(width))
             passing, total = self._choice.count_passing(row.metric)
             if total:
-                pieces.append(StyledText(f"  {passing:,} of {total:,} would pass", Style.MUTED))
+                count = StyledText(f"  {passing:,} of {total:,} would pass", Style.MUTED)
+                return add_fitting(tuple(pieces), [(count,)], width)
         return tuple(pieces)
 
     def _format_slider(self, metric: str, threshold: float, length: int) -> Line:

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import format_threshold, score_text
+from workbench.report.text_report import cost_text
 from workbench.store.history.history_queries import RunPart
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
@@ -30,8 +31,10 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     TrackMark,
+    add_fitting,
     compute_share,
     cut_line,
+    cut_parts,
     draw_track,
     fit_hints,
     format_duration,
@@ -524,7 +527,7 @@ class _Group:
         known = [rate for rate in rates if rate is not None]
         trend = f"  {known[0]:.0%} → {known[-1]:.0%} passed" if len(known) > 1 else ""
         rows = [_Row((StyledText(sparkline(rates, highest=1.0), Style.KEY), StyledText(trend, Style.MUTED)))]
-        rows += [_Row(_format_run(part)) for part in runs[:_RUNS_IN_WORDS]]
+        rows += [_Row(_format_run(part, width)) for part in runs[:_RUNS_IN_WORDS]]
         return _Section(title, 3, rows, note=f"{len(runs):,}, newest right")
 
     def _make_costs(self, width: int, *, column: int) -> list[_Section]:
@@ -533,10 +536,16 @@ class _Group:
         costly = self._report.summary.costliest if self._report is not None else ()
         if not slow:
             return [self._explain_absence("slowest", 5, width, _ABSENT_COSTS, self.RUN)]
-        sections = [_Section("slowest", 5, _format_measured(slow, column, format_duration))]
+        sections = [_Section("slowest", 5, _format_measured(slow, column, lambda each: format_duration(each.amount)))]
         if costly:
-            sections.append(_Section("costliest", 6, _format_measured(costly, column, _format_tokens)))
+            sections.append(_Section("costliest", 6, _format_measured(costly, column, self._format_cost)))
         return sections
+
+    def _format_cost(self, measured: MeasuredCase) -> str:
+        """Format what the models of a case cost: dollars if they are known, and tokens."""
+        dollars = self._report.dollars.get(measured.case) if self._report is not None else None
+        money = "" if dollars is None else f"{cost_text(float(dollars))} · "
+        return f"{money}{plural(round(measured.amount), 'token')}"
 
     def _make_watch(self, width: int) -> _Section:
         watch, key = self._state.watch, self._state.find_key("watch")
@@ -584,9 +593,12 @@ class _ProjectGroup(_Group):
         longest = max(map(cell_len, numbers), default=0)
         names = [format_set_name(each.relative) for each, _ in counted]
         column = min(max(map(cell_len, names), default=0), int(width * _NAMES))
-        track = min(max(width - column - longest - 8, 0), _TRACK[1])
+        targets = [safe_line(each.target) for each, _ in counted]
+        room = width - column - longest - 6
+        beside = max(map(cell_len, targets), default=0) + 2
+        track = min(room - beside if room - beside >= _TRACK[0] else room, _TRACK[1])
         rows = []
-        for (each, counts), name, number in zip(counted, names, numbers, strict=True):
+        for (_, counts), name, number, target in zip(counted, names, numbers, targets, strict=True):
             total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
             worst = (state for state in (*FAILING_STATES, CaseState.NOT_RUN) if counts.get(state))
             badge = get_badge(next(worst, CaseState.PASSED if passed else CaseState.NOT_RUN))
@@ -595,8 +607,8 @@ class _ProjectGroup(_Group):
             if track >= _TRACK[0]:
                 line = draw_track(track, marks=(), find_band=partial(_find_passed_band, share))
                 pieces += [StyledText("  "), *line]
-            pieces += [StyledText(f"  {number:>{longest}}"), StyledText(f"  {safe_line(each.target)}", Style.MUTED)]
-            rows.append(_Row(tuple(pieces)))
+            pieces.append(StyledText(f"  {number:>{longest}}"))
+            rows.append(_Row(add_fitting(tuple(pieces), [(StyledText(f"  {target}", Style.MUTED),)], width)))
         return _Section("eval sets", 2, rows, note="cases that passed", total=len(rows))
 
     def _make_runs(self, width: int) -> _Section:
@@ -604,7 +616,7 @@ class _ProjectGroup(_Group):
         runs = self._report.runs if self._report is not None else ()
         if not runs:
             return self._explain_absence(title, 3, width, _ABSENT_RUNS_OF_ALL, self.RUN)
-        return _Section(title, 3, [_Row(_format_run(part)) for part in runs[:_RUNS_OF_ALL]], note="newest first")
+        return _Section(title, 3, [_Row(_format_run(part, width)) for part in runs[:_RUNS_OF_ALL]], note="newest first")
 
 
 def _find_passed_band(share: float, place: float) -> Style | None:
@@ -678,8 +690,8 @@ def _draw_spread(metric: MetricSummary, length: int, style: Style) -> Line:
     )
 
 
-def _format_run(part: RunPart) -> Line:
-    """Format a run in words: when, how many passed, and how long it took."""
+def _format_run(part: RunPart, width: int) -> Line:
+    """Format a run in words: when, how many passed, and how long it took. Without room, the last parts go first."""
     run, summary = part
     pieces = [
         StyledText(f"{run.started_at.astimezone():%Y-%m-%d %H:%M}  ", Style.MUTED),
@@ -691,20 +703,16 @@ def _format_run(part: RunPart) -> Line:
             pieces.append(StyledText(f"  {badge.symbol} {count:,}", badge.style))
     if run.duration_seconds is not None:
         pieces.append(StyledText(f"  {format_duration(run.duration_seconds)}", Style.MUTED))
-    return tuple(pieces)
+    return cut_parts(tuple(pieces), width)
 
 
-def _format_measured(cases: Iterable[MeasuredCase], width: int, form: Callable[[float], str]) -> list[_Row]:
+def _format_measured(cases: Iterable[MeasuredCase], width: int, form: Callable[[MeasuredCase], str]) -> list[_Row]:
     rows = []
-    for case, amount in cases:
-        text = form(amount)
+    for measured in cases:
+        case, text = measured.case, form(measured)
         room = max(width - cell_len(text) - 2, 4)
         rows.append(_Row((StyledText(_pad(shorten(_format_case(case), room), room)), StyledText(f"  {text}")), case))
     return rows
-
-
-def _format_tokens(count: float) -> str:
-    return plural(round(count), "token")
 
 
 def _format_case(case: CaseKey) -> str:

@@ -595,7 +595,7 @@ class _Diff:
             badge = get_metric_badge(metric.status)
             yield Paragraph(
                 (
-                    StyledText(f"{badge.symbol} {badge.word}  ", badge.style),
+                    StyledText(f"{badge.symbol} ", badge.style),
                     StyledText(safe_line(metric.name), Style.STRONG),
                     StyledText(f"  {format_score(metric)}"),
                 ),

@@ -275,11 +275,12 @@ class ReviewWalk:
         decision = self.decisions.get(self.place)
         pieces = [
             StyledText(f"review {self.place + 1} of {len(self.keys)}  ", Style.STRONG),
-            StyledText(safe_line(str(key))),
+            StyledText(safe_line(key.name)),
         ]
         if decision is not None:
             pieces.append(StyledText(f"  {decision.value}", decision.style))
-        return (*pieces, StyledText(f"  · {decisions_text}" if decisions_text else "", Style.MUTED))
+        pieces += [StyledText(f"  · {decisions_text}", Style.MUTED)] if decisions_text else []
+        return (*pieces, StyledText(f"  {safe_line(key.eval_set)}", Style.MUTED))
 
     def reason(self) -> str | None:
         """Return why the current case was refused, None if it was not."""

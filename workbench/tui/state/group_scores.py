@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from statistics import fmean, quantiles, stdev
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
-from workbench.model.text import score_text
+from workbench.model.text import format_threshold, score_text
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
 from workbench.tui.state.case_scores import describe_metric, find_metric_info
 from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
@@ -118,12 +119,14 @@ WATCH_COMMAND = "watch"
 class GroupReport:
     """Scores of a set, agent or project. `reasons` say why the first failing cases did not pass, in list order.
 
+    `dollars` are what the models of the costliest cases cost, of several repeats the mean, where that is known.
     `runs` are the whole runs of the set or agent, or the newest runs of the project, newest first.
     """
 
     summary: GroupSummary
     reasons: Mapping[CaseKey, str] = field(default_factory=dict)
     runs: Sequence[RunPart] = ()
+    dollars: Mapping[CaseKey, Decimal] = field(default_factory=dict)
 
 
 def is_whole_run(run: StoredRun, cases: Mapping[str, Collection[str]]) -> bool:
@@ -410,7 +413,7 @@ def _describe_numbers(metric: MetricSummary) -> list[Block]:
         facts.append(("deviation", f"{metric.std:.6g}, of the sample"))
     facts.append(("scored", f"{metric.scored:,} of {metric.total:,}"))
     if metric.threshold is not None:
-        facts.append(("threshold", f"{metric.threshold:.6g}"))
+        facts.append(("threshold", format_threshold(metric.threshold)))
     if metric.decides:
         facts.append(("failed", f"{metric.failed:,}"))
     if metric.errors:

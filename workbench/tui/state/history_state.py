@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
-from workbench.model.results import MetricResult
+from workbench.model.results import CaseStatus, MetricResult
 from workbench.model.run_events import RunSummary
 from workbench.model.text import format_score_change, redact, score_text
 from workbench.report.comparison import (
@@ -48,6 +48,7 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
+    add_fitting,
     bar,
     cut_line,
     format_duration,
@@ -343,23 +344,25 @@ class Executions(CursorRows):
         badge = get_badge(find_worst_state([job.status]))
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
-        word = f"{badge.word}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
+        is_usual = job.status in (CaseStatus.PASSED, CaseStatus.FAILED)
+        word = f"{'' if is_usual else f' {badge.word}'}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
             StyledText(mark, Style.HEADING),
             StyledText(current, Style.KEY),
             StyledText(f"{badge.symbol} ", badge.style),
             StyledText(f"{time_text(job.finished_at)}{repeat} "),
-            StyledText(f" {word:<9}", badge.style),
             StyledText(f"{format_time_taken(job.agent_seconds):>8}", Style.MUTED),
             StyledText("  △" if self._differs_from_older(index) else "   ", Style.WARNING),
+            StyledText(word, badge.style),
         ]
+        scores: list[Line] = []
         for metric in metrics:
             if metric.threshold is not None:
                 shown = get_metric_badge(metric.status)
                 score = "no score" if metric.score is None else score_text(metric.score)
-                pieces.append(StyledText(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.style))
-        return cut_line(tuple(pieces), width)
+                scores.append((StyledText(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.style),))
+        return add_fitting(tuple(pieces), scores, width)
 
     @property
     def selected_job(self) -> StoredJob | None:

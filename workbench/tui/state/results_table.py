@@ -202,7 +202,7 @@ SortValue = float | str | None
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `number` returns the value for mean and deviation, if it has one."""
+    """One column. `number` returns the value for mean and deviation, if it has one, and `form` formats these."""
 
     id: str
     title: str
@@ -210,6 +210,7 @@ class Column:
     cell: Callable[[TableRow], StyledText]
     value: Callable[[TableRow], SortValue]
     number: Callable[[TableRow], float | None] | None = None
+    form: Callable[[float], str] = score_text
 
 
 _DECIDING = frozenset({MetricStatus.PASSED, MetricStatus.FAILED, MetricStatus.ERROR})
@@ -270,12 +271,19 @@ _FACTS = (
     ),
     Column("calls", "calls", 9, _format_calls, lambda row: row.actual_calls),
     Column(
-        "latency", "latency", 10, lambda row: StyledText(format_time_taken(row.latency)), _get_latency, _get_latency
+        "latency",
+        "latency",
+        10,
+        lambda row: StyledText(format_time_taken(row.latency)),
+        _get_latency,
+        _get_latency,
+        format_time_taken,
     ),
     Column("failure", "failure", 32, lambda row: StyledText(row.failure, Style.ERROR), lambda row: row.failure or None),
 )
 
 
+_LEAST_WIDTH = 12  # cells of the last column, if it is narrower than its usual width
 _LEAST_SCORE_WIDTH, _MOST_SCORE_WIDTH = 10, 30
 
 
@@ -495,13 +503,11 @@ class ResultTable(CursorRows):
 
     def format_statistics(self, width: int) -> list[Line]:
         """Format mean and deviation of the listed rows."""
-        figures = [
-            (column.width, *self._calculate_statistics(column)) for _, column in self._find_visible_columns(width)
-        ]
-        means = [(StyledText("" if mean is None else score_text(mean)), cells) for cells, mean, _ in figures]
-        deviations = [
-            (StyledText("" if std is None else f"±{score_text(std)}", Style.MUTED), cells) for cells, _, std in figures
-        ]
+        means, deviations = [], []
+        for _, column in self._find_visible_columns(width):
+            mean, std = self._calculate_statistics(column)
+            means.append((StyledText("" if mean is None else column.form(mean)), column.width))
+            deviations.append((StyledText("" if std is None else f"±{column.form(std)}", Style.MUTED), column.width))
         return [
             self._format_line(StyledText("mean", Style.KEY), means, width=width),
             self._format_line(StyledText("deviation", Style.KEY), deviations, width=width),
@@ -561,14 +567,14 @@ class ResultTable(CursorRows):
         return self._statistics[column.id]
 
     def _find_visible_columns(self, width: int) -> list[tuple[int, Column]]:
-        """Return the columns visible at this width with their indexes; the last may be cut."""
+        """Return the columns visible at this width with their indexes; the last may be narrower, never a sliver."""
         drawn: list[tuple[int, Column]] = []
-        used = self._find_id_width(width)
+        left = width - self._find_id_width(width)
         for place, column in list(enumerate(self.columns))[self._offset :]:
-            if used >= width:
+            if drawn and left < min(column.width, _LEAST_WIDTH):
                 break
-            drawn.append((place, column))
-            used += column.width
+            drawn.append((place, replace(column, width=min(column.width, max(left, 3)))))
+            left -= column.width
         return drawn
 
     def _find_id_width(self, width: int) -> int:

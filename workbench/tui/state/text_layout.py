@@ -146,10 +146,11 @@ BLANK = Paragraph(())
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a case or set. Each text is safe and for one line."""
+    """The heading of a case or set. Each text is safe and for one line. `place` is where the title is from."""
 
     title: str
     status: str = ""
+    place: str = ""
     ran: str = ""
     why_stale: str = ""
 
@@ -185,9 +186,13 @@ def render_blocks(blocks: Iterable[Block], *, width: int, side_by_side: bool) ->
 
 
 def cut_line(line: Line, width: int) -> Line:
-    """Cut a line to `width` cells. A cut line ends with an ellipsis."""
-    if sum(cell_len(piece.text) for piece in line) <= width:
+    """Cut a line to `width` cells. A cut line ends with an ellipsis, unless only blanks at its end are cut."""
+    too_long = sum(cell_len(piece.text) for piece in line) - width
+    if too_long <= 0:
         return line
+    end = line[-1].text if line else ""
+    if end.endswith(" " * too_long):
+        return (*line[:-1], StyledText(end[:-too_long], line[-1].style))
     pieces: list[StyledText] = []
     left = max(width - 1, 0)
     for piece in line:
@@ -199,6 +204,43 @@ def cut_line(line: Line, width: int) -> Line:
         if text != piece.text:
             break
     return (*pieces, StyledText("…" if width > 0 else "", Style.MUTED))
+
+
+def add_fitting(line: Line, parts: Iterable[Line], width: int) -> Line:
+    """Append parts to a line, each with its own blanks before it, up to the first that does not fit."""
+    left = width - sum(cell_len(piece.text) for piece in line)
+    for part in parts:
+        left -= sum(cell_len(piece.text) for piece in part)
+        if left < 0:
+            break
+        line = (*line, *part)
+    return line
+
+
+_SHORT_PART = 30  # most cells of a part that is left out as a whole
+_CUT_PART = 20  # least cells of a longer part that is cut
+
+
+def cut_parts(line: Line, width: int) -> Line:
+    """Cut a line of parts to `width` cells. A part begins at a piece that starts with two blanks.
+
+    Short parts are left out as a whole, from the first that does not fit. A longer part is cut, and so is the first.
+    """
+    parts: list[list[StyledText]] = []
+    for piece in line:
+        if not parts or piece.text.startswith("  "):
+            parts.append([])
+        parts[-1].append(piece)
+    shown: list[StyledText] = []
+    left = width
+    for part in parts:
+        length = sum(cell_len(piece.text) for piece in part)
+        if length > left:
+            is_cut = not shown or (length > _SHORT_PART and left >= _CUT_PART)
+            return (*shown, *cut_line(tuple(part), left)) if is_cut else tuple(shown)
+        shown += part
+        left -= length
+    return line
 
 
 def cut_to_rows(text: str, width: int, *, rows: int) -> str:

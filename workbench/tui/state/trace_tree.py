@@ -353,10 +353,10 @@ class Messages:
         user, agent = (Style.MUTED, Style.STRONG) if is_answer else (Style.STRONG, Style.MUTED)
         said = self._user.get(turn) or "(no text)"
         answered = self._agent.get(turn)
-        mark = ("  ", "▸ ") if is_answer else ("▸ ", "  ")
-        pieces = [StyledText(f"{mark[0]}user: {safe_line(said, width=60 if answered else 200)}", user)]
+        mark = (" ", "▸") if is_answer else ("▸", " ")
+        pieces = [StyledText(f"{mark[0]} user: {safe_line(said, width=60 if answered else 200)}", user)]
         if answered:
-            pieces.append(StyledText(f"  {mark[1]}agent: {answered}", agent))
+            pieces.append(StyledText(f"  {mark[1]} agent: {answered}", agent))
         return tuple(pieces)
 
 

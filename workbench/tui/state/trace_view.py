@@ -208,7 +208,7 @@ def _bar(node: SpanNode, axis: Axis | None, columns: Columns) -> Line:
     if not columns.bar or axis is None:
         return ()
     if span.start is None:
-        return (StyledText(cut_line((StyledText("no times reported"),), columns.bar)[0].text, Style.MUTED),)
+        return cut_line((StyledText("no times reported", Style.MUTED),), columns.bar)
     if span.end is None:
         return (StyledText(axis.bar(span.start, axis.end, fill="░"), Style.RUNNING),)
     fill = "━" if node.children else "█"

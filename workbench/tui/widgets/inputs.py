@@ -428,15 +428,15 @@ class TabBar(Widget):
 
 
 def shorten_labels(names: Sequence[str], *, open_index: int | None, width: int) -> list[str]:
-    """Return the labels of the tabs: all names if they fit, else the last ones have only their numbers.
+    """Return the labels of the tabs: all names if they fit, at first with fewer blanks, else only some names.
 
-    The number is the key that opens the tab. The name of the open tab is always shown.
+    The number is the key that opens the tab. The open tab always has its name; the last names are left out first.
     """
     labels: list[str] = []
     for named in range(len(names), -1, -1):
-        for gap in (" ", ""):
+        for blank, end in ((" ", " "), (" ", ""), ("", "")):
             labels = [
-                f" {i} {name}{gap}" if i <= named or i - 1 == open_index else f" {i} "
+                f" {i}{blank}{name}{end}" if i <= named or i - 1 == open_index else f" {i}{end}"
                 for i, name in enumerate(names, 1)
             ]
             if sum(map(len, labels)) <= width:

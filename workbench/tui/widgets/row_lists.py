@@ -25,7 +25,7 @@ from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Style, cut_line, render_blocks
+from workbench.tui.state.text_layout import Block, Line, Style, cut_line, cut_parts, render_blocks
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -127,7 +127,8 @@ class StatusLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        return make_strip(self, self._line if y == 0 else (), width=self.size.width)
+        width = self.size.width
+        return make_strip(self, cut_parts(self._line, width) if y == 0 else (), width=width)
 
 
 # A list of rows with a cursor: only the rows on the screen are drawn.

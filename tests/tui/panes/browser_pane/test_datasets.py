@@ -73,7 +73,7 @@ async def test_rows_are_judged_and_compared(project: Path, open_app: Callable[..
         await screen.press("2")
         await screen.until("list_lights", "trajectory_exact_match 0.00 < 1.00")
         await screen.press("4")
-        await screen.until("score 0, needs at least 1")
+        await screen.until("score 0.00, needs at least 1.00")
 
 
 async def test_the_history_of_a_recorded_row_describes_the_recording(

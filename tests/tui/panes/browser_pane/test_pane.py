@@ -97,7 +97,7 @@ async def test_a_verdict_is_stale_after_its_case_has_changed(project: Path, open
         path = project / "lamps.evalset.json"
         path.write_text(path.read_text(encoding="utf-8").replace("Turn on the lamp", "Turn it on"), encoding="utf-8")
         await screen.press("f5")
-        await screen.until("● on", "✓ stale", "●1")
+        await screen.until("● on", "s ✓ ", "●1")
 
         await screen.press("slash", *"is:stale")
         await wait_until_true(screen, lambda: list_case_ids(screen) == ["on"])

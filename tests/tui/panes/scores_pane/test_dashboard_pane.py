@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,3 +205,31 @@ async def test_the_age_of_the_last_save_grows(lights: Any, open_fake_app: Open) 
 
         await screen.until("agent.py saved 1 s ago: none of 3 cases is affected")
         await screen.until("agent.py saved 2 s ago")
+
+
+PROGRAM = """
+import json, sys
+for line in sys.stdin:
+    usage = {"prompt": 9000, "candidates": 1000, "total": 10000}
+    span = {"kind": "model", "name": "call", "attributes": {"model": "desk-1", "usage": usage}}
+    print(json.dumps({"type": "event", "span": span}))
+    print(json.dumps({"type": "finished", "response": "pong", "usage": usage}), flush=True)
+"""
+
+
+async def test_the_costliest_cases_have_dollars_by_the_prices_of_the_settings(
+    make_history_project: Open, open_app: Open
+) -> None:
+    path = make_history_project("on").path
+    (path / "agent.py").write_text(PROGRAM, encoding="utf-8")
+    (path / "workbench.toml").write_text(
+        f'[targets.desk]\nkind = "command"\ntarget = ["{sys.executable}", "agent.py"]\neval_sets = ["*.evalset.json"]\n'
+        '[judge.prices."desk-1"]\ninput = 2.0\noutput = 7.0\n',
+        encoding="utf-8",
+    )
+
+    async with open_app(path) as screen:
+        await screen.until("next  r run")
+        await screen.press("r")
+
+        await screen.until("costliest", "$0.025 · 10,000 tokens")

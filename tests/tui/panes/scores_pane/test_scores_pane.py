@@ -25,11 +25,11 @@ async def test_every_criterion_of_a_case_is_shown_with_its_meaning(make_history_
         await screen.press("j", "j", "4")
         text = await screen.until("✗ failed", "response_match_score", "only reported", "latency")
         assert "0.00 < 1.00" in text
-        assert "score 0, needs at least 1" in text
+        assert "score 0.00, needs at least 1.00" in text
         assert "Whether the agent made the expected tool calls" in text
 
         await screen.press("j")
-        await screen.until("score 1, needs at least 0.8")
+        await screen.until("score 1.00, needs at least 0.80")
 
 
 async def test_the_cursor_stays_on_its_criterion_from_case_to_case(make_history_project: Open, open_app: Open) -> None:
@@ -41,11 +41,11 @@ async def test_the_cursor_stays_on_its_criterion_from_case_to_case(make_history_
     async with open_app(project.path) as screen:
         await screen.until("2/2")
         await screen.press("j", "j", "4")
-        await screen.until("needs at least 1")
+        await screen.until("needs at least 1.00")
         await screen.press("j")
-        await screen.until("needs at least 0.8")
+        await screen.until("needs at least 0.80")
         await screen.press("escape", "j")
-        await screen.until("off · lights", "needs at least 0.8")
+        await screen.until("off · lights", "needs at least 0.80")
 
 
 async def test_enter_focuses_the_text_of_a_criterion_and_y_copies_the_scores(
@@ -57,7 +57,7 @@ async def test_enter_focuses_the_text_of_a_criterion_and_y_copies_the_scores(
     async with open_app(project.path) as screen:
         await screen.until("1/1")
         await screen.press("j", "j", "4")
-        await screen.until("needs at least 1")
+        await screen.until("needs at least 1.00")
         await screen.press("enter")
         assert type(screen.app.focused).__name__ == "LinesView"
         await screen.press("shift+tab", "right")
@@ -88,7 +88,7 @@ async def test_a_case_that_has_not_run_says_what_to_do_and_running_it_shows_its_
         await screen.press("j", "j", "4")
         await screen.until("it has not run yet", "r runs it")
         await screen.press("r")
-        await screen.until("✓ passed", "needs at least 1")
+        await screen.until("✓ passed", "needs at least 1.00")
 
 
 async def test_a_case_that_ended_in_an_error_says_so(make_history_project: Open, open_app: Open) -> None:
@@ -116,7 +116,7 @@ async def test_a_set_has_means_distributions_and_selectable_worst_cases(
         await screen.press("enter")
         await screen.until("▾ tool_trajectory_avg_score", "lights.evalset.json:dim")
         await screen.press("j", "enter")
-        await screen.until("dim · lights", "score 0, needs at least 1")
+        await screen.until("dim · lights", "score 0.00, needs at least 1.00")
 
 
 async def test_a_set_without_results_says_so_and_follows_its_first_run(
@@ -173,7 +173,7 @@ async def test_late_scores_of_a_set_do_not_replace_those_of_a_case(
         await screen.press("j", "4")
         await asyncio.wait_for(scores_requested.wait(), 30)
         await screen.press("escape", "j")
-        await screen.until("score 1, needs at least 1")
+        await screen.until("score 1.00, needs at least 1.00")
         may_answer.set()
         await screen.pilot.pause()
         assert "distribution" not in screen.text

@@ -109,6 +109,6 @@ async def test_without_a_judge_there_is_nothing_to_judge_again(make_history_proj
     async with open_app(project.path, size=(140, 50)) as screen:
         await screen.until("1/1")
         await screen.press("j", "j", "4")
-        await screen.until("needs at least 1")
+        await screen.until("needs at least 1.00")
         await screen.press("J")
         await screen.until("nothing to judge again")

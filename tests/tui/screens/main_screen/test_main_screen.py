@@ -426,19 +426,6 @@ async def test_the_footer_names_only_the_keys_that_the_filter_line_handles(open_
         await screen.until_gone("/ filter")
 
 
-async def test_an_id_too_long_for_the_border_is_shown_whole_in_the_pane(
-    open_fake_app: Any, backend: Any, make: Any
-) -> None:
-    name = "-".join(f"part{number}" for number in range(30))
-    backend.add(make.case(name, make.turn("Hi", "Hello")))
-    async with open_fake_app(backend) as screen:
-        await screen.until("part0")
-        await screen.press("G")
-        await screen.until("turn 1 · user")
-
-        assert "part29 · lights" in screen.text
-
-
 async def test_an_informational_notice_is_shown_once_per_session(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
@@ -490,3 +477,19 @@ async def test_a_project_that_cannot_be_opened_ends_the_application_with_the_rea
 
         assert screen.app.refusal == "workbench.toml:3:1: not TOML"
         assert screen.app.return_code == 2
+
+
+async def test_a_title_that_does_not_fit_loses_its_set_and_then_the_middle_of_its_name(
+    backend: Any, make: Any, open_fake_app: Any
+) -> None:
+    backend.add(make.case("a_rather_long_name_of_a_case", make.turn("Hi", "Hello")))
+    async with open_fake_app(backend) as screen:
+        await screen.press("j", "j")
+        await screen.until("○ NOT RUN · a_rather_long_name_of_a_case · lights ─")
+
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.until("○ NOT RUN · a_rather_long_name_of_a_case ─")
+
+        await screen.press("2")
+        await screen.pilot.resize_terminal(40, 10)
+        await screen.until("─○ NOT RUN · a_rather…ame_of_a_case─")

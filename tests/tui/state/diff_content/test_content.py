@@ -202,11 +202,11 @@ def test_criteria_that_decide_show_score_threshold_reason_hint_and_turns(make: A
 
     assert render(make_blocks(make.case("a"), turns=(), result=result)) == [
         "scores",
-        "  ✗ failed  response_match_score  0.50 < 0.80",
+        "  ✗ response_match_score  0.50 < 0.80",
         "    hint  both texts are short",
         "    turn 1  1.00",
         "    turn 2  no score  no words",
-        "  ? undefined  bleu  no score",
+        "  ? bleu  no score",
         "    why  0/0",
     ]
 

@@ -279,6 +279,27 @@ def test_all_scores_that_decide_are_visible_at_140_columns_in_the_order_of_the_c
     assert [column.id for column in table.columns][-2:] == ["calls_v1", "calls_v1 why"]
 
 
+def test_the_last_column_is_narrower_or_left_out_but_never_a_sliver() -> None:
+    table = ResultTable()
+    table.add([make_table_row(result("a", metric("tool_trajectory_avg_score", 1.0)), None)])
+    table.arrange()
+    wide = next(width for width in range(200) if "response" in join_lines([table.format_titles(width)]))
+
+    assert join_lines([table.format_titles(wide - 1)]).rstrip().endswith("tool_trajectory_avg_score")
+    for width in range(20, 200):
+        assert not join_lines([table.line(0, width), *table.format_statistics(width)]).rstrip().endswith(" …"), width
+
+
+def test_the_mean_of_the_latency_has_the_unit_of_its_column() -> None:
+    table = ResultTable()
+    seconds = (0.02, 0.04)
+    table.add(make_table_row(result(f"{s}").model_copy(update={"agent_seconds": s}), None) for s in seconds)
+    table.arrange()
+
+    assert "30 ms" in join_lines([table.format_statistics(250)[0]])
+    assert "±14 ms" in join_lines([table.format_statistics(250)[1]])
+
+
 def test_the_cursor_stays_on_its_column_while_results_arrive() -> None:
     table = ResultTable()
     table.add([make_table_row(result("a"), None)])
