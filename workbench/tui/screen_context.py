@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class RunWanted(Message):
     """Request to run these cases. `config`, if given, replaces their criteria. `ask` shows the plan first.
 
-    `only_plays` plays the scenarios and scores nothing. `fresh` replays no model calls. `options` are those of a stopped
-    run to resume.
+    `only_plays` plays the scenarios and scores nothing. `fresh` replays no model calls. `options` are those of a run
+    that was stopped, to resume it.
     """
 
     selections: Sequence[Selection]

@@ -49,11 +49,10 @@ def format_panel(here: Tour, view: View, *, width: int = 78, **keys: str) -> str
         ("read", AFTER_RUN, replace(ON_CASE, tab="case"), ON_CASE),
         ("accept", ON_CASE, replace(ON_CASE, saved_at=1), AFTER_ACCEPT),
         ("accept", ON_CASE, replace(ON_CASE, states=ACCEPTED), replace(AFTER_ACCEPT, saved_at=0, is_edited=True)),
-        ("edit", AFTER_ACCEPT, replace(AFTER_ACCEPT, is_edited=True), replace(AFTER_ACCEPT, saved_at=2)),
         (
             "edit",
             AFTER_ACCEPT,
-            replace(AFTER_ACCEPT, saved_at=2, stale=frozenset([tour.WRONG_CASE])),
+            replace(AFTER_ACCEPT, is_edited=True, stale=frozenset([tour.WRONG_CASE])),
             replace(AFTER_ACCEPT, saved_at=2),
         ),
         ("watch", AFTER_ACCEPT, replace(AFTER_ACCEPT, watch=WatchMode.STARTING), WATCHED),
@@ -90,6 +89,21 @@ def test_the_save_of_the_step_before_is_no_edit(is_edited: bool) -> None:
     here.observe(replace(AFTER_ACCEPT, is_edited=is_edited))
     here.observe(replace(AFTER_ACCEPT, saved_at=2))
 
+    assert here.name == "edit"
+
+
+def test_a_verdict_that_the_save_of_the_step_before_makes_stale_is_no_edit() -> None:
+    here = Tour("undo")
+    undone = replace(AFTER_ACCEPT, states=RUN)
+    for view in (AFTER_ACCEPT, undone, AFTER_ACCEPT):
+        here.observe(view)
+    assert here.name == "edit"
+
+    for view in (
+        replace(AFTER_ACCEPT, saved_at=3, stale=frozenset([tour.WRONG_CASE])),
+        replace(AFTER_ACCEPT, saved_at=3),
+    ):
+        here.observe(view)
     assert here.name == "edit"
 
 
