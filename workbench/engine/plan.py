@@ -21,7 +21,7 @@ from workbench.llm.model_types import has_key
 from workbench.metrics.judges import judge_prompts
 from workbench.metrics.registry import PreparedCriteria, find_info, with_judge, with_scorer
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
-from workbench.model.evalset import ConversationScenario, EvalCase, Invocation
+from workbench.model.evalset import ConversationScenario, EvalCase
 from workbench.model.facts import Fact, LazyField, LazyValue
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
@@ -208,11 +208,6 @@ class PlannedCase:
     def config(self) -> EvalConfig:
         """The configuration of the criteria."""
         return self.criteria.config
-
-    @property
-    def expected_turns(self) -> Sequence[Invocation]:
-        """The expected turns; empty without a fixed conversation."""
-        return () if self.case is None else self.case.conversation or ()
 
     @property
     def expected_by_row(self) -> EvalCase | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 from weakref import proxy
@@ -272,7 +272,6 @@ class Runner:
         self._services_of = services_of
         self._recorder = recorder
         self._prepare = prepare
-        self._planned: Mapping[JobKey, PlannedCase] = dict(run.plan.jobs)
         # Ordered dictionaries, because thousands may be removed from the middle.
         self._recordings: OrderedDict[JobKey, PlannedCase] = OrderedDict()
         self._waiting: OrderedDict[JobKey, PlannedCase] = OrderedDict()
@@ -331,6 +330,10 @@ class Runner:
             with contextlib.suppress(Exception):  # as above, after the last event
                 self._recorder.tidy()
             self._run.detach()
+
+    @cached_property
+    def _planned(self) -> Mapping[JobKey, PlannedCase]:
+        return dict(self._plan.jobs)
 
     def schedule_spending_report(self) -> None:
         """Report calls to models soon, together with those that follow until then."""
@@ -464,11 +467,11 @@ class Runner:
         return await self._judge(planned, key, execution)
 
     async def _judge(self, planned: PlannedCase, key: JobKey, execution: Execution) -> CaseResult:
-        case = planned.case
+        case = planned.case  # may be lazy: compute it once
         metrics = await judge_case(
             JudgedCase(
                 case=case,
-                expected=planned.expected_turns,
+                expected=() if case is None else case.conversation or (),
                 execution=execution,
                 columns=planned.columns,
                 baselines=planned.baselines,
@@ -492,7 +495,7 @@ class Runner:
                 "failure": execution.failure,
                 "metrics": metrics,
                 "execution": execution,
-                "expected_by_row": planned.expected_by_row,
+                "expected_by_row": case if planned.columns else None,
             }
         )
 

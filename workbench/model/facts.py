@@ -44,12 +44,13 @@ def make_fast_constructor(cls: type[_Model], fields_set: set[str]) -> Callable[[
     """Return a function that constructs any of our types without validation, from a dict with at least `fields_set`.
 
     A dict with all fields, in their order, becomes that of the instance. `fields_set` itself is the `model_fields_set`
-    of all instances: they are frozen, so that nothing is added to it, and pydantic copies it with them.
+    of all instances: they are frozen, so that nothing is added to it, and pydantic copies it with them. For the same
+    reason they share the dict of their unknown keys, which is empty.
     """
     defaults, factories = _get_defaults(cls)
     missing = tuple((name, factory) for name, factory in factories if name not in fields_set)
     count = len(defaults)
-    allows_extra = cls.model_config.get("extra") == "allow"
+    extra: dict[str, Any] | None = {} if cls.model_config.get("extra") == "allow" else None
 
     def construct(values: dict[str, Any]) -> _Model:
         if len(values) < count:
@@ -59,7 +60,7 @@ def make_fast_constructor(cls: type[_Model], fields_set: set[str]) -> Callable[[
         instance = _new(cls)
         _set_dict(instance, values)
         _set_fields_set(instance, fields_set)
-        _set_extra(instance, {} if allows_extra else None)
+        _set_extra(instance, extra)
         _set_private(instance, None)
         return instance
 

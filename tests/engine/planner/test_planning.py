@@ -53,7 +53,9 @@ def test_a_plan_keeps_no_case_in_memory_and_ignores_later_edits_of_the_file(proj
     assert count_cases_in_memory() == before
     project.add_set({"a": [turn("other")], "b": [turn("other")]})
     assert [case.case.eval_id for case in plan.cases if case.case is not None] == ["a", "b"]
-    assert plan.cases[0].expected_turns[0].user_content.text() == "hello"
+    first = plan.cases[0].case
+    assert first is not None
+    assert [turn.user_content.text() for turn in first.conversation or ()] == ["hello"]
 
 
 def test_two_selections_of_the_same_set_run_their_union(project: Project) -> None:

@@ -146,6 +146,9 @@ _ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?,
 
 _NOTHING = Execution()
 
+_Identity = tuple[str | bytes, str, int]
+"""The variant, key and repeat of an execution. Several executions may have the same."""
+
 
 class _ExecutionRow(NamedTuple):
     number: int | None = None
@@ -238,19 +241,19 @@ class ResultWriter:
 
     def _store_executions(self, jobs: Sequence[FinishedJob], now: float) -> list[_ExecutionRow]:
         """Store the executions, unless they are stored already or have nothing to score."""
-        newest = self._find_newest_executions(jobs)
+        identities = [_get_identity(job) for job in jobs]
+        newest = self._find_newest_executions(jobs, identities)
         written: dict[tuple[Any, ...], _ExecutionRow] = {}
         blobs: list[tuple[Any, ...]] = []
         executions: list[tuple[Any, ...]] = []
         blob_number, number = self._get_last_id("blob"), self._get_last_id("execution")
         found = []
-        for job in jobs:
+        for job, asked in zip(jobs, identities, strict=True):
             result = job.result
             dependencies = result.execution.dependencies
             if not result.metrics and dependencies is None and _is_empty(result):
                 found.append(_ExecutionRow())
                 continue
-            asked = _get_variant(job), _get_execution_key(job), result.repeat
             there = newest.get(asked)
             if job.is_recorded and there is not None:
                 found.append(there[1])
@@ -276,14 +279,14 @@ class ResultWriter:
         return found
 
     def _find_newest_executions(
-        self, jobs: Sequence[FinishedJob]
-    ) -> dict[tuple[Any, ...], tuple[bytes, _ExecutionRow]]:
+        self, jobs: Sequence[FinishedJob], identities: Sequence[_Identity]
+    ) -> dict[_Identity, tuple[bytes, _ExecutionRow]]:
         """Return the newest stored executions that these jobs score again, by variant, key and repeat."""
         keys: dict[tuple[str, str | bytes], list[str]] = {}
-        for job in jobs:
+        for job, (variant, key, _) in zip(jobs, identities, strict=True):
             if job.is_rescored:
                 query = _NEWEST_RECORDED if job.is_recorded else _NEWEST
-                keys.setdefault((query, _get_variant(job)), []).append(_get_execution_key(job))
+                keys.setdefault((query, variant), []).append(key)
         return {
             (variant, key, repeat): (blob, _ExecutionRow(number, dependencies, bool(is_certain), finished_at))
             for (query, variant), of_variant in keys.items()
@@ -292,9 +295,7 @@ class ResultWriter:
             )
         }
 
-    def _find_stored(
-        self, asked: tuple[Any, ...], data: bytes, newest: bytes, known: _ExecutionRow
-    ) -> _ExecutionRow | None:
+    def _find_stored(self, asked: _Identity, data: bytes, newest: bytes, known: _ExecutionRow) -> _ExecutionRow | None:
         """Find this execution among those of a variant, key and repeat; it is nearly always the newest.
 
         An older program may have encoded it differently.
@@ -324,12 +325,13 @@ def _is_empty(result: CaseResult) -> bool:
     return result.expected_by_row is None and result.execution == _NOTHING
 
 
-def _get_variant(job: FinishedJob) -> str | bytes:
-    return history_codec.name_to_sql(job.result.case.target) if job.target_variant is None else job.target_variant
-
-
-def _get_execution_key(job: FinishedJob) -> str:
-    return job.execution_key or f"unread {job.result.case!r}"
+def _get_identity(job: FinishedJob) -> _Identity:
+    variant = job.target_variant
+    return (
+        history_codec.name_to_sql(job.result.case.target) if variant is None else variant,
+        job.execution_key or f"unread {job.result.case!r}",
+        job.result.repeat,
+    )
 
 
 def _make_verdict(
