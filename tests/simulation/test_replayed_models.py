@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import Any
 
@@ -48,7 +49,14 @@ def record(*calls: tuple[dict[str, Any], dict[str, Any]]) -> RecordedModels:
 
 
 def open_case(recorded: RecordedModels | None, mode: ModelMode = ModelMode.AUTO, **plan: Any) -> CaseModels:
-    return CaseModels(ModelPlan(mode=mode, **plan), JOB, recorded)
+    async def read() -> RecordedModels | None:
+        return recorded
+
+    return CaseModels(ModelPlan(mode=mode, **plan), JOB, read)
+
+
+def answer(case: CaseModels, number: int, request: dict[str, Any]) -> Any:
+    return asyncio.run(case.answer(number, request))
 
 
 def reverse_keys(value: Any) -> Any:
@@ -176,7 +184,7 @@ def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> 
         ("id 0a1b2c3d4e5f60718293", "id ffffffffffffffff0000", "a random id"),
     ):
         case = open_case(record((make_request(before), make_response("a"))))
-        assert case.answer(1, make_request(now)) is None
+        assert answer(case, 1, make_request(now)) is None
 
         assert case.difference is not None
         assert f"it looks like {looks}" in case.difference
@@ -190,7 +198,7 @@ def test_equal_requests_get_their_answers_in_order_whatever_else_is_asked_betwee
     a, b = make_request("a"), make_request("b")
     case = open_case(record((a, make_response("1")), (b, make_response("2")), (a, make_response("3"))))
 
-    answers = [case.answer(number, request) for number, request in enumerate((b, a, a))]
+    answers = [answer(case, number, request) for number, request in enumerate((b, a, a))]
 
     assert [answer["chunks"][0][1] for answer in answers if answer] == ["2", "1", "3"]
     assert (case.counts.live, case.counts.replayed, case.counts.saved_seconds) == (0, 3, 6.0)
@@ -201,16 +209,16 @@ def test_the_same_request_in_another_turn_is_another_one() -> None:
     case = open_case(record((make_request(), make_response("1"))))
     case.begin_turn(1)
 
-    assert case.answer(1, make_request()) is None
+    assert answer(case, 1, make_request()) is None
 
 
 def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
     a, b = make_request("a"), make_request("b")
     case = open_case(record((a, make_response("1")), (b, make_response("2"))))
 
-    assert case.answer(1, a) is not None
-    assert case.answer(2, make_request("other")) is None
-    assert case.answer(3, b) is None, "its answer may depend on the one before"
+    assert answer(case, 1, a) is not None
+    assert answer(case, 2, make_request("other")) is None
+    assert answer(case, 3, b) is None, "its answer may depend on the one before"
     case.record_outcome(2, {**make_response("new"), "seconds": 1.0})
     case.record_outcome(3, {**make_response("new too"), "seconds": 1.0})
 
@@ -228,7 +236,7 @@ def test_replay_refuses_what_is_not_recorded() -> None:
     case = open_case(record((make_request("a"), make_response("1"))), ModelMode.REPLAY)
 
     with pytest.raises(AgentError, match="message 2") as caught:
-        case.answer(1, make_request("b"))
+        answer(case, 1, make_request("b"))
 
     assert caught.value.failure.kind is FailureKind.REPLAY
     assert case.counts.live == 0
@@ -236,12 +244,12 @@ def test_replay_refuses_what_is_not_recorded() -> None:
 
 def test_replay_says_what_is_missing() -> None:
     with pytest.raises(AgentError, match="nothing is recorded for this case and repeat"):
-        open_case(None, ModelMode.REPLAY).answer(1, make_request())
+        answer(open_case(None, ModelMode.REPLAY), 1, make_request())
 
     case = open_case(record((make_request(), make_response("1"))), ModelMode.REPLAY)
-    case.answer(1, make_request())
+    answer(case, 1, make_request())
     with pytest.raises(AgentError, match="model call 2 was not made when the case was recorded"):
-        case.answer(2, make_request())
+        answer(case, 2, make_request())
 
 
 def test_auto_leaves_out_failed_tries_and_replay_repeats_them() -> None:
@@ -250,14 +258,14 @@ def test_auto_leaves_out_failed_tries_and_replay_repeats_them() -> None:
 
     auto, strict = open_case(recorded), open_case(recorded, ModelMode.REPLAY)
 
-    assert (auto.answer(1, request) or {})["status"] == 200
-    assert [(strict.answer(number, request) or {})["status"] for number in (1, 2)] == [429, 200]
+    assert (answer(auto, 1, request) or {})["status"] == 200
+    assert [(answer(strict, number, request) or {})["status"] for number in (1, 2)] == [429, 200]
 
 
 @pytest.mark.parametrize("outcome", [{"error": "ConnectError: refused"}, {**make_response("half"), "cut": True}])
 def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) -> None:
     case = open_case(None)
-    case.answer(1, make_request())
+    answer(case, 1, make_request())
     case.record_outcome(1, outcome)
 
     assert not case.is_worth_storing
@@ -266,6 +274,6 @@ def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) 
 def test_an_error_in_the_recording_is_no_answer() -> None:
     recorded = RecordedModels.of_job(JOB, [RecordedModelCall(request=make_request(), error="ConnectError")])
 
-    assert open_case(recorded).answer(1, make_request()) is None
+    assert answer(open_case(recorded), 1, make_request()) is None
     with pytest.raises(AgentError):
-        open_case(recorded, ModelMode.REPLAY).answer(1, make_request())
+        answer(open_case(recorded, ModelMode.REPLAY), 1, make_request())

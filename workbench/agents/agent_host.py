@@ -110,7 +110,7 @@ class ModelDesk(Protocol):
     def begin_turn(self, turn: int) -> None:
         """Assign the calls that follow to a turn."""
 
-    def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the recorded response to a request, or None: the model is asked.
 
         Raises AgentError if there is no response and the model may not be asked: the session then fails with it.

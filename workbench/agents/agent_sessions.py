@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from workbench.model.trace import Span, get_trajectory
 
 
 class CallRequests:
-    """The requests of one session about calls. Those about tools are answered in tasks: agents call in parallel."""
+    """The requests of one session about calls. Each is answered in its own task, because agents call in parallel."""
 
     def __init__(
         self,
@@ -79,14 +79,13 @@ class CallRequests:
         if message["type"] == "outcome":
             desk.record_outcome(message["ask"], message["model"])
             return
-        try:
-            response = desk.answer(message["ask"], message["model"])
-        except AgentError as error:
-            self._give_up(error)
-            return
-        source = None if response is None else "replayed"
-        answer = {"source": source, "wants_outcome": response is None, "response": response}
-        send({"type": "answer", "session": self._session, "ask": message["ask"], **answer})
+
+        async def answer() -> Message:
+            response = await desk.answer(message["ask"], message["model"])
+            source = None if response is None else "replayed"
+            return {"source": source, "wants_outcome": response is None, "response": response}
+
+        self._start(self._answer(message["ask"], "a model", answer(), send))
 
     def _handle_tool_message(self, desk: ToolDesk, message: Message, send: Callable[[Message], None]) -> None:
         if message["type"] == "outcome":
@@ -95,7 +94,14 @@ class CallRequests:
         call = ToolCall(
             number=message["ask"], tool=message["tool"], args=message["args"], declaration=message["declaration"]
         )
-        task = asyncio.get_running_loop().create_task(self._answer(desk, call, send))
+
+        async def answer() -> Message:
+            return _encode_answer(await desk.answer(call))
+
+        self._start(self._answer(call.number, f"the tool {call.tool}", answer(), send))
+
+    def _start(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(answering)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -105,16 +111,18 @@ class CallRequests:
             if task is not asyncio.current_task():
                 task.cancel()
 
-    async def _answer(self, desk: ToolDesk, call: ToolCall, send: Callable[[Message], None]) -> None:
+    async def _answer(
+        self, number: int, whom: str, answer: Awaitable[Message], send: Callable[[Message], None]
+    ) -> None:
         try:
-            answer = await desk.answer(call)
+            message = await answer
         except AgentError as error:
             self._give_up(error)
         except Exception as error:  # a bug of ours must end this case and be visible
-            message = f"workbench itself failed while it answered for the tool {call.tool}: {error!r}"
-            self._give_up(AgentError(Failure(kind=FailureKind.CRASH, message=message)))
+            text = f"workbench itself failed while it answered for {whom}: {error!r}"
+            self._give_up(AgentError(Failure(kind=FailureKind.CRASH, message=text)))
         else:
-            send({"type": "answer", "session": self._session, "ask": call.number, **_encode_answer(answer)})
+            send({"type": "answer", "session": self._session, "ask": number, **message})
 
 
 def _encode_answer(answer: ToolAnswer) -> Message:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -295,6 +295,10 @@ class _Call:
     is_whole: bool = False
 
 
+_Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
+"""Recorded calls that were not replayed yet, by turn and identity."""
+
+
 class CaseModels:
     """Answers the model calls of one attempt at a case, and records them. See `ModelDesk`.
 
@@ -302,15 +306,16 @@ class CaseModels:
     asked from the first request on that differs: later answers may depend on it.
     """
 
-    def __init__(self, plan: ModelPlan, job: JobKey, recorded: RecordedModels | None) -> None:
+    def __init__(self, plan: ModelPlan, job: JobKey, read: Callable[[], Awaitable[RecordedModels | None]]) -> None:
+        """`read` reads the recording. It is called with the first request: many agents ask no model."""
         self._plan = plan
         self._job = job
-        self._recorded = recorded
+        self._read = read
+        self._reading = asyncio.Lock()
+        self._recorded: RecordedModels | None = None
         self._turn = 0
         self._calls: dict[int, _Call] = {}
-        self._waiting: dict[tuple[int, str], deque[RecordedModelCall]] = {}
-        for call in () if recorded is None else recorded.calls:
-            self._waiting.setdefault((call.turn, plan.rules.identify(call.request)), deque()).append(call)
+        self._waiting: _Waiting | None = None  # None: not read yet
         self.difference: str | None = None
         """Why the models were asked although there is a recording: the first request that differs."""
 
@@ -327,17 +332,34 @@ class CaseModels:
         """See `ModelDesk.begin_turn`."""
         self._turn = turn
 
-    def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See `ModelDesk.answer`."""
-        call = self._calls[number] = _Call(self._turn, redact_data(request))
+        turn = self._turn
+        async with self._reading:  # requests are answered in their order
+            if self._waiting is None:
+                self._waiting = await self._read_waiting()
+            return self._answer(number, request, turn, self._waiting)
+
+    async def _read_waiting(self) -> _Waiting:
+        """Read the recorded calls, by turn and identity."""
+        self._recorded = await self._read()
+        waiting: _Waiting = {}
+        for call in () if self._recorded is None else self._recorded.calls:
+            waiting.setdefault((call.turn, self._plan.rules.identify(call.request)), deque()).append(call)
+        return waiting
+
+    def _answer(
+        self, number: int, request: Mapping[str, Any], turn: int, waiting: _Waiting
+    ) -> Mapping[str, Any] | None:
+        call = self._calls[number] = _Call(turn, redact_data(request))
         if self._plan.mode is ModelMode.LIVE or self.difference is not None:
             return None
-        found = self._take(call.request)
+        found = self._take(call, waiting)
         if found is not None:
             call.response, call.seconds = found.response, found.seconds
             call.is_replayed = call.is_whole = True
             return found.response
-        reason = self._explain_difference(call)
+        reason = self._explain_difference(call, waiting)
         if self._plan.mode is ModelMode.REPLAY:
             del self._calls[number]  # it is not made
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=reason))
@@ -393,21 +415,21 @@ class CaseModels:
         ]
         return RecordedModels.of_job(self._job, calls)
 
-    def _take(self, request: Mapping[str, Any]) -> RecordedModelCall | None:
+    def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
         """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
-        waiting = self._waiting.get((self._turn, self._plan.rules.identify(request)))
-        while waiting:
-            found = waiting.popleft()
-            if not (_has_failed(found) and waiting and self._plan.mode is ModelMode.AUTO):
+        same = waiting.get((call.turn, self._plan.rules.identify(call.request)))
+        while same:
+            found = same.popleft()
+            if not (_has_failed(found) and same and self._plan.mode is ModelMode.AUTO):
                 return found if found.response is not None else None
         return None
 
-    def _explain_difference(self, call: _Call) -> str:
+    def _explain_difference(self, call: _Call, waiting: _Waiting) -> str:
         number = len(self._calls)
-        name = f"model call {number} of turn {self._turn + 1}" if self._turn else f"model call {number}"
+        name = f"model call {number} of turn {call.turn + 1}" if call.turn else f"model call {number}"
         if self._recorded is None:
             return f"{name}: nothing is recorded for this case and repeat"
-        rest = [each for (turn, _), calls in self._waiting.items() if turn == self._turn for each in calls]
+        rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
         now = rules.simplify(call.request)
         differences = [find_differences(rules.simplify(each.request), now) for each in rest]
@@ -457,12 +479,16 @@ class RunModels:
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
 
-    async def open(self, job: JobKey) -> CaseModels:
-        """Return what answers the calls of a repeat. Raises AgentError if its recording cannot be read."""
-        try:
-            return CaseModels(self._plan, job, await self._read(job))
-        except StoreError as error:
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
+    def open(self, job: JobKey) -> CaseModels:
+        """Return what answers the calls of a repeat."""
+
+        async def read() -> RecordedModels | None:
+            try:
+                return await self._read(job)
+            except StoreError as error:
+                raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
+
+        return CaseModels(self._plan, job, read)
 
     async def keep(self, models: CaseModels, failure: Failure | None) -> None:
         """Count the calls of an attempt; keep them if it ended with an answer or with an error of the agent."""

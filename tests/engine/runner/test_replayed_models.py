@@ -301,6 +301,23 @@ def test_a_try_that_the_client_repeats_is_recorded_and_left_out(case: Project, s
     assert get_response(second) == get_response(first)
 
 
+def test_a_client_may_repeat_requests_itself(case: Project, server: ModelServer) -> None:
+    client = """
+        import urllib3
+        pool = urllib3.PoolManager(retries=urllib3.Retry(3, status_forcelist=[503], allowed_methods=None))
+        return pool.request("POST", url, json=body, headers=headers).json()
+    """
+    write_agent(case, server, client)
+    server.failures = [503, 503]
+
+    first = case.run(models=ModelMode.AUTO)
+    second = case.run(models=ModelMode.AUTO)
+
+    assert server.count == 4
+    assert (get_calls(first).live, get_calls(second).replayed) == (2, 2)
+    assert get_response(second) == get_response(first)
+
+
 def test_requests_in_parallel_may_come_in_any_order(case: Project, server: ModelServer) -> None:
     client = """
         import random, time, httpx
@@ -362,6 +379,25 @@ def test_cases_that_share_a_process_get_their_own_answers(project: Project, serv
         assert get_calls(second, name).replayed == 1
         assert get_response(second, name) == get_response(first, name)
         assert f"hello {name}" in get_response(second, name)
+
+
+def test_threads_of_cases_that_share_a_process_may_send_other_requests(project: Project, server: ModelServer) -> None:
+    project.add_set({name: [turn(f"hello {name}")] for name in "abcd"})
+    project.add_criteria(response_match_score=0.0)
+    in_thread = """
+        import httpx
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: httpx.post(url, json=body, headers=headers).json()).result()
+    """
+    write_agent(project, server, in_thread)
+    path = project.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/tools/search"))
+
+    run = project.run(models=ModelMode.AUTO, isolation="worker", concurrency=4)
+
+    assert set(get_statuses(run).values()) == {"PASSED"}
+    assert server.count == 4
 
 
 def test_a_replayed_run_takes_no_time_of_the_model(case: Project, server: ModelServer) -> None:

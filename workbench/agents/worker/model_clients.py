@@ -122,8 +122,8 @@ def _wrap_httpx(module: Any) -> None:
 
     @functools.wraps(send)
     def ask_and_send(self: Any, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        models = find_session()
-        if models is None or not models.is_endpoint(str(request.url)):
+        models = find_session(str(request.url))
+        if models is None:
             return send(self, request, stream=stream, **options)
         call = Request(request.method, str(request.url), request.headers.items(), request.read())
         answer = models.ask(call.describe())
@@ -145,8 +145,8 @@ def _wrap_httpx(module: Any) -> None:
 
     @functools.wraps(send_async)
     async def ask_and_send_async(self: Any, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        models = find_session()
-        if models is None or not models.is_endpoint(str(request.url)):
+        models = find_session(str(request.url))
+        if models is None:
             return await send_async(self, request, stream=stream, **options)
         call = Request(request.method, str(request.url), request.headers.items(), await request.aread())
         answer = await models.ask_later(call.describe())
@@ -173,17 +173,19 @@ def _wrap_urllib3(module: Any) -> None:
     urlopen = module.HTTPConnectionPool.urlopen
 
     @functools.wraps(urlopen)
-    def ask_and_open(self: Any, method: str, url: str, body: Any = None, headers: Any = None, **options: Any) -> Any:
-        models = find_session()
+    def ask_and_open(
+        self: Any, method: str, url: str, body: Any = None, headers: Any = None, *more: Any, **options: Any
+    ) -> Any:
         full = url if "://" in url else f"{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}{url}"
-        if models is None or not models.is_endpoint(full) or not isinstance(body, (bytes, str, type(None))):
-            return urlopen(self, method, url, body, headers, **options)
+        models = find_session(full)
+        if models is None or not isinstance(body, (bytes, str, type(None))):
+            return urlopen(self, method, url, body, headers, *more, **options)
         call = Request(method, full, dict(headers if headers is not None else self.headers).items(), body)
         answer = models.ask(call.describe())
         if answer["source"] is not None:
             return _make_urllib3_response(Replayed(answer), method=method, url=url, options=options)
         with inside_call(), Copy(models, answer, call) as copy:
-            response = urlopen(self, method, url, body, headers, **options)
+            response = urlopen(self, method, url, body, headers, *more, **options)
         copy.begin(response.status, response.headers.items())
         if options.get("preload_content", True):
             copy.add(response.data, is_decoded=options.get("decode_content", True))
@@ -255,9 +257,9 @@ def _wrap_aiohttp(module: Any) -> None:
 
     @functools.wraps(request)
     async def ask_and_request(self: Any, method: str, url: Any, **options: Any) -> Any:
-        models = find_session()
         full = _build_aiohttp_url(self, url, options.get("params"))
-        if models is None or not models.is_endpoint(full):
+        models = find_session(full)
+        if models is None:
             return await request(self, method, url, **options)
         headers = [*dict(self.headers).items(), *dict(options.get("headers") or {}).items()]
         call = Request(method, full, headers, _read_aiohttp_body(self, options))

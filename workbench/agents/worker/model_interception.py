@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import codecs
 import contextlib
+import functools
 import hashlib
 import importlib
 import json
@@ -48,11 +49,11 @@ class Models:
         self.adapter = adapter
         self.own_models: bool = bool(settings.get("own_models"))
         self._questions = questions
-        self._endpoints = [re.compile(each, re.IGNORECASE) for each in settings["endpoints"]]
+        self._expressions: list[str] = settings["endpoints"]
 
     def is_endpoint(self, url: str) -> bool:
         """True if the address is that of a model."""
-        return any(each.search(url) for each in self._endpoints)
+        return any(each.search(url) for each in _compile(tuple(self._expressions)))
 
     def ask(self, call: Message) -> Message:
         """Request a decision about a call; blocks."""
@@ -82,6 +83,12 @@ class Models:
                 self._questions.report(answer, model=outcome)
 
 
+@functools.cache
+def _compile(expressions: tuple[str, ...]) -> list[re.Pattern[str]]:
+    """Compile expressions. Many agents never send a request, so this is not done before the first one."""
+    return [re.compile(each, re.IGNORECASE) for each in expressions]
+
+
 _current: ContextVar[Models | None] = ContextVar("workbench_models", default=None)
 _is_inside: ContextVar[bool] = ContextVar("workbench_model_call", default=False)
 _open: list[Models] = []
@@ -105,12 +112,13 @@ def enter(models: Models | None) -> None:
         _current.set(models)
 
 
-def find_session() -> Models | None:
+def find_session(url: str | None = None) -> Models | None:
     """Return the session of the current call; None if it is not intercepted, or part of one that is.
 
-    A thread started by the agent has no session of its own: the only open one is taken.
+    `url` is the address of a request; without it, the call is one of a model. A thread started by the agent has no
+    session of its own: the only open one is taken.
     """
-    if not _open or _is_inside.get():
+    if not _open or _is_inside.get() or (url is not None and not _open[0].is_endpoint(url)):
         return None
     here = _current.get()
     if here is not None:

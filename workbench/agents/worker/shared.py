@@ -302,7 +302,9 @@ class _Server:
         """Send the result of a session and forget the session."""
         self._queue_dependencies(number, complete=True)
         self._send({"type": "finished", "session": number, "result": result})
-        del self._sessions[number]
+        models = self._sessions.pop(number).models
+        if models is not None:
+            model_interception.forget(models)
 
     def _enter(self) -> None:
         if not self._entered:

@@ -55,6 +55,8 @@ class Questions:
         self._waiting: dict[int, Future[Message]] = {}
         self._is_over = False
         self._lock = threading.Lock()
+        self.on_post: Callable[[], None] = lambda: None
+        """Called before a question is sent: something must read the answer."""
 
     def post(self, **question: Any) -> Future[Message]:
         """Send a question. Raises OSError in a process that the agent forked."""
@@ -65,6 +67,7 @@ class Questions:
             if self._is_over:
                 raise NotAnswered
             self._waiting[number] = answered
+        self.on_post()
         self._send({"type": "ask", "session": self._session, "ask": number, **question})
         return answered
 
@@ -167,29 +170,54 @@ def _find_json_change(value: Any, place: str) -> str | None:
     return None
 
 
-class ReadingThread:
-    """Reads the messages to a process of one session. Answers go to their callers, the others wait in order."""
+class Inbox:
+    """The messages to a process of one session. Answers go to their callers, the others wait in order.
+
+    The main thread reads them. If a question waits while it is busy, a thread is started that reads from then on.
+    """
 
     def __init__(self, wire: Wire, questions: Questions) -> None:
         self._wire = wire
         self._questions = questions
-        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        with quiet:
-            threading.Thread(target=self._read, name="workbench-answers", daemon=True).start()
+        self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_main_reading = False
+        self._has_thread = False
+        questions.on_post = self._ensure_reader
 
     def receive(self) -> Message | None:
-        """Return the next message that is no answer; None when the engine is gone."""
-        return self._inbox.get()
+        """Return the next message that is no answer; None when the engine is gone. Called by the main thread."""
+        with self._lock:
+            self._is_main_reading = not self._has_thread
+        if self._has_thread:
+            return self._messages.get()
+        while (message := self._wire.receive()) is not None and message["type"] == "answer":
+            self._questions.receive(message)
+        with self._lock:
+            self._is_main_reading = False
+            if self._questions.are_waiting:
+                self._start_thread()
+        return message
+
+    def _ensure_reader(self) -> None:
+        with self._lock:
+            if not (self._is_main_reading or self._has_thread):
+                self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._has_thread = True
+        with quiet:
+            threading.Thread(target=self._read, name="workbench-answers", daemon=True).start()
 
     def _read(self) -> None:
         while (message := self._wire.receive()) is not None:
             if message["type"] == "answer":
                 self._questions.receive(message)
             else:
-                self._inbox.put(message)
+                self._messages.put(message)
         if self._questions.are_waiting:
             os._exit(1)  # the agent's code waits for an answer that never comes
-        self._inbox.put(None)
+        self._messages.put(None)
 
 
 # Functions that ask before they run.

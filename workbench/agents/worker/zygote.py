@@ -101,14 +101,14 @@ class _SessionProcess:
         return True
 
     def _open_questions(self, request: dict[str, Any]) -> Tools | None:
-        """Intercept tools and model calls, if the engine decides about them: another thread then reads messages."""
+        """Intercept tools and model calls, if the engine decides about them."""
         if not (request.get("tools") or request.get("models")):
             return None
         with quiet:
             from . import model_clients, model_interception, tool_interception
 
         questions = tool_interception.Questions(request["session"], self._wire.send)
-        self._receive = tool_interception.ReadingThread(self._wire, questions).receive
+        self._receive = tool_interception.Inbox(self._wire, questions).receive
         if request.get("models"):
             models = model_interception.Models(questions, request["models"], self._adapter)
             model_clients.open_session(models)
@@ -377,6 +377,9 @@ class _Zygote:
         return True
 
     def _start(self, message: dict[str, Any]) -> None:
+        if any(each.get("models") for each in message.get("messages", ())):
+            with quiet:  # once, not in each child
+                from . import model_clients, tool_interception  # noqa: F401
         zygote = os.getpid()
         pipes: list[int] = []
         try:
