@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.agents.agent_host import AgentError
+from workbench.llm.prompt_templates import OwnPrice, Prices
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind
 from workbench.model.target import ModelMode
@@ -19,6 +20,7 @@ from workbench.simulation.replayed_models import (
     CaseModels,
     ModelPlan,
     RequestRules,
+    calculate_cost,
     find_differences,
 )
 from workbench.store.model_answers import RecordedModelCall, RecordedModels
@@ -52,7 +54,7 @@ def open_case(recorded: RecordedModels | None, mode: ModelMode = ModelMode.AUTO,
     async def read() -> RecordedModels | None:
         return recorded
 
-    return CaseModels(ModelPlan(mode=mode, **plan), JOB, read)
+    return CaseModels(ModelPlan(mode=mode, prices=Prices(), **plan), JOB, read)
 
 
 def answer(case: CaseModels, number: int, request: dict[str, Any]) -> Any:
@@ -225,7 +227,7 @@ def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
     assert case.difference == 'model call 2 differs from the recording: message 2 (user) changed: "b" became "other"'
     assert (case.counts.live, case.counts.replayed) == (2, 1)
     assert case.is_worth_storing
-    assert [call.request["body"]["messages"][1]["content"] for call in case.build_recording().calls] == [
+    assert [call.request["body"]["messages"][1]["content"] for call in case.build_recording(Prices()).calls] == [
         "a",
         "other",
         "b",
@@ -277,3 +279,64 @@ def test_an_error_in_the_recording_is_no_answer() -> None:
     assert answer(open_case(recorded), 1, make_request()) is None
     with pytest.raises(AgentError):
         answer(open_case(recorded, ModelMode.REPLAY), 1, make_request())
+
+
+# Costs.
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "response"),
+    [
+        (
+            "adk:Gemini",
+            {"model": "m"},
+            {"items": [[0.1, {"usage_metadata": {"prompt_token_count": 1000, "candidates_token_count": 100}}]]},
+        ),
+        (
+            "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent",
+            {},
+            make_response(
+                'data: {"usageMetadata": {"promptTokenCount": 1000}}\n\n'
+                'data: {"usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 100}}\n\n'
+            ),
+        ),
+        (
+            "http://localhost/v1/chat/completions",
+            {"model": "m"},
+            make_response('{"usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}}'),
+        ),
+        (
+            "https://gateway/v1/messages",
+            {"model": "m"},
+            make_response(
+                'event: message_start\ndata: {"message": {"usage": {"input_tokens": 1000, "output_tokens": 1}}}\n\n'
+                'data: {"type": "message_delta", "usage": {"output_tokens": 100}}\n\ndata: [DONE]\n'
+            ),
+        ),
+    ],
+    ids=["ADK", "a stream of Gemini", "OpenAI", "a stream of Anthropic"],
+)
+def test_the_cost_of_a_call_is_that_of_the_tokens_in_its_answer(url: str, body: Any, response: Any) -> None:
+    prices = Prices({"m": OwnPrice(1.0, 10.0)})
+
+    assert calculate_cost({"method": "POST", "url": url, "body": body}, response, prices) == pytest.approx(0.002)
+
+
+def test_the_cost_is_unknown_without_tokens_or_price() -> None:
+    priced = {"method": "POST", "url": "u", "body": {"model": "m"}}
+
+    assert calculate_cost(priced, make_response("{}"), Prices({"m": OwnPrice(1.0, 1.0)})) is None
+    answer = make_response('{"usage": {"prompt_tokens": 1, "completion_tokens": 1}}')
+    assert calculate_cost(priced, answer, Prices()) is None
+
+
+def test_costs_of_replayed_calls_are_summed() -> None:
+    calls = [
+        RecordedModelCall(request=make_request(text), response=make_response("a"), cost=cost)
+        for text, cost in (("a", 0.5), ("b", None), ("c", 0.25))
+    ]
+    case = open_case(RecordedModels.of_job(JOB, calls))
+    for number, text in enumerate("abc"):
+        answer(case, number, make_request(text))
+
+    assert case.counts.saved_cost == 0.75

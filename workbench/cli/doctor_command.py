@@ -529,7 +529,7 @@ def format_judges(judges: list[UsedModel], workspace: Workspace, *, answers: Map
     from workbench.engine.plan_cost import build_prices
     from workbench.llm.prompt_templates import Tokens
     from workbench.model.text import pluralise
-    from workbench.report.text_report import cost_text
+    from workbench.report.run_report import cost_text
 
     if not judges:
         yield "judges       none: no criterion uses a judge model"

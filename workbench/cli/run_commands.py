@@ -363,7 +363,7 @@ def _format_cost(cost: PlanCost) -> Iterator[str]:
 def _format_judge_cost(judge: JudgeCost) -> Iterator[str]:
     """Yield the estimated calls of a judge model and their cost."""
     from workbench.model.text import one_line, pluralise
-    from workbench.report.text_report import cost_text
+    from workbench.report.run_report import cost_text
 
     if judge.tokens is None:
         takes = "tokens unknown: no earlier run"

@@ -25,6 +25,7 @@ from workbench.engine.plan import (
     is_scripted,
     resolve_limits,
 )
+from workbench.engine.plan_cost import build_prices
 from workbench.engine.recorded_data import check_columns, make_recorded_target, plan_recordings
 from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import Ask
@@ -574,6 +575,7 @@ class Planner:
             replay=replay,
             record=options.record,
             fresh=options.fresh,
+            prices=build_prices(self._loaded.settings.judge),
         )
 
     def _plan_set(

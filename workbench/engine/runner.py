@@ -567,7 +567,7 @@ class Runner:
         finally:
             opened()
         if models is not None and self._models is not None:
-            await self._models.keep(models, attempt.execution.failure)
+            self._models.keep(models, attempt.execution.failure)
             execution = attempt.execution.model_copy(update={"model_calls": models.counts})
             attempt = replace(attempt, execution=execution)
         if tools is not None:

@@ -150,16 +150,24 @@ class SimulatedConversation(Fact):
     scripted: bool = False
 
 
+def add_costs(*costs: float | None) -> float | None:
+    """Return the sum of the known costs; None if none is known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
+
+
 class ModelCalls(Fact):
     """How many calls of the agent's models were made (`live`) and answered from a recording (`replayed`).
 
-    `saved_seconds` is how long the models took for the replayed answers. `difference` is the first request that differs
-    from the recording, and from which on the models were asked; None if there is none.
+    `saved_seconds` is how long the models took for the replayed answers, `saved_cost` what these cost in US dollars:
+    None if no price is known. `difference` is the first request that differs from the recording, and from which on the
+    models were asked; None if there is none.
     """
 
     live: int = 0
     replayed: int = 0
     saved_seconds: float = 0.0
+    saved_cost: float | None = None
     difference: str | None = None
 
     def __bool__(self) -> bool:
@@ -172,6 +180,7 @@ class ModelCalls(Fact):
             live=self.live + other.live,
             replayed=self.replayed + other.replayed,
             saved_seconds=self.saved_seconds + other.saved_seconds,
+            saved_cost=add_costs(self.saved_cost, other.saved_cost),
         )
 
 

@@ -462,12 +462,32 @@ def duration_text(seconds: float) -> str:
     return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
 
 
+_LEAST = 0.000001  # dollars that are shown
+
+
+def cost_text(dollars: float | None) -> str:
+    """Format US dollars with two significant digits: `$1.23`, `$0.0012`."""
+    if dollars is None:
+        return "cost unknown"
+    if dollars == 0:
+        return "$0"
+    if dollars < _LEAST:
+        return "less than $0.000001"
+    if dollars >= 1:
+        return f"${dollars:,.2f}"
+    digits = 2
+    while digits < 6 and dollars < 10 ** (1 - digits):
+        digits += 1
+    return f"${dollars:.{digits}f}"
+
+
 def describe_model_calls(calls: ModelCalls) -> str:
     """Describe the calls of agents' models: `12 of 14 model calls replayed, 21.0 s saved`."""
     if not calls.replayed:
         return f"{pluralise(calls.live, 'model call')} made, none replayed"
     total = pluralise(calls.live + calls.replayed, "model call")
-    return f"{calls.replayed:,} of {total} replayed, {duration_text(calls.saved_seconds)} saved"
+    cost = "" if calls.saved_cost is None else f"{cost_text(calls.saved_cost)} and "
+    return f"{calls.replayed:,} of {total} replayed, {cost}{duration_text(calls.saved_seconds)} saved"
 
 
 def agent_time_text(seconds: float) -> str:

@@ -45,6 +45,7 @@ from workbench.report.run_report import (
     RunReport,
     StreamedRun,
     agent_time_text,
+    cost_text,
     count_repeats,
     describe_model_calls,
     failed_judging_lines,
@@ -387,8 +388,6 @@ def _arguments_text(args: Mapping[str, Any] | None) -> str:
 
 # Calls and costs of judge and user models.
 
-_LEAST = 0.000001
-
 
 def spending_line(spent: ModelSpending) -> str:
     """Return a line about one model: `model gemini-2.5-flash: 20 calls, 4 cached, 240 tokens, $0.0012`."""
@@ -405,22 +404,6 @@ def spending_line(spent: ModelSpending) -> str:
         parts.append(cost_text(spent.cost))
     why = f" ({spent.cost_unknown})" if spent.cost_unknown is not None else ""
     return f"model {spent.model}: {', '.join(parts)}{why}"
-
-
-def cost_text(dollars: float | None) -> str:
-    """Format US dollars with two significant digits: `$1.23`, `$0.0012`."""
-    if dollars is None:
-        return "cost unknown"
-    if dollars == 0:
-        return "$0"
-    if dollars < _LEAST:
-        return "less than $0.000001"
-    if dollars >= 1:
-        return f"${dollars:,.2f}"
-    digits = 2
-    while digits < 6 and dollars < 10 ** (1 - digits):
-        digits += 1
-    return f"${dollars:.{digits}f}"
 
 
 def spending_text(models: Iterable[ModelSpending]) -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.agents.agent_host import AgentError
+from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.identity import JobKey
-from workbench.model.results import Failure, FailureKind, ModelCalls
+from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
 from workbench.model.target import ModelMode
 from workbench.model.text import redact, redact_data, shorten
 from workbench.store.errors import StoreError
@@ -263,6 +264,59 @@ def _get(value: Any, place: Sequence[str]) -> Any:
     return value
 
 
+# What a call cost, by what its answer says.
+
+_COUNTS = {
+    "prompt": ("prompt_token_count", "promptTokenCount", "prompt_tokens", "input_tokens"),
+    "tool_use_prompt": ("tool_use_prompt_token_count", "toolUsePromptTokenCount"),
+    "candidates": ("candidates_token_count", "candidatesTokenCount", "completion_tokens", "output_tokens"),
+    "thoughts": ("thoughts_token_count", "thoughtsTokenCount"),
+    "cached": ("cached_content_token_count", "cachedContentTokenCount"),
+    "total": ("total_token_count", "totalTokenCount", "total_tokens"),
+}
+_MODEL_IN_PATH = re.compile(r"/models?/([^/:?]+)")
+_PROVIDERS = {"openai.": "openai", "anthropic.": "anthropic", "mistral.": "mistral", "groq.": "groq"}
+
+
+def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], prices: Prices) -> float | None:
+    """Return what an answer cost in US dollars; None if it reports no tokens, or its model has no price."""
+    usage: dict[str, Any] = {}
+    for answer in _iter_answers(response):
+        for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
+            for name in ("usage_metadata", "usageMetadata", "usage"):
+                found = part.get(name) if isinstance(part, dict) else None
+                usage |= found if isinstance(found, dict) else {}
+    counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
+    tokens = count_tokens(TokenUsage(**{part: count for part, count in counts.items() if type(count) is int}))
+    body = request["body"]
+    in_path = _MODEL_IN_PATH.search(request["url"])
+    model = (body.get("model") if isinstance(body, dict) else None) or (in_path[1] if in_path else None)
+    if tokens is None or not isinstance(model, str):
+        return None
+    provider = next((name for part, name in _PROVIDERS.items() if part in request["url"]), "")
+    for name in (model, f"{provider}/{model}"):
+        try:
+            return float(prices.cost(name, tokens))
+        except UnknownPrice:
+            continue
+    return None
+
+
+def _iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of an answer: those of a stream, or the only one."""
+    if "items" in response:
+        yield from (data for _, data in response["items"])
+        return
+    text = "".join(chunk for _, chunk in response.get("chunks", ()) if isinstance(chunk, str))
+    lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
+    for line in lines or [text]:
+        try:
+            found = json.loads(line)
+        except ValueError:  # the end of a stream: `[DONE]`
+            continue
+        yield from (each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict))
+
+
 # The model calls of one attempt at a case.
 
 
@@ -275,6 +329,7 @@ class ModelPlan:
     """
 
     mode: ModelMode
+    prices: Prices
     rules: RequestRules = RequestRules()
     endpoints: tuple[str, ...] = ()
     replay: ModelRecording | None = None
@@ -290,6 +345,7 @@ class _Call:
     request: Mapping[str, Any]
     response: Mapping[str, Any] | None = None
     seconds: float = 0.0
+    cost: float | None = None
     error: str | None = None
     is_replayed: bool = False
     is_whole: bool = False
@@ -309,7 +365,7 @@ class CaseModels:
     def __init__(self, plan: ModelPlan, job: JobKey, read: Callable[[], Awaitable[RecordedModels | None]]) -> None:
         """`read` reads the recording. It is called with the first request: many agents ask no model."""
         self._plan = plan
-        self._job = job
+        self.job = job
         self._read = read
         self._reading = asyncio.Lock()
         self._recorded: RecordedModels | None = None
@@ -356,7 +412,7 @@ class CaseModels:
             return None
         found = self._take(call, waiting)
         if found is not None:
-            call.response, call.seconds = found.response, found.seconds
+            call.response, call.seconds, call.cost = found.response, found.seconds, found.cost
             call.is_replayed = call.is_whole = True
             return found.response
         reason = self._explain_difference(call, waiting)
@@ -386,6 +442,7 @@ class CaseModels:
             live=len(self._calls) - len(replayed),
             replayed=len(replayed),
             saved_seconds=sum(call.seconds for call in replayed),
+            saved_cost=add_costs(*(call.cost for call in replayed)),
             difference=self.difference,
         )
 
@@ -400,20 +457,24 @@ class CaseModels:
         calls = self._calls.values()
         return any(not call.is_replayed for call in calls) and all(call.is_whole for call in calls)
 
-    def build_recording(self) -> RecordedModels:
-        """Return all calls that ended, for a recording."""
+    def build_recording(self, prices: Prices) -> RecordedModels:
+        """Return all calls that ended, for a recording. The first price imports a library."""
+        for call in self._calls.values():
+            if not call.is_replayed and call.response is not None:
+                call.cost = calculate_cost(call.request, call.response, prices)
         calls = [
             RecordedModelCall(
                 turn=call.turn,
                 request=dict(call.request),
                 response=None if call.response is None else dict(call.response),
                 seconds=call.seconds,
+                cost=call.cost,
                 error=call.error,
             )
             for _, call in sorted(self._calls.items())
             if call.response is not None or call.error is not None
         ]
-        return RecordedModels.of_job(self._job, calls)
+        return RecordedModels.of_job(self.job, calls)
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
         """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
@@ -470,6 +531,7 @@ class RunModels:
 
     def __init__(self, plan: ModelPlan, root: Path, *, warn: Callable[[str], None]) -> None:
         """`root` is the project. `warn` gets what is wrong with a recording that is not needed."""
+        self._writing: dict[JobKey, asyncio.Task[None]] = {}
         self._plan = plan
         self._root = root
         self._warn = warn
@@ -490,23 +552,34 @@ class RunModels:
 
         return CaseModels(self._plan, job, read)
 
-    async def keep(self, models: CaseModels, failure: Failure | None) -> None:
-        """Count the calls of an attempt; keep them if it ended with an answer or with an error of the agent."""
+    def keep(self, models: CaseModels, failure: Failure | None) -> None:
+        """Count the calls of an attempt; write them if it ended with an answer or with an error of the agent.
+
+        They are written in the background: a verdict does not wait for it.
+        """
         self.counts = self.counts.add(models.counts)
-        if failure is not None and failure.kind is not FailureKind.AGENT:
+        if failure is None or failure.kind is FailureKind.AGENT:
+            self._writing[models.job] = asyncio.get_running_loop().create_task(self._write(models))
+
+    async def _write(self, models: CaseModels) -> None:
+        is_recorded = self._plan.record is not None and models.has_calls
+        is_stored = self._plan.replay is None and models.is_worth_storing
+        if not (is_recorded or is_stored):
             return
+        recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
         try:
-            if self._plan.record is not None and models.has_calls:
+            if is_recorded and self._plan.record is not None:
                 self._has_recorded = True
-                await asyncio.to_thread(add_recording, self._plan.record, models.build_recording())
-            if self._plan.replay is None and models.is_worth_storing:
+                await asyncio.to_thread(add_recording, self._plan.record, recording)
+            if is_stored:
                 store = await self._open_store()
-                await asyncio.to_thread(store.write, models.build_recording())
+                await asyncio.to_thread(store.write, recording)
         except StoreError as error:
             self._warn(f"model calls are not recorded: {error}")
 
     async def close(self) -> None:
-        """Sort the file of the run, and close the store."""
+        """Wait for what is being written, sort the file of the run, and close the store."""
+        await asyncio.gather(*self._writing.values())
         if self._plan.record is not None and self._has_recorded:
             try:
                 await asyncio.to_thread(sort_recording, self._plan.record)
@@ -516,6 +589,8 @@ class RunModels:
             await asyncio.to_thread(self._store.close)
 
     async def _read(self, job: JobKey) -> RecordedModels | None:
+        if job in self._writing:  # it runs again
+            await self._writing[job]
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return None
         if self._plan.replay is not None:

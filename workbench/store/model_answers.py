@@ -92,13 +92,15 @@ _HEAD = b'{"format":"'  # with it begins the line that names a case
 class RecordedModelCall(Fact):
     """A model call of an agent. `request` and `response` are those of PROTOCOL.md, Models; `turn` counts from 0.
 
-    `seconds` is how long the model took. `error` says why there is no response.
+    `seconds` is how long the model took, `cost` what the answer cost in US dollars, if it is known. `error` says why
+    there is no response.
     """
 
     turn: int = 0
     request: dict[str, Any]
     response: dict[str, Any] | None = None
     seconds: float = 0.0
+    cost: float | None = None
     error: str | None = None
 
 

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import format_threshold, score_text
-from workbench.report.text_report import cost_text
+from workbench.report.run_report import cost_text
 from workbench.store.history.history_queries import RunPart
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.text import format_threshold
-from workbench.report.text_report import cost_text
+from workbench.report.run_report import cost_text
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_filter import Order
 from workbench.tui.state.text_layout import (
