@@ -1,0 +1,129 @@
+"""Recorded model calls of agents on the command line: options, the closing line, `explain`, and watch mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import CommandLine, turn
+from tests.llm.servers import Call, HttpResponse, Server, run_server
+
+pytestmark = pytest.mark.needs_fork
+
+AGENT = """
+import httpx
+
+def answer(prompt):
+    instruction = {{"role": "system", "content": "Be nice."}}
+    body = {{"model": "m", "messages": [instruction, {{"role": "user", "content": prompt}}]}}
+    said = httpx.post("{url}/v1/chat/completions", json=body).json()
+    return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
+"""
+PRICES = """
+[judge.prices."m"]
+input = 1.0
+output = 10.0
+"""
+
+
+def reply(_: Call) -> HttpResponse:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+    return HttpResponse({"choices": [{"message": {"role": "assistant", "content": "hello"}}], "usage": usage})
+
+
+@pytest.fixture
+def server(workbench: CommandLine) -> Iterator[Server]:
+    for path in workbench.root.rglob("*.json"):
+        path.unlink()
+    with run_server(reply) as server:
+        workbench.write("home/agent.py", AGENT.format(url=server.url))
+        cases = [{"eval_id": name, "conversation": [turn(f"say {name}", "hello")]} for name in ("a", "b")]
+        workbench.write("home/s.evalset.json", {"eval_set_id": "s", "eval_cases": cases})
+        workbench.write("home/test_config.json", {"criteria": {"response_match_score": 0.5}})
+        toml = workbench.root / "workbench.toml"
+        toml.write_text(toml.read_text() + PRICES)
+        yield server
+
+
+def test_a_run_says_what_it_replayed_and_saved(workbench: CommandLine, server: Server) -> None:
+    first = workbench("run", "--models", "auto")
+    second = workbench("run", "--models", "auto")
+    third = workbench("run", "--models", "auto", "--format", "json")
+
+    assert "2 model calls made, none replayed" in first.out
+    assert "2 of 2 model calls replayed, $0.0040 and " in second.out
+    assert third.data["summary"]["model_calls"]["replayed"] == 2
+    assert third.data["cases"][0]["model_calls"]["saved_cost"] == pytest.approx(0.002)
+    assert len(server.calls) == 2
+
+
+def test_a_recording_is_made_and_used_as_a_file(workbench: CommandLine, server: Server) -> None:
+    recorded = workbench("run", "--record", "calls.jsonl")
+    replayed = workbench("run", "--replay", "calls.jsonl")
+
+    assert (recorded.status, replayed.status, len(server.calls)) == (0, 0, 2)
+    path = workbench.root / "home" / "agent.py"
+    path.write_text(path.read_text().replace("Be nice.", "Be brief."))
+    refused = workbench("run", "--replay", "calls.jsonl")
+    assert refused.status == 3
+    assert 'replay, turn 1: model call 1 differs from the recording: instruction changed: "Be nice."' in refused.out
+
+
+def test_explain_says_what_was_replayed_and_what_differed(workbench: CommandLine, server: Server) -> None:
+    workbench("run", "--models", "auto")
+    path = workbench.root / "home" / "agent.py"
+    path.write_text(path.read_text().replace("Be nice.", "Be brief."))
+    workbench("run", "--models", "auto")
+
+    explained = workbench("explain", "home/s.evalset.json:a")
+
+    assert "1 model call made, none replayed" in explained.out
+    assert (
+        'model call 1 differs from the recording: instruction changed: "Be nice." became "Be brief."' in explained.out
+    )
+    assert len(server.calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--record", "x.jsonl", "--replay", "calls.jsonl"], "--record and --replay exclude each other"),
+        (["--replay", "calls.jsonl", "--models", "live"], "--replay and --models live exclude each other"),
+        (["--fresh", "--models", "replay"], "--fresh records new answers"),
+        (["--replay", "missing.jsonl"], "missing.jsonl"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(
+    workbench: CommandLine, server: Server, options: list[str], message: str
+) -> None:
+    workbench("run", "--record", "calls.jsonl")
+
+    refused = workbench("run", *options)
+
+    assert refused.status == 2
+    assert message in refused.error
+
+
+def test_watch_replays_while_requests_are_the_same(workbench: CommandLine, server: Server) -> None:
+    def read_until(text: str) -> list[str]:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while not lines or text not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+        return lines
+
+    process = workbench.start("watch", "--plain")
+    try:
+        read_until("2 cases: 2 passed")
+        path = workbench.root / "home" / "agent.py"
+        path.write_text(path.read_text().replace('"predicted_trajectory": []', '"predicted_trajectory": list()'))
+        read_until("2 cases: 2 passed")
+        replayed = read_until("replayed")
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert "2 of 2 model calls replayed, $0.0040 and " in replayed[-1]
+    assert len(server.calls) == 2
