@@ -559,15 +559,17 @@ class RunModels:
         """
         self.counts = self.counts.add(models.counts)
         if failure is None or failure.kind is FailureKind.AGENT:
-            self._writing[models.job] = asyncio.get_running_loop().create_task(self._write(models))
+            task = asyncio.get_running_loop().create_task(self._write(models))
+            self._writing[models.job] = task
+            task.add_done_callback(lambda _: self._writing.pop(models.job, None))
 
     async def _write(self, models: CaseModels) -> None:
         is_recorded = self._plan.record is not None and models.has_calls
         is_stored = self._plan.replay is None and models.is_worth_storing
         if not (is_recorded or is_stored):
             return
-        recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
         try:
+            recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
             if is_recorded and self._plan.record is not None:
                 self._has_recorded = True
                 await asyncio.to_thread(add_recording, self._plan.record, recording)
@@ -576,6 +578,8 @@ class RunModels:
                 await asyncio.to_thread(store.write, recording)
         except StoreError as error:
             self._warn(f"model calls are not recorded: {error}")
+        except Exception as error:  # a bug of workbench must not end the run
+            self._warn(f"model calls are not recorded because workbench itself failed: {error!r}")
 
     async def close(self) -> None:
         """Wait for what is being written, sort the file of the run, and close the store."""
