@@ -559,9 +559,12 @@ class RunModels:
         """
         self.counts = self.counts.add(models.counts)
         if failure is None or failure.kind is FailureKind.AGENT:
-            task = asyncio.get_running_loop().create_task(self._write(models))
-            self._writing[models.job] = task
-            task.add_done_callback(lambda _: self._writing.pop(models.job, None))
+            task = self._writing[models.job] = asyncio.get_running_loop().create_task(self._write(models))
+            task.add_done_callback(lambda task: self._forget_task(models.job, task))
+
+    def _forget_task(self, job: JobKey, task: asyncio.Task[None]) -> None:
+        if self._writing.get(job) is task:
+            del self._writing[job]
 
     async def _write(self, models: CaseModels) -> None:
         is_recorded = self._plan.record is not None and models.has_calls
