@@ -48,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("runs", "N", "Repetitions per case."),
         ("timeout", "SECONDS", "Time limit per case."),
         ("calls", "FILE", "Replay the answers of judge and user models from this file, without calling them."),
+        ("replay", "FILE", "Replay the calls of the agents' models from this file, without making them."),
+        ("models", "MODE", "The agents' models: live (ask them), auto (replay until a request differs) or replay."),
     ):
         group.addoption(f"--workbench-{name}", dest=f"workbench_{name}", metavar=metavar, help=text)
         parser.addini(f"workbench_{name}", text)
@@ -55,7 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         RECORD_OPTION,
         action="store_true",
         dest="workbench_record",
-        help="Call the models, and write their answers to the file of --workbench-calls or of the marker.",
+        help="Call the models, and write their answers to the files of --workbench-calls and --workbench-replay, or of "
+        "the marker.",
     )
 
 

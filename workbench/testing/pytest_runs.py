@@ -21,6 +21,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseResult
 from workbench.model.run_events import CaseFinished, Notice, RunEvent
+from workbench.model.target import ModelMode
 from workbench.report.text_report import ShownSetupFailures, spending_line
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -229,14 +230,17 @@ def _join_plans(plans: Iterable[Plan], jobs: Iterable[JobKey]) -> Plan:
 def _get_session_calls(session: pytest.Session) -> ModelCalls:
     """Return the model calls of the session. Raises PlanError if they are to be recorded without a file."""
     calls = get_model_calls(session)
-    if calls.record and calls.file is None:
-        raise PlanError(f"{RECORD_OPTION}: no file is named; expected --workbench-calls FILE too")
+    if calls.record and calls.file is None and path_option(session.config, "replay") is None:
+        raise PlanError(f"{RECORD_OPTION}: no file is named; expected --workbench-calls or --workbench-replay FILE too")
     return calls
 
 
 def _read_options(config: pytest.Config) -> RunOptions:
+    file = path_option(config, "replay")
     return RunOptions.model_validate(
         {
+            "models": _read_models(config),
+            "record" if config.getoption("workbench_record") else "replay": file,
             "config": path_option(config, "config"),
             "runs": number_option(config, "runs", int, "a number of at least 1"),
             "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),
@@ -245,3 +249,11 @@ def _read_options(config: pytest.Config) -> RunOptions:
             "adk_results": False,
         }
     )
+
+
+def _read_models(config: pytest.Config) -> str | None:
+    modes = [mode.value for mode in ModelMode]
+    mode = text_option(config, "models")
+    if mode is not None and mode not in modes:
+        raise pytest.UsageError(f"--workbench-models: found {mode!r}, expected {', '.join(modes)}")
+    return mode

@@ -149,7 +149,9 @@ def test_recording_requires_a_file_and_a_single_process(project: PytestProject, 
     without_file = project.pytest("--workbench", "--workbench-record")
     parallel = project.pytest("--workbench", "--workbench-record", "--workbench-calls", "calls.jsonl", "-n", "2")
 
-    without_file.stdout.fnmatch_lines(["--workbench-record: no file is named; expected --workbench-calls FILE too"])
+    without_file.stdout.fnmatch_lines(
+        ["--workbench-record: no file is named; expected --workbench-calls or --workbench-replay FILE too"]
+    )
     assert "several processes cannot record into one file; leave -n out" in parallel.stderr.str()
     assert server.calls == []
 

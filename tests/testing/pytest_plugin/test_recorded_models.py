@@ -1,0 +1,67 @@
+"""Recorded model calls of agents in pytest: no key, no network, the same verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.llm.servers import Call, HttpResponse, Server, run_server
+from tests.testing.pytest_plugin.conftest import PytestProject, turn
+
+pytestmark = pytest.mark.needs_fork
+
+AGENT = """
+import httpx
+
+def answer(prompt):
+    body = {{"model": "m", "messages": [{{"role": "user", "content": prompt}}]}}
+    said = httpx.post("{url}/v1/chat/completions", json=body).json()
+    return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
+"""
+
+
+def reply(_: Call) -> HttpResponse:
+    return HttpResponse({"choices": [{"message": {"role": "assistant", "content": "hello"}}]})
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with run_server(reply) as server:
+        yield server
+
+
+@pytest.fixture
+def asking(project: PytestProject, server: Server) -> PytestProject:
+    """Change the project: its agent says what a model says."""
+    project.write("home/agent.py", AGENT.format(url=server.url))
+    project.write("home/test_config.json", {"criteria": {"response_match_score": 0.5}})
+    return project
+
+
+def test_recorded_calls_of_an_agent_need_no_model(asking: PytestProject, server: Server) -> None:
+    asking.write("pytest.ini", "[pytest]\nworkbench_collect = true\nworkbench_replay = model_calls.jsonl\n")
+    asking.add_set("home/s.evalset.json", greets=[turn("hi", "hello")], asks=[turn("and now?", "hello")])
+
+    asking.pytest("--workbench-record").assert_outcomes(passed=2)
+    assert len(server.calls) == 2
+    asking.pytest().assert_outcomes(passed=2)
+    asking.pytest("-n", "2").assert_outcomes(passed=2)
+    assert len(server.calls) == 2
+
+    path = asking.root / "home" / "agent.py"
+    path.write_text(path.read_text().replace('"model": "m"', '"model": "other"'))
+    changed = asking.pytest()
+    changed.assert_outcomes(errors=2)
+    changed.stdout.fnmatch_lines(['*model call 1 differs from the recording: model changed: "m" became "other"*'])
+
+
+def test_models_are_replayed_on_request(asking: PytestProject, server: Server) -> None:
+    asking.add_set("home/s.evalset.json", greets=[turn("hi", "hello")])
+
+    for _ in range(2):
+        asking.pytest("--workbench", "--workbench-models", "auto").assert_outcomes(passed=1)
+    assert len(server.calls) == 1
+
+    refused = asking.pytest("--workbench", "--workbench-models", "sometimes")
+    refused.stdout.fnmatch_lines(["*--workbench-models: found 'sometimes', expected live, auto, replay*"])
