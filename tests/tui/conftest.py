@@ -274,6 +274,7 @@ class FakeBackend:
         *,
         ask: bool = False,
         only_plays: bool = False,
+        fresh: bool = False,
     ) -> Any:
         self.requested_runs.append(selections)
         if self.refuses_to_start is not None:

@@ -29,6 +29,7 @@ from workbench.model.results import (
     Failure,
     InvocationScore,
     MetricStatus,
+    ModelCalls,
     SimulatedConversation,
     TokenUsage,
 )
@@ -170,7 +171,7 @@ def criteria_schema() -> Schema:
 def run_schema() -> Schema:
     """Return the schema of the document that `workbench run --format json` writes. New keys may appear in it."""
     definitions = _definitions(
-        [RunSummary, Failure, InvocationScore, SimulatedConversation, TokenUsage], mode="serialization"
+        [RunSummary, Failure, InvocationScore, ModelCalls, SimulatedConversation, TokenUsage], mode="serialization"
     )
     for definition in definitions.values():
         definition.pop("additionalProperties", None)
@@ -234,6 +235,7 @@ def run_schema() -> Schema:
         agent_seconds=number,
         metrics=_make_list(_ref("Metric")),
         simulation=_or_null(_ref("SimulatedConversation")),
+        model_calls=_or_null(_ref("ModelCalls")),
         turns=_make_list(_ref("Turn")),
         differences=_make_list(_ref("Difference")),
     )

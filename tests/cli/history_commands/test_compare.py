@@ -66,7 +66,7 @@ def test_changed_criteria_and_expectations_are_reported(workbench: CommandLine, 
     result = workbench("compare", list_run_ids(workbench)[1], "--all")
 
     assert result.status == 0
-    assert "home/light.evalset.json: tool_trajectory_avg_score: threshold 1 became threshold 0.5" in result.out
+    assert "home/light.evalset.json: tool_trajectory_avg_score: threshold 1.00 became threshold 0.50" in result.out
     assert "the expectations or criteria changed between the runs" in result.out
 
 

@@ -132,7 +132,7 @@ async def test_all_panes_show_earlier_verdicts_that_are_current_again(project: P
         await screen.press("escape")
         await screen.until("✓ 3 passed   ● 3 cases stale")
         await screen.press("h", "j", "2")
-        await screen.until("✓ passed")
+        await screen.until("✓ response_match_score")
         result = screen.state.subject().result
         assert result is not None and result.metrics[0].score == 1.0
 
@@ -202,7 +202,7 @@ async def test_a_case_that_another_program_renames_keeps_its_verdict(project: Pa
         await screen.until("uno")
         await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         await screen.press("j", "j", "2")
-        await screen.until("✓ passed")
+        await screen.until("✓ response_match_score")
 
 
 async def test_a_watch_finds_the_verdicts_of_renamed_cases_too(project: Path, open_app: Any) -> None:

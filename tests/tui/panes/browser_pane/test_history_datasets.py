@@ -11,7 +11,8 @@ import pytest
 
 from tests.tui.edited_project import wait_for_notification
 from workbench.cli.main import main
-from workbench.engine.plan import PlannedCase
+from workbench.engine import runner
+from workbench.model.results import CaseResult
 from workbench.testing import EvalTask, TrajectorySingleToolUse
 
 CALL = {"tool_name": "set_light", "tool_input": {"room": "hall"}}
@@ -146,7 +147,11 @@ async def test_a_row_without_reference_expects_nothing(folder: Path, open_app: C
 async def test_the_diff_says_that_no_reference_is_stored(
     folder: Path, open_app: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PlannedCase, "expected_by_row", None)  # as older versions did for rows without reference
+    def make_older_result(facts: dict[str, Any]) -> CaseResult:
+        """Make a result as older versions did for rows without reference."""
+        return CaseResult(**{**facts, "expected_by_row": None})
+
+    monkeypatch.setattr(runner, "_result", make_older_result)
     evaluate_without_reference()
     async with open_app(folder) as screen:
         await select_row(screen, "row_2")

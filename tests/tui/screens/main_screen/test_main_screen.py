@@ -362,7 +362,7 @@ async def test_help_names_every_key_and_symbol(open_fake_app: Any, lights: Any) 
     async with open_fake_app(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+b"})) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
-        await screen.until("In the eval sets", "ctrl+b", "go to the next case")
+        await screen.until("In the eval sets", "ctrl+b", "ask the agents' models again")
         await screen.press("G")
         await screen.until("not evaluated", "run_failed")
         await screen.press("escape")
