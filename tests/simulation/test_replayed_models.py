@@ -340,3 +340,36 @@ def test_costs_of_replayed_calls_are_summed() -> None:
         answer(case, number, make_request(text))
 
     assert case.counts.saved_cost == 0.75
+
+
+def test_texts_that_only_look_like_secrets_stay_different_requests_and_true_answers() -> None:
+    asked = make_request("log in with password: hunter22x")
+    first = open_case(None)
+    answer(first, 1, asked)
+    first.record_outcome(1, make_response("use api_key=abcdef123456 now"))
+    recorded = first.build_recording(Prices())
+
+    assert "hunter22x" not in recorded.format_lines()
+    again = open_case(recorded)
+    assert answer(again, 1, make_request("log in with password: other999z")) is None
+    assert answer(open_case(recorded), 1, asked)["chunks"][0][1] == "use api_key=abcdef123456 now"
+
+
+def test_fields_of_known_protocols_count_at_other_addresses() -> None:
+    rules = RequestRules()
+    one, two = ({"method": "POST", "url": "u", "body": {"user": text}} for text in ("what is 1?", "what is 2?"))
+
+    assert rules.identify(one) != rules.identify(two)
+
+
+def test_a_call_without_answer_that_was_repeated_is_left_out() -> None:
+    request = make_request()
+    case = open_case(None)
+    for number, outcome in enumerate(({"error": "ConnectError"}, make_response("fine")), start=1):
+        answer(case, number, request)
+        case.record_outcome(number, outcome)
+
+    assert case.is_worth_storing
+    for mode in (ModelMode.AUTO, ModelMode.REPLAY):
+        replayed = open_case(case.build_recording(Prices()), mode)
+        assert answer(replayed, 1, request)["chunks"][0][1] == "fine"

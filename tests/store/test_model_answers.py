@@ -88,6 +88,16 @@ def test_the_readable_cases_of_a_file_that_is_cut_off_can_be_replayed(tmp_path: 
         recording.read(make_job("b"))
 
 
+def test_recording_goes_on_after_a_writer_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    add_recording(path, make_recording(make_job("a"), "1", "2"))
+    path.write_bytes(path.read_bytes()[:-20])
+
+    add_recording(path, make_recording(make_job("b"), "1"))
+
+    assert ModelRecording(path).read(make_job("b")) == make_recording(make_job("b"), "1")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -18,7 +18,7 @@ from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.identity import JobKey
 from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
 from workbench.model.target import ModelMode
-from workbench.model.text import redact, redact_data, shorten
+from workbench.model.text import mask_data, mask_secrets, redact_data, shorten
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
     ModelRecording,
@@ -35,7 +35,7 @@ ENDPOINTS: Mapping[str, str] = {
     "Gemini API": r"^https?://generativelanguage\.googleapis\.com/",
     "Vertex AI": r"^https?://([\w-]+-)?aiplatform(\.\w+)?\.googleapis\.com/.*/(models|endpoints)/",
     "Gemini, at any address": r":(generateContent|streamGenerateContent|embedContent|batchEmbedContents)(\?|$)",
-    "OpenAI": r"^https?://(\w+\.)?api\.openai\.com/",
+    "OpenAI": r"^https?://(\w+\.)?api\.openai\.com/v\d+/(chat/completions|completions|responses|embeddings|audio)(/|\?|$)",
     "Azure OpenAI": r"^https?://[\w.-]+\.(openai|services\.ai|cognitiveservices)\.azure\.com/",
     "OpenAI, at any address (LiteLLM, vLLM and others)": (
         r"/(chat/completions|v\d+/(completions|responses|embeddings))(\?|$)"
@@ -44,7 +44,7 @@ ENDPOINTS: Mapping[str, str] = {
     "Anthropic, at any address": r"/v1/messages(\?|$)",
     "Mistral": r"^https?://(api|codestral)\.mistral\.ai/",
     "Amazon Bedrock": r"^https?://bedrock-runtime\.[\w-]+\.amazonaws\.com/",
-    "Ollama": r"^https?://[^/]+:11434/|^https?://[^/]+/api/(chat|generate|embed)(\?|$)",
+    "Ollama": r"^https?://[^/]+:11434/",
     "Cohere": r"^https?://api\.cohere\.(ai|com)/",
     "Others": (
         r"^https?://(api\.(groq\.com|deepseek\.com|x\.ai|together\.xyz|fireworks\.ai|perplexity\.ai|cerebras\.ai)"
@@ -71,6 +71,10 @@ VOLATILE_FIELDS = (
 """Fields of a request that differ each time and do not reach the model, or only link a call with its response."""
 
 
+_PROMPTS = frozenset({"contents", "messages", "input", "prompt"})
+"""A body with one of these is a request of a known protocol: the fields above mean what they mean there."""
+
+
 @dataclass(frozen=True)
 class RequestRules:
     """What of a request counts. `volatile_fields` and `volatile_texts` are added to what is left out anyway.
@@ -84,7 +88,11 @@ class RequestRules:
 
     @cached_property
     def _fields(self) -> Sequence[Sequence[str]]:
-        return [path.split(".") for path in (*VOLATILE_FIELDS, *self.volatile_fields)]
+        return [*(path.split(".") for path in VOLATILE_FIELDS), *self._own_fields]
+
+    @cached_property
+    def _own_fields(self) -> Sequence[Sequence[str]]:
+        return [path.split(".") for path in self.volatile_fields]
 
     @cached_property
     def _texts(self) -> Sequence[re.Pattern[str]]:
@@ -97,7 +105,10 @@ class RequestRules:
 
     def simplify(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a request without what does not count."""
-        return {"method": request["method"], "url": request["url"], "body": self._clean(request["body"], self._fields)}
+        body = request["body"]
+        is_known = isinstance(body, dict) and not _PROMPTS.isdisjoint(body)
+        fields = self._fields if is_known else self._own_fields
+        return {"method": request["method"], "url": request["url"], "body": self._clean(body, fields)}
 
     def _clean(self, value: Any, fields: Sequence[Sequence[str]]) -> Any:
         if isinstance(value, dict):
@@ -342,6 +353,7 @@ class _Call:
     """A call that was made or replayed. It has no response while it is made."""
 
     turn: int
+    key: str
     request: Mapping[str, Any]
     response: Mapping[str, Any] | None = None
     seconds: float = 0.0
@@ -401,13 +413,14 @@ class CaseModels:
         self._recorded = await self._read()
         waiting: _Waiting = {}
         for call in () if self._recorded is None else self._recorded.calls:
-            waiting.setdefault((call.turn, self._plan.rules.identify(call.request)), deque()).append(call)
+            key = call.key or self._plan.rules.identify(call.request)
+            waiting.setdefault((call.turn, key), deque()).append(call)
         return waiting
 
     def _answer(
         self, number: int, request: Mapping[str, Any], turn: int, waiting: _Waiting
     ) -> Mapping[str, Any] | None:
-        call = self._calls[number] = _Call(turn, redact_data(request))
+        call = self._calls[number] = _Call(turn, self._plan.rules.identify(mask_data(request)), redact_data(request))
         if self._plan.mode is ModelMode.LIVE or self.difference is not None:
             return None
         found = self._take(call, waiting)
@@ -455,7 +468,10 @@ class CaseModels:
     def is_worth_storing(self) -> bool:
         """True if a model was asked and every answer is complete: a replay of them is the same conversation."""
         calls = self._calls.values()
-        return any(not call.is_replayed for call in calls) and all(call.is_whole for call in calls)
+        answered = {(call.turn, call.key) for call in calls if call.is_whole}
+        return any(not call.is_replayed for call in calls) and all(
+            call.is_whole or (call.error is not None and (call.turn, call.key) in answered) for call in calls
+        )
 
     def build_recording(self, prices: Prices) -> RecordedModels:
         """Return all calls that ended, for a recording. The first price imports a library."""
@@ -466,6 +482,7 @@ class CaseModels:
             RecordedModelCall(
                 turn=call.turn,
                 request=dict(call.request),
+                key=call.key if self._plan.rules.identify(call.request) != call.key else None,
                 response=None if call.response is None else dict(call.response),
                 seconds=call.seconds,
                 cost=call.cost,
@@ -478,11 +495,12 @@ class CaseModels:
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
         """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
-        same = waiting.get((call.turn, self._plan.rules.identify(call.request)))
+        same = waiting.get((call.turn, call.key))
         while same:
             found = same.popleft()
-            if not (_has_failed(found) and same and self._plan.mode is ModelMode.AUTO):
-                return found if found.response is not None else None
+            is_repeated = _has_failed(found) and same and self._plan.mode is ModelMode.AUTO
+            if found.response is not None and not is_repeated:
+                return found
         return None
 
     def _explain_difference(self, call: _Call, waiting: _Waiting) -> str:
@@ -502,12 +520,15 @@ class CaseModels:
 
 
 def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Redact secrets. One that begins in one chunk of the answer and ends in another joins the chunks."""
-    found: dict[str, Any] = redact_data(dict(response))
+    """Hide known secrets. One that begins in one chunk of the answer and ends in another joins the chunks.
+
+    Texts that only look like secrets stay: the agent must get the answer that the model gave.
+    """
+    found: dict[str, Any] = mask_data(dict(response))
     chunks = response.get("chunks", ())
     texts = [text for _, text in chunks if isinstance(text, str)]
     whole = "".join(texts)
-    if len(texts) == len(chunks) > 1 and (hidden := redact(whole)) != whole:
+    if len(texts) == len(chunks) > 1 and (hidden := mask_secrets(whole)) != whole:
         found["chunks"] = [[chunks[-1][0], hidden]]
     return found
 

@@ -93,11 +93,12 @@ class RecordedModelCall(Fact):
     """A model call of an agent. `request` and `response` are those of PROTOCOL.md, Models; `turn` counts from 0.
 
     `seconds` is how long the model took, `cost` what the answer cost in US dollars, if it is known. `error` says why
-    there is no response.
+    there is no response. `key` is the identity of a request that was recorded without a secret-looking text.
     """
 
     turn: int = 0
     request: dict[str, Any]
+    key: str | None = None
     response: dict[str, Any] | None = None
     seconds: float = 0.0
     cost: float | None = None
@@ -258,7 +259,10 @@ def add_recording(path: Path, recorded: RecordedModels) -> None:
     """Add a repeat to a file of recorded calls. Several processes may do so. Raises StoreError."""
     try:
         with _lock(path) as file:
-            file.seek(0, os.SEEK_END)
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # a writer was killed
+                    file.write(b"\n")
             file.write(recorded.format_lines().encode())
     except OSError as error:
         raise make_os_error("write", path, error) from error

@@ -70,6 +70,7 @@ class ModelServer:
         self.failures: list[int] = []
         self.seconds = 0.0
         self.compresses = False
+        self.streams = False
         self.url = ""
         self._lock = threading.Lock()
 
@@ -88,7 +89,8 @@ class ModelServer:
                 said = f"{number}: é {body['messages'][-1]['content']}"
                 choice = {"message": {"role": "assistant", "content": said}}
                 answer = {"choices": [choice], "debug": f"for {self.headers['Authorization']}"}
-                data = json.dumps(answer, ensure_ascii=False).encode()
+                text = json.dumps(answer, ensure_ascii=False)
+                data = (f"data: {text}\n\ndata: [DONE]\n\n: the end\n\n" if server.streams else text).encode()
                 data = gzip.compress(data) if server.compresses else data
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -316,6 +318,73 @@ def test_a_client_may_repeat_requests_itself(case: Project, server: ModelServer)
     assert server.count == 4
     assert (get_calls(first).live, get_calls(second).replayed) == (2, 2)
     assert get_response(second) == get_response(first)
+
+
+def test_a_stream_that_the_client_does_not_read_to_its_end_is_recorded(case: Project, server: ModelServer) -> None:
+    client = """
+        import httpx, json
+        said = ""
+        with httpx.stream("POST", url, json=body, headers=headers) as response:
+            for line in response.iter_lines():
+                if line == "data: [DONE]":
+                    break
+                if line.startswith("data: "):
+                    said += json.loads(line.removeprefix("data: "))["choices"][0]["message"]["content"]
+        return {"choices": [{"message": {"content": said}}]}
+    """
+    write_agent(case, server, client)
+    server.streams = True
+
+    first = case.run(models=ModelMode.AUTO)
+    second = case.run(models=ModelMode.AUTO)
+
+    assert server.count == 2
+    assert get_calls(second).replayed == 2
+    assert get_response(second) == get_response(first) == "1: é hello"
+
+
+def test_a_status_that_a_client_raises_is_recorded_as_an_answer(case: Project, server: ModelServer) -> None:
+    client = """
+        import aiohttp, asyncio
+        async def ask():
+            async with aiohttp.ClientSession(raise_for_status=True) as session:
+                for _ in range(3):
+                    try:
+                        async with session.post(url, json=body, headers=headers) as response:
+                            return await response.json()
+                    except aiohttp.ClientResponseError as error:
+                        assert error.status == 429
+        return asyncio.run(ask())
+    """
+    write_agent(case, server, client)
+    server.failures = [429]
+    path = case.root / "calls.jsonl"
+
+    first = case.run(record=path)
+    second = case.run(replay=path)
+
+    assert server.count == 3
+    assert get_calls(second).replayed == 3
+    assert get_response(second) == get_response(first)
+
+
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+def test_a_call_in_a_process_that_the_agent_forked_fails_at_once(
+    case: Project, server: ModelServer, isolation: str
+) -> None:
+    client = """
+        import multiprocessing, httpx
+        child = multiprocessing.get_context("fork").Process(target=lambda: httpx.post(url, json=body, headers=headers))
+        child.start()
+        child.join(20)
+        return {"choices": [{"message": {"content": f"ended with {child.exitcode}"}}]}
+    """
+    write_agent(case, server, client)
+
+    run = case.run(models=ModelMode.AUTO, isolation=isolation)
+
+    assert get_response(run) == "ended with 1"
+    assert server.count == 0
 
 
 def test_requests_in_parallel_may_come_in_any_order(case: Project, server: ModelServer) -> None:

@@ -134,8 +134,7 @@ def _wrap_httpx(module: Any) -> None:
         else:
             with inside_call(), Copy(models, answer, call) as copy:
                 response = send(self, request, stream=True, **options)
-            copy.begin(response.status_code, response.headers.items())
-            response.stream = tee(response.stream, copy)
+            _copy_httpx_response(response, copy, tee)
         if not stream:
             try:
                 response.read()
@@ -157,8 +156,7 @@ def _wrap_httpx(module: Any) -> None:
         else:
             with inside_call(), Copy(models, answer, call) as copy:
                 response = await send_async(self, request, stream=True, **options)
-            copy.begin(response.status_code, response.headers.items())
-            response.stream = async_tee(response.stream, copy)
+            _copy_httpx_response(response, copy, async_tee)
         if not stream:
             try:
                 await response.aread()
@@ -169,6 +167,15 @@ def _wrap_httpx(module: Any) -> None:
     module.Client.send, module.AsyncClient.send = ask_and_send, ask_and_send_async
 
 
+def _copy_httpx_response(response: Any, copy: Copy, tee: Callable[[Any, Copy], Any]) -> None:
+    copy.begin(response.status_code, response.headers.items())
+    if response.is_stream_consumed:  # by a hook
+        copy.add(response.content, is_decoded=True)
+        copy.end()
+    else:
+        response.stream = tee(response.stream, copy)
+
+
 def _wrap_urllib3(module: Any) -> None:
     urlopen = module.HTTPConnectionPool.urlopen
 
@@ -176,9 +183,10 @@ def _wrap_urllib3(module: Any) -> None:
     def ask_and_open(
         self: Any, method: str, url: str, body: Any = None, headers: Any = None, *more: Any, **options: Any
     ) -> Any:
-        full = url if "://" in url else f"{self.scheme}://{self.host}{f':{self.port}' if self.port else ''}{url}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        full = url if "://" in url else f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{url}"
         models = find_session(full)
-        if models is None or not isinstance(body, (bytes, str, type(None))):
+        if models is None:
             return urlopen(self, method, url, body, headers, *more, **options)
         call = Request(method, full, dict(headers if headers is not None else self.headers).items(), body)
         answer = models.ask(call.describe())
@@ -264,12 +272,16 @@ def _wrap_aiohttp(module: Any) -> None:
         headers = [*dict(self.headers).items(), *dict(options.get("headers") or {}).items()]
         call = Request(method, full, headers, _read_aiohttp_body(self, options))
         answer = await models.ask_later(call.describe())
+        check = options.get("raise_for_status")
         if answer["source"] is not None:
-            return await _make_aiohttp_response(module, self, call, Replayed(answer), options.get("raise_for_status"))
+            response = await _make_aiohttp_response(module, self, call, Replayed(answer))
+            await _check_status(self, response, check)
+            return response
         with inside_call(), Copy(models, answer, call) as copy:
-            response = await request(self, method, url, **options)
+            response = await request(self, method, url, **{**options, "raise_for_status": False})
         copy.begin(response.status, response.headers.items())
         response.content = _make_copying_reader(response, copy)
+        await _check_status(self, response, check)
         return response
 
     module.ClientSession._request = ask_and_request
@@ -285,15 +297,16 @@ def _build_aiohttp_url(session: Any, url: Any, params: Any) -> str:
     return str(full.update_query(params) if params else full)
 
 
-def _read_aiohttp_body(session: Any, options: Message) -> bytes | str | None:
+def _read_aiohttp_body(session: Any, options: Message) -> Any:
     if options.get("json") is not None:
-        return session.json_serialize(options["json"])  # type: ignore[no-any-return]
+        return session.json_serialize(options["json"])
     data = options.get("data")
     if data is None or isinstance(data, (bytes, str)):
         return data
     if isinstance(data, dict):
         return urlencode(data)
-    return getattr(data, "_value", None) or repr(type(data))  # a payload that was made before
+    value = getattr(data, "_value", None)  # of a payload that was made before
+    return value if isinstance(value, (bytes, str)) else data
 
 
 def _make_copying_reader(response: Any, copy: Copy) -> Any:
@@ -353,8 +366,7 @@ def _make_copying_reader(response: Any, copy: Copy) -> Any:
     return Reader()
 
 
-async def _make_aiohttp_response(module: Any, session: Any, call: Request, replayed: Replayed, check: Any) -> Any:
-    """Make the response to a call. `check` is the option `raise_for_status`."""
+async def _make_aiohttp_response(module: Any, session: Any, call: Request, replayed: Replayed) -> Any:
     import asyncio
     import inspect
     from http import HTTPStatus
@@ -379,15 +391,20 @@ async def _make_aiohttp_response(module: Any, session: Any, call: Request, repla
         reader.feed_data(chunk)
     reader.feed_eof()
     response.status, response.content, response._headers = replayed.status, reader, headers
+    response.reason = ""
     with contextlib.suppress(ValueError):
         response.reason = HTTPStatus(replayed.status).phrase
     response._raw_headers = tuple((name.encode(), value.encode()) for name, value in replayed.headers.items())
+    return response
+
+
+async def _check_status(session: Any, response: Any, check: Any) -> None:
+    """Do what the option `raise_for_status` says, or that of the session."""
     check = getattr(session, "_raise_for_status", False) if check is None else check
     if callable(check):
         await check(response)
     elif check:
         response.raise_for_status()
-    return response
 
 
 _WRAPPERS: dict[str, Callable[[Any], None]] = {

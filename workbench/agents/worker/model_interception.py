@@ -19,8 +19,9 @@ import importlib
 import json
 import re
 import time
+import uuid
 from contextvars import ContextVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from .adapters.base import AgentFault
 from .recording.recorder import quiet
@@ -90,14 +91,13 @@ def _compile(expressions: tuple[str, ...]) -> list[re.Pattern[str]]:
 
 
 _current: ContextVar[Models | None] = ContextVar("workbench_models", default=None)
-_is_inside: ContextVar[bool] = ContextVar("workbench_model_call", default=False)
+_call: ContextVar[dict[str, bool] | None] = ContextVar("workbench_model_call", default=None)
 _open: list[Models] = []
 
 
 def open_session(models: Models) -> None:
     """Intercept the calls of a session."""
     _open.append(models)
-    models.adapter.intercept_models()
 
 
 def forget(models: Models) -> None:
@@ -118,7 +118,7 @@ def find_session(url: str | None = None) -> Models | None:
     `url` is the address of a request; without it, the call is one of a model. A thread started by the agent has no
     session of its own: the only open one is taken.
     """
-    if not _open or _is_inside.get() or (url is not None and not _open[0].is_endpoint(url)):
+    if not _open or _is_inside() or (url is not None and not _open[0].is_endpoint(url)):
         return None
     here = _current.get()
     if here is not None:
@@ -134,39 +134,48 @@ def find_session(url: str | None = None) -> Models | None:
 
 @contextlib.contextmanager
 def inside_call() -> Iterator[None]:
-    """Within this, calls are part of one that is intercepted already."""
-    token = _is_inside.set(True)
+    """Within this, calls are part of one that is intercepted already; so are those of tasks that start within it."""
+    call = {"is_running": True}
+    token = _call.set(call)
     try:
         yield
     finally:
-        _is_inside.reset(token)
+        call["is_running"] = False  # a task that began within it may live longer
+        _call.reset(token)
+
+
+def _is_inside() -> bool:
+    call = _call.get()
+    return call is not None and call["is_running"]
 
 
 # Requests and answers as data, without credentials.
 
 _CREDENTIAL = re.compile(r"auth|cookie|key|token|secret|signature|password|credential|^sig$|^x-amz-", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\s;,=\"]+")
 _SHORTEST_CREDENTIAL = 8  # shorter values occur in other texts
 _HIDDEN = "[redacted]"
-_KEPT_HEADERS = frozenset({"content-type", "retry-after", "x-request-id", "anthropic-version", "openai-version"})
+_KEPT_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
 
 
 class Request:
     """A request of an HTTP client. `credentials` are the values that are replaced in everything that is recorded."""
 
-    def __init__(self, method: str, url: str, headers: Iterable[tuple[str, Any]], body: bytes | str | None) -> None:
+    def __init__(self, method: str, url: str, headers: Iterable[tuple[str, Any]], body: Any) -> None:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
+        found = {
+            *(_as_text(value) for name, value in headers if _CREDENTIAL.search(_as_text(name))),
+            *(value for name, value in query if _CREDENTIAL.search(name)),
+            *filter(None, (parts.username, parts.password)),
+        }
+        pieces = {piece for value in found for piece in (value, *_SEPARATORS.split(value))}
         self.credentials = sorted(
-            {
-                *(_strip_scheme(_as_text(value)) for name, value in headers if _CREDENTIAL.search(_as_text(name))),
-                *(value for name, value in query if _CREDENTIAL.search(name)),
-                *filter(None, (parts.username, parts.password)),
-            },
+            {form for each in pieces if len(each) >= _SHORTEST_CREDENTIAL for form in (each, quote(each, safe=""))},
             key=len,
             reverse=True,
         )
-        self.credentials = [each for each in self.credentials if len(each) >= _SHORTEST_CREDENTIAL]
-        place = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
+        place = _bracket(parts.hostname or "") + (f":{parts.port}" if parts.port else "")
         kept = sorted((name, value) for name, value in query if not _CREDENTIAL.search(name))
         self.method = method.upper()
         self.url = self.hide(urlunsplit((parts.scheme, place, parts.path, urlencode(kept), "")))
@@ -182,9 +191,11 @@ class Request:
             text = text.replace(each, _HIDDEN)
         return text
 
-    def _read_body(self, body: bytes | str | None) -> Any:
-        if not body:
+    def _read_body(self, body: Any) -> Any:
+        if body is None or body in (b"", ""):
             return None
+        if not isinstance(body, (bytes, str)):  # a file or a form, which can be read once: never the same as another
+            return {"unreadable": type(body).__name__, "id": uuid.uuid4().hex}
         data = body.encode() if isinstance(body, str) else body
         try:
             text = self.hide(data.decode())
@@ -196,9 +207,8 @@ class Request:
             return text
 
 
-def _strip_scheme(value: str) -> str:
-    """Return the credential of a header such as `Bearer ...`."""
-    return value.rpartition(" ")[2]
+def _bracket(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _as_text(value: Any) -> str:
@@ -214,7 +224,7 @@ class Copy:
         self._request = request
         self._started = time.perf_counter()
         self._chunks: list[tuple[float, bytes, bool]] = []
-        self._decode: Callable[[bytes], bytes] = _keep
+        self._encoding = ""
         self._is_reported = False
         self._status = 0
         self._headers: dict[str, str] = {}
@@ -233,7 +243,7 @@ class Copy:
         named = {_as_text(name).lower(): _as_text(value) for name, value in headers}
         self._status = status
         self._headers = {name: self._request.hide(named[name]) for name in sorted(_KEPT_HEADERS & named.keys())}
-        self._decode = _make_decoder(named.get("content-encoding", ""))
+        self._encoding = named.get("content-encoding", "").strip().lower()
 
     def add(self, chunk: bytes, *, is_decoded: bool = False) -> None:
         """Take the next chunk. `is_decoded`: the client has decompressed it."""
@@ -241,13 +251,18 @@ class Copy:
             self._chunks.append((time.perf_counter() - self._started, bytes(chunk), is_decoded))
 
     def end(self, *, cut: bool = False) -> None:
-        """Report the answer. `cut`: the agent did not read all of it."""
+        """Report the answer. `cut`: the agent did not read all of it, or not the end of a stream."""
         if self._is_reported:
             return
         self._is_reported = True
-        with quiet:
-            outcome: Message = {"status": self._status, "headers": self._headers, "chunks": self._encode_chunks()}
-        self._report({**outcome, "cut": True} if cut else outcome)
+        try:
+            with quiet:
+                chunks = self._encode_chunks()
+        except Exception as error:  # an encoding that is unknown here must not disturb the agent
+            self._report({"error": f"the answer could not be copied: {type(error).__name__}: {error}"})
+            return
+        outcome: Message = {"status": self._status, "headers": self._headers, "chunks": chunks}
+        self._report({**outcome, "cut": True} if cut and not _has_ended(chunks) else outcome)
 
     def _report(self, outcome: Message) -> None:
         seconds = round(time.perf_counter() - self._started, 6)
@@ -255,7 +270,10 @@ class Copy:
 
     def _encode_chunks(self) -> list[Any]:
         """Encode the chunks without credentials. Chunks do not end inside a character; one of bytes is Base64."""
-        chunks = [(when, chunk if is_decoded else self._decode(chunk)) for when, chunk, is_decoded in self._chunks]
+        decode = None if all(is_decoded for _, _, is_decoded in self._chunks) else _make_decoder(self._encoding)
+        chunks = [
+            (when, chunk if is_decoded or decode is None else decode(chunk)) for when, chunk, is_decoded in self._chunks
+        ]
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
             texts = [(round(when, 4), decoder.decode(chunk)) for when, chunk in chunks]
@@ -272,23 +290,36 @@ class Copy:
         return [[when, text] for when, text in texts if text]
 
 
+_LAST_EVENTS = ("[DONE]", '"message_stop"', '"response.completed"', '"response.incomplete"', '"response.failed"')
+_TAIL = 100_000  # characters: the last event of a stream may repeat the whole answer
+
+
+def _has_ended(chunks: list[Any]) -> bool:
+    """True if the last event of a stream has come: many clients read no further."""
+    text = "".join(chunk for _, chunk in chunks if isinstance(chunk, str))[-_TAIL:]
+    last = text.rstrip().rpartition("data:")[2]
+    return any(each in last for each in _LAST_EVENTS)
+
+
 def _keep(chunk: bytes) -> bytes:
     return chunk
 
 
 def _make_decoder(encoding: str) -> Callable[[bytes], bytes]:
-    """Return what decodes the chunks of a compressed answer, one after the other."""
-    if encoding in ("gzip", "deflate"):
+    """Return what decodes the chunks of a compressed answer, one after the other. Raises an error if nothing does."""
+    if encoding in ("", "identity"):
+        return _keep
+    if encoding in ("gzip", "x-gzip", "deflate"):
         import zlib
 
-        return zlib.decompressobj(zlib.MAX_WBITS | 32 if encoding == "gzip" else zlib.MAX_WBITS).decompress
+        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress
     if encoding == "br":  # the client only accepts what is installed
         with contextlib.suppress(ImportError):
             return importlib.import_module("brotli").Decompressor().process  # type: ignore[no-any-return]
         return importlib.import_module("brotlicffi").Decompressor().decompress  # type: ignore[no-any-return]
     if encoding == "zstd":
         return importlib.import_module("zstandard").ZstdDecompressor().decompressobj().decompress  # type: ignore[no-any-return]
-    return _keep
+    raise ValueError(f"the encoding {encoding!r} is unknown")
 
 
 class Replayed:

@@ -263,6 +263,8 @@ class _Server:
             if not self._load():
                 self._fail({"session": number, "turn": None}, dict(self._loaded or {}))
                 return False
+            if item.models is not None:
+                self._adapter.intercept_models()
             emit = self._make_span_sender(number, item.limit)
             item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))
             self._queue_dependencies(number)

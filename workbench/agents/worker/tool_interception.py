@@ -54,12 +54,15 @@ class Questions:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Message]] = {}
         self._is_over = False
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self.on_post: Callable[[], None] = lambda: None
         """Called before a question is sent: something must read the answer."""
 
     def post(self, **question: Any) -> Future[Message]:
         """Send a question. Raises OSError in a process that the agent forked."""
+        if os.getpid() != self._process:
+            raise OSError("the connection to the engine belongs to another process")
         number = next(self._numbers)
         answered: Future[Message] = Future()
         answered.set_running_or_notify_cancel()  # the answer is dropped if the agent stops waiting

@@ -91,6 +91,8 @@ class _SessionProcess:
             if imported is None:
                 enter(self._adapter)
                 self._adapter.load()
+            if request.get("models"):
+                self._adapter.intercept_models()
             self._session = self._settle(self._adapter.open(request, self._emit_span, tools))
         except BaseException as error:  # including sys.exit
             self._fail(error, loading=True)

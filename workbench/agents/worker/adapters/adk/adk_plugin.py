@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -287,7 +288,7 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
             return
         items: list[Any] = []
         started = time.perf_counter()
-        responses = generate(self, llm_request, stream)
+        responses = aiter(generate(self, llm_request, stream))
         outcome: dict[str, Any] = {"cut": True}
         try:
             while True:
@@ -296,8 +297,7 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
                         response = await anext(responses)
                 except StopAsyncIteration:
                     break
-                data = response.model_dump(mode="json", exclude_none=True)
-                items.append([round(time.perf_counter() - started, 4), data])
+                items.append((round(time.perf_counter() - started, 4), response))
                 yield response
             outcome = {}
         except Exception as error:
@@ -305,10 +305,35 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
             raise
         finally:
             seconds = round(time.perf_counter() - started, 6)
-            models.report(answer, {"items": items, "seconds": seconds, **outcome})
-            await responses.aclose()
+            models.report(answer, {"seconds": seconds, **_dump_responses(items), **outcome})
+            if hasattr(responses, "aclose"):
+                await responses.aclose()
 
     kind.generate_content_async = ask_and_generate  # type: ignore[attr-defined]
+
+
+def _dump_responses(items: list[tuple[float, Any]]) -> dict[str, Any]:
+    """Return the responses as data, or why that is impossible: the agent must not be disturbed."""
+    try:
+        return {"items": [[when, each.model_dump(mode="json", exclude_none=True)] for when, each in items]}
+    except Exception as error:  # metadata may hold any object
+        return {"error": f"the response could not be copied: {type(error).__name__}: {error}"}
+
+
+_DESCRIBED = frozenset({"model", "contents", "config", "tools_dict", "live_connect_config"})
+_UNSHOWN = re.compile(r"client|header|key|token|secret|auth|credential|password", re.IGNORECASE)
+
+
+def _list_settings(owner: Any) -> dict[str, Any]:
+    """Return what else a model or a request says about a call: fields with plain values, and arguments of LiteLLM."""
+    found = {name: getattr(owner, name, None) for name in type(owner).model_fields if name not in _DESCRIBED}
+    found |= getattr(owner, "_additional_args", None) or {}
+    return {
+        name: as_json(value)
+        for name, value in found.items()
+        if isinstance(value, (str, int, float, dict, list, tuple))
+        and (not _UNSHOWN.search(name) or (isinstance(value, int) and not isinstance(value, str)))
+    }
 
 
 def _find_endpoint(model: Any) -> str | None:
@@ -331,5 +356,7 @@ def _describe_request(model: Any, request: Any, *, stream: bool) -> dict[str, An
     body = {"model": request.model or model.model, "config": as_json(config), "contents": as_json(request.contents)}
     if endpoint := _find_endpoint(model):
         body["endpoint"] = endpoint
+    if settings := {**_list_settings(model), **_list_settings(request)}:
+        body["settings"] = settings
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     return {"method": "GENERATE", "url": f"adk:{kind}", "body": {**body, "stream": True} if stream else body}
