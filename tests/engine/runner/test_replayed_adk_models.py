@@ -153,7 +153,7 @@ def test_parameters_of_the_model_and_the_request_belong_to_the_identity() -> Non
 
     from workbench.agents.worker.adapters.adk.adk_plugin import _describe_request
 
-    class Model(BaseLlm):  # type: ignore[misc]  # google.adk is untyped here
+    class Model(BaseLlm):
         temperature: float = 0.0
         api_key: str = ""
 
