@@ -108,7 +108,8 @@ async def test_an_edited_theme_is_applied_and_its_errors_are_listed(
             for _ in range(100):
                 await pilot.pause(0.05)
                 messages = [row.message for row in problems.rows]
-                if len(messages) == len(expected) and all(map(operator.contains, messages, expected)):
+                is_listed = len(messages) == len(expected) and all(map(operator.contains, messages, expected))
+                if is_listed and all(text in screen_reader.text(app) for text in expected):
                     break
             assert len(messages) == len(expected)
             assert all(map(operator.contains, messages, expected))
