@@ -373,3 +373,13 @@ def test_a_call_without_answer_that_was_repeated_is_left_out() -> None:
     for mode in (ModelMode.AUTO, ModelMode.REPLAY):
         replayed = open_case(case.build_recording(Prices()), mode)
         assert answer(replayed, 1, request)["chunks"][0][1] == "fine"
+
+
+def test_an_error_is_recorded_without_the_key_in_its_address() -> None:
+    case = open_case(None)
+    answer(case, 1, make_request())
+    case.record_outcome(1, {"error": "ConnectError: https://m/v1?api_key=sk-averysecretkey-0123456789 refused"})
+
+    (call,) = case.build_recording(Prices()).calls
+    assert call.error is not None and call.error.startswith("ConnectError")
+    assert "averysecretkey" not in call.error

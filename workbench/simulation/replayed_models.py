@@ -18,7 +18,7 @@ from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.identity import JobKey
 from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
 from workbench.model.target import ModelMode
-from workbench.model.text import mask_data, mask_secrets, redact_data, shorten
+from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
     ModelRecording,
@@ -443,7 +443,8 @@ class CaseModels:
             return
         response = _redact_response(outcome)
         call.seconds = response.pop("seconds", 0.0)
-        call.error = response.pop("error", None)
+        error = response.pop("error", None)
+        call.error = None if error is None else redact(error)  # it may hold an address with a key
         call.is_whole = call.error is None and not response.pop("cut", False)
         call.response = None if call.error is not None else response
 

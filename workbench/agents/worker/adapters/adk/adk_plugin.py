@@ -300,7 +300,7 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
                 items.append((round(time.perf_counter() - started, 4), response))
                 yield response
             outcome = {}
-        except Exception as error:
+        except Exception as error:  # whatever the model raises is recorded, and raised to the agent
             outcome = {"error": f"{type(error).__name__}: {error}"}
             raise
         finally:
