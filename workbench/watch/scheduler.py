@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from workbench.agents.worker.recording.fingerprints import is_library_folder
 from workbench.engine.plan import PlanError, PlannedCase
@@ -274,20 +275,24 @@ class Scheduler:
         self._skipped: dict[JobKey, int] = {}  # with the generation in which they are skipped
         self._reruns: dict[JobKey, int] = {}
         self._restarts: dict[JobKey, int] = {}
+        self._own_paths: dict[JobKey, set[Path]] = {}  # of the changes that a job may have caused
+        self._last_paths: frozenset[Path] = frozenset()
         self._last_write_time: float | None = None
         self._last_error = ""  # the last reported reason why results are not stored
         self.held: set[JobKey] = set()
         """Jobs that exceed the limits for one change and wait for the user."""
 
-    def note_change(self, last_write_time: float | None) -> None:
+    def note_change(self, paths: frozenset[Path], last_write_time: float | None) -> None:
         """Allow reruns again, except of jobs that may have caused this change.
 
         `last_write_time` is that of the change, None if unknown.
         """
+        self._last_paths = paths
         self._last_write_time = last_write_time
-        for counts in (self._reruns, self._restarts):
-            for job in [job for job in counts if not self._active.may_have_written(job, last_write_time)]:
-                del counts[job]
+        tables: tuple[dict[JobKey, Any], ...] = (self._reruns, self._restarts, self._own_paths)
+        for table in tables:
+            for job in [job for job in table if not self._active.may_have_written(job, last_write_time)]:
+                del table[job]
 
     def suppress(self, decisions: Iterable[Decision]) -> None:
         """Skip these jobs until a change affects them."""
@@ -303,9 +308,17 @@ class Scheduler:
     def drop_self_inflicted(self, work: Iterable[Decision], restarted: Collection[JobKey]) -> list[Decision]:
         """Drop jobs that any change affects, may have caused this one, and have run too often, unless `restarted`.
 
-        A program that an agent starts may write a file: the next run would write it again.
+        A program that an agent starts may write a file: the next run would write it again. A change where the job has
+        changed nothing so far is more likely an edit.
         """
-        return [each for each in work if each.job in restarted or not self._may_be_cause(each) or self.may_rerun(each)]
+        return [
+            each
+            for each in work
+            if each.job in restarted
+            or not self._may_be_cause(each)
+            or self._note_new_place(each.job)
+            or self.may_rerun(each)
+        ]
 
     def select_forced(self, decisions: Iterable[Decision]) -> list[Decision]:
         """Return the decisions to carry out, suppressed ones included."""
@@ -398,6 +411,20 @@ class Scheduler:
         """Return True if a job may have caused the last change, in a way that is not recorded."""
         is_untracked = self._selector.is_affected_by_any(decision)
         return is_untracked and self._active.may_have_written(decision.job, self._last_write_time)
+
+    def _note_new_place(self, job: JobKey) -> bool:
+        """Return True if earlier changes that the job may have caused all lack a path of the last change.
+
+        A new name in a folder where it changed names before is no new place: a program may write a new file each time.
+        """
+        known = self._own_paths.setdefault(job, set())
+
+        def is_known(path: Path) -> bool:
+            return path in known or (path.parent in self._last_paths and is_known(path.parent))
+
+        is_new = bool(known) and not all(map(is_known, self._last_paths))
+        known.update(self._last_paths)
+        return is_new
 
     def _may_restart(self, decision: Decision, active: ActiveJob) -> bool:
         """Count a restart. Return False if the job may have caused the change and was restarted too often.

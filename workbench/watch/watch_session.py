@@ -396,7 +396,7 @@ class WatchSession:
         if await self._off_loop(lambda: self._decisions.is_self_inflicted(change)):
             return
         self._active.start_generation()
-        self._scheduler.note_change(await self._off_loop(lambda: change.last_write_time))
+        self._scheduler.note_change(change.paths, await self._off_loop(lambda: change.last_write_time))
         if await self._off_loop(lambda: self._planner.is_affected(change)):
             await self._update_plan(change.paths)
         await self._process(change)

@@ -242,6 +242,33 @@ async def test_repeated_saves_right_after_a_run_are_not_mistaken_for_its_own_wor
         assert not any(isinstance(event, Notice) for event in watch.events)
 
 
+async def test_an_edit_right_after_a_case_that_changes_files_runs_it(folder: Folder) -> None:
+    """In a process that cases share, a program may write after the end of its case: any change may be its own."""
+    folder.write(
+        "agent.py",
+        """
+    import pathlib
+    import subprocess
+
+    def answer(prompt):
+        subprocess.run(["sh", "-c", "mkdir -p out; date +%N > out/$$.txt; date +%N > out.txt"], check=True)
+        text = pathlib.Path("data/text.txt")
+        return text.read_text() if text.exists() else "gone"
+    """,
+    )
+    folder.write("data/text.txt", "start")
+    folder.write("workbench.toml", f'{(folder.root / "workbench.toml").read_text()}[run]\nisolation = "worker"\n')
+    folder.cases(one="end", two="gone")
+    async with watch_project(folder.root) as watch:
+        await watch.wait_for(Notice)
+        await watch.wait_until_quiet()
+
+        folder.write("data/text.txt", "end")
+        await watch.wait_for_statuses(one="PASSED", two="FAILED")
+        (folder.root / "data/text.txt").rename(folder.root / "data/texts.txt")
+        await watch.wait_for_statuses(one="FAILED", two="PASSED")
+
+
 async def test_a_hanging_case_runs_again_when_the_hanging_function_is_edited(folder: Folder) -> None:
     original_text = (folder.root / "tools.py").read_text()
     async with watch_project(folder.root, timeout_seconds=1.0) as watch:
