@@ -23,7 +23,7 @@ from workbench.simulation.replayed_models import (
     calculate_cost,
     find_differences,
 )
-from workbench.store.model_answers import RecordedModelCall, RecordedModels
+from workbench.store.model_answers import Part, RecordedCalls, RecordedModelCall, RecordedModels
 
 JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
 
@@ -45,9 +45,8 @@ def make_response(text: str, *, status: int = 200) -> dict[str, Any]:
 
 
 def record(*calls: tuple[dict[str, Any], dict[str, Any]]) -> RecordedModels:
-    return RecordedModels.of_job(
-        JOB, [RecordedModelCall(request=request, response=response, seconds=2.0) for request, response in calls]
-    )
+    made = (RecordedModelCall(request=request, response=response, seconds=2.0) for request, response in calls)
+    return RecordedCalls(Part.MODELS, JOB, tuple(made))
 
 
 def open_case(recorded: RecordedModels | None, mode: ModelMode = ModelMode.AUTO, **plan: Any) -> CaseModels:
@@ -274,7 +273,7 @@ def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) 
 
 
 def test_an_error_in_the_recording_is_no_answer() -> None:
-    recorded = RecordedModels.of_job(JOB, [RecordedModelCall(request=make_request(), error="ConnectError")])
+    recorded = RecordedCalls(Part.MODELS, JOB, (RecordedModelCall(request=make_request(), error="ConnectError"),))
 
     assert answer(open_case(recorded), 1, make_request()) is None
     with pytest.raises(AgentError):
@@ -335,7 +334,7 @@ def test_costs_of_replayed_calls_are_summed() -> None:
         RecordedModelCall(request=make_request(text), response=make_response("a"), cost=cost)
         for text, cost in (("a", 0.5), ("b", None), ("c", 0.25))
     ]
-    case = open_case(RecordedModels.of_job(JOB, calls))
+    case = open_case(RecordedCalls(Part.MODELS, JOB, tuple(calls)))
     for number, text in enumerate("abc"):
         answer(case, number, make_request(text))
 

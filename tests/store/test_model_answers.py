@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from workbench.model.identity import CaseKey, JobKey
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
-    ModelRecording,
+    Part,
+    RecordedCalls,
     RecordedModelCall,
     RecordedModels,
+    Recording,
     RecordingStore,
     add_recording,
     sort_recording,
@@ -27,10 +29,11 @@ def make_job(eval_id: str = "c", *, repeat: int = 0) -> JobKey:
     return JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id=eval_id), repeat)
 
 
-def make_recording(job: JobKey, *texts: str) -> RecordedModels:
-    return RecordedModels.of_job(
+def make_recording(job: JobKey | None, *texts: str, part: Part = Part.MODELS) -> RecordedModels:
+    return RecordedCalls(
+        part,
         job,
-        [
+        tuple(
             RecordedModelCall(
                 turn=turn,
                 request={"method": "POST", "url": "http://m", "body": {"text": text}},
@@ -38,8 +41,12 @@ def make_recording(job: JobKey, *texts: str) -> RecordedModels:
                 seconds=1.5,
             )
             for turn, text in enumerate(texts)
-        ],
+        ),
     )
+
+
+def read_models(recording: Recording, job: JobKey | None, part: Part = Part.MODELS) -> RecordedModels | None:
+    return recording.read(part, job, RecordedModelCall)
 
 
 @given(st.text(min_size=1), st.integers(0, 3), st.lists(st.text(), max_size=4))
@@ -49,7 +56,8 @@ def test_recorded_calls_are_read_as_they_were_written(eval_id: str, repeat: int,
     lines = recorded.format_lines()
 
     assert lines.count("\n") == 1 + len(texts)
-    assert RecordedModels.parse_lines(lines, fail=lambda _, wrong: StoreError("x", wrong)) == recorded
+    read = RecordedCalls.parse_lines(lines, RecordedModelCall, fail=lambda _, wrong: StoreError("x", wrong))
+    assert read == recorded
 
 
 def test_a_file_is_sorted_by_case_and_repeat_and_the_last_recording_counts(tmp_path: Path) -> None:
@@ -66,12 +74,33 @@ def test_a_file_is_sorted_by_case_and_repeat_and_the_last_recording_counts(tmp_p
 
     heads = [json.loads(line) for line in path.read_text().splitlines() if line.startswith('{"format"')]
     assert [(head["eval_id"], head.get("repeat", 0)) for head in heads] == [("a", 0), ("a", 1), ("b", 0)]
-    recording = ModelRecording(path)
-    assert recording.read(make_job("b")) == make_recording(make_job("b"), "new")
-    assert recording.read(make_job("other")) is None
+    recording = Recording(path)
+    assert read_models(recording, make_job("b")) == make_recording(make_job("b"), "new")
+    assert read_models(recording, make_job("other")) is None
     before = path.read_bytes()
     sort_recording(path)
     assert path.read_bytes() == before
+
+
+def test_all_parts_of_a_case_follow_each_other_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    blocks = [
+        make_recording(make_job("b"), "1", part=Part.JUDGES),
+        make_recording(make_job("a"), "2", part=Part.TOOLS),
+        make_recording(None, "3", part=Part.JUDGES),
+        make_recording(make_job("b"), "4"),
+        make_recording(make_job("a"), "5"),
+    ]
+    for block in blocks:
+        add_recording(path, block)
+
+    sort_recording(path)
+
+    recording = Recording(path)
+    names = [(None if name.job is None else name.job.case.eval_id, name.part.value) for name in recording.blocks]
+    assert names == [(None, "judges"), ("a", "models"), ("a", "tools"), ("b", "judges"), ("b", "models")]
+    assert all(read_models(recording, block.job, block.part) == block for block in blocks)
+    assert list(recording.iter_part(Part.TOOLS, RecordedModelCall)) == [blocks[1]]
 
 
 def test_the_readable_cases_of_a_file_that_is_cut_off_can_be_replayed(tmp_path: Path) -> None:
@@ -81,11 +110,11 @@ def test_the_readable_cases_of_a_file_that_is_cut_off_can_be_replayed(tmp_path: 
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:-1]) + "\n")
 
-    recording = ModelRecording(path)
+    recording = Recording(path)
 
-    assert recording.read(make_job("a")) is not None
+    assert read_models(recording, make_job("a")) is not None
     with pytest.raises(StoreError, match=r"calls\.jsonl:5:1: found the end of the file after 2 of 3 calls"):
-        recording.read(make_job("b"))
+        read_models(recording, make_job("b"))
 
 
 def test_recording_goes_on_after_a_writer_was_killed(tmp_path: Path) -> None:
@@ -95,16 +124,16 @@ def test_recording_goes_on_after_a_writer_was_killed(tmp_path: Path) -> None:
 
     add_recording(path, make_recording(make_job("b"), "1"))
 
-    assert ModelRecording(path).read(make_job("b")) == make_recording(make_job("b"), "1")
+    assert read_models(Recording(path), make_job("b")) == make_recording(make_job("b"), "1")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("hello\n", r":1:1: found another content, expected a recorded case \(workbench-models-1\)"),
-        ('{"format":"workbench-models-9","eval_id":"a"}\n', "found the format 'workbench-models-9'"),
-        ('{"format":"workbench-models-1","target":"t","eval_set":"s","calls":0}\n', "a case that is not named"),
-        ('{"format":"workbench-models-1","target":"t","eval_set":"s","eval_id":"c"}\n', "no number of calls"),
+        ("hello\n", r":1:1: found another content, expected recorded calls \(workbench-recording-1\)"),
+        ('{"format":"workbench-recording-9","eval_id":"a"}\n', "found the format 'workbench-recording-9'"),
+        ('{"format":"workbench-recording-1","target":"t","calls":0}\n', "a block without a name: part"),
+        ('{"format":"workbench-recording-1","part":"models","target":"t"}\n', "a block without a name: calls"),
     ],
 )
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -112,7 +141,7 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: str, me
     path.write_text(content)
 
     with pytest.raises(StoreError, match=message):
-        ModelRecording(path)
+        Recording(path)
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
@@ -122,7 +151,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path.write_text("\n".join([lines[0], lines[1][:-5], lines[2]]))
 
     with pytest.raises(StoreError, match=r":2:1: found a line that is not JSON"):
-        ModelRecording(path).read(make_job("a"))
+        read_models(Recording(path), make_job("a"))
 
 
 def _record_many(path: Path, name: str) -> None:
@@ -141,9 +170,9 @@ def test_two_processes_may_record_into_one_file(tmp_path: Path) -> None:
     for process in processes:
         process.join(60)
 
-    recording = ModelRecording(path)
-    assert len(recording.jobs) == 80
-    assert all(recording.read(job) is not None for job in recording.jobs)
+    recording = Recording(path)
+    assert len(recording.blocks) == 80
+    assert all(read_models(recording, job) is not None for _, job in recording.blocks)
 
 
 def test_opening_a_large_file_does_not_read_its_calls(tmp_path: Path) -> None:
@@ -153,23 +182,23 @@ def test_opening_a_large_file_does_not_read_its_calls(tmp_path: Path) -> None:
             file.write(make_recording(make_job(f"case{number}"), *["x" * 3000] * 3).format_lines())
 
     started = time.process_time()
-    recording = ModelRecording(path)
+    recording = Recording(path)
     opening = time.process_time() - started
     started = time.process_time()
-    for job in recording.jobs:
-        recording.read(job)
+    for _, job in recording.blocks:
+        read_models(recording, job)
     reading = time.process_time() - started
 
     print(f"\n{path.stat().st_size / 1e6:.0f} MB, 9,999 calls: opened in {opening:.3f} s, read in {reading:.2f} s")
-    assert len(recording.jobs) == 3333
+    assert len(recording.blocks) == 3333
     assert opening < reading
 
 
 def test_the_store_keeps_the_newest_calls_of_each_repeat(tmp_path: Path) -> None:
     store = RecordingStore(tmp_path)
-    store.write(make_recording(make_job(), "old"))
-    store.write(make_recording(make_job(repeat=1), "other"))
-    store.write(make_recording(make_job(), "new"))
+    store.write(make_job(), make_recording(make_job(), "old"))
+    store.write(make_job(repeat=1), make_recording(make_job(repeat=1), "other"))
+    store.write(make_job(), make_recording(make_job(), "new"))
     store.close()
 
     again = RecordingStore(tmp_path)

@@ -123,7 +123,7 @@ def generate_eval_cases(
     config = config.model_copy(update={name: value for name, value in said.items() if value is not None})
     project, loaded = find_agent_project(agent, path, target_name)
     wanted = _make_request(config, personas, settings=loaded.settings)
-    record, replay = _get_path(calls["record_calls"]), _get_path(calls["replay_calls"])
+    record, replay = (_get_path(calls[f"{way}_calls"]) or _get_path(calls[way]) for way in ("record", "replay"))
     options = AskOptions(use_cache=not no_cache, record=record, replay=replay)
     with Workspace(project, loaded) as workspace:
         try:

@@ -380,8 +380,8 @@ def _format_judge_cost(judge: JudgeCost) -> Iterator[str]:
 
 def _format_model_limits(plan: Plan) -> Iterator[str]:
     """Yield the limits of calls to judge and user models."""
-    if plan.options.replay_calls is not None:
-        yield f"no model is called: answers come from {plan.options.replay_calls}"
+    if (replay := plan.options.judge_replay) is not None:
+        yield f"no judge or user model is called: answers come from {replay}"
     if plan.limits.max_model_calls is not None:
         yield f"at most {plan.limits.max_model_calls:,} model calls in total; metrics beyond it end in ERROR"
     if plan.limits.max_model_cost is not None:

@@ -142,7 +142,7 @@ models_option: Option = click.option(
 
 
 def tool_options(command: Command) -> Command:
-    """Add `--models`, `--record`, `--replay`, `--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`.
+    """Add `--models`, `--fresh`, `--simulate-tools`, `--record-tools`, `--replay-tools`, `--unrecorded`.
 
     The command gets them as `tools`, by their names in RunOptions: what answers calls of the agents' models and tools.
     """
@@ -152,40 +152,25 @@ def tool_options(command: Command) -> Command:
         *,
         models: str | None,
         fresh: bool,
-        record: Path | None,
-        replay: Path | None,
         simulate_tools: Path | None,
         record_tools: Path | None,
         replay_tools: Path | None,
         unrecorded: str,
         **others: Any,
     ) -> Any:
-        if record is not None and replay is not None:
-            raise click.UsageError("--record and --replay exclude each other: a replay asks no model.")
+        replay = others["calls"]["replay"]
         if replay is not None and models == "live":
             raise click.UsageError("--replay and --models live exclude each other.")
         files = {"simulate_tools": simulate_tools, "record_tools": record_tools, "replay_tools": replay_tools}
         if fresh and (replay is not None or models in ("live", "replay")):
             raise click.UsageError("--fresh records new answers: it excludes --replay and --models live and replay.")
-        calls = {"models": models, "fresh": fresh, "record": record, "replay": replay, "unrecorded": unrecorded}
+        calls = {"models": models, "fresh": fresh, "unrecorded": unrecorded}
         return command(tools={**files, **calls}, **others)
 
     options: list[Option] = [
         models_option,
         click.option(
             "--fresh", is_flag=True, help="Ask the agents' models again, and replace the answers recorded so far."
-        ),
-        click.option(
-            "--record",
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="FILE",
-            help="Record the calls of the agents' models in this file.",
-        ),
-        click.option(
-            "--replay",
-            type=FILE,
-            metavar="FILE",
-            help="Answer the calls of the agents' models from a file written by --record; another call is an ERROR.",
         ),
         click.option(
             "--simulate-tools",
@@ -195,12 +180,14 @@ def tool_options(command: Command) -> Command:
         click.option(
             "--record-tools",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Append the result of every tool call to this file.",
+            metavar="FILE",
+            help="Record the results of all calls of tools in this file, which may be that of --record.",
         ),
         click.option(
             "--replay-tools",
             type=FILE,
-            help="Answer tool calls from a file written by --record-tools; no tool is called.",
+            metavar="FILE",
+            help="Answer calls of tools from a file written by --record-tools; no tool is called.",
         ),
         click.option(
             "--unrecorded",
@@ -262,30 +249,45 @@ def judging_options(command: Command) -> Command:
 
 
 def recording_options(command: Command) -> Command:
-    """Add `--record-calls`, `--replay-calls`: write the answers of models to a file, or read them from one.
+    """Add `--record`, `--replay`, `--record-calls`, `--replay-calls`: files with the answers of models.
 
-    The command gets them as `calls`, by their names in RunOptions.
+    The command gets them as `calls`, by their names in RunOptions. It must be above `tool_options`.
     """
 
     @wraps(command)
-    def with_calls(*, record_calls: Path | None, replay_calls: Path | None, **others: Any) -> Any:
-        if record_calls is not None and replay_calls is not None:
-            raise click.UsageError("--record-calls and --replay-calls exclude each other: a replay calls no model.")
-        return command(calls={"record_calls": record_calls, "replay_calls": replay_calls}, **others)
+    def with_calls(
+        *,
+        record: Path | None,
+        replay: Path | None,
+        record_calls: Path | None,
+        replay_calls: Path | None,
+        **others: Any,
+    ) -> Any:
+        if record is not None and replay is not None:
+            raise click.UsageError("--record and --replay exclude each other: a replay asks no model.")
+        if record_calls is not None and (replay_calls is not None or replay is not None):
+            raise click.UsageError("--record-calls excludes --replay and --replay-calls: a replay asks no model.")
+        calls = {"record": record, "replay": replay, "record_calls": record_calls, "replay_calls": replay_calls}
+        return command(calls=calls, **others)
 
+    path = click.Path(dir_okay=False, path_type=Path)
     options: list[Option] = [
         click.option(
-            "--record-calls",
-            type=click.Path(dir_okay=False, path_type=Path),
+            "--record",
+            type=path,
             metavar="FILE",
-            help="Record the calls to these models in this file; existing content is replaced.",
+            help="Record all calls of models in this file: those of agents, judges, simulated users and simulated "
+            "tools. Calls of cases that do not run stay in it.",
         ),
         click.option(
-            "--replay-calls",
+            "--replay",
             type=FILE,
             metavar="FILE",
-            help="Take the answers from this file and call no model; a missing answer is an ERROR.",
+            help="Take the answers of models from a file written by --record; no model is asked, a missing answer is "
+            "an ERROR.",
         ),
+        click.option("--record-calls", type=path, metavar="FILE", help="--record for judge and user models alone."),
+        click.option("--replay-calls", type=FILE, metavar="FILE", help="--replay for judge and user models alone."),
     ]
     return cast(Command, _add_options(options, with_calls))
 

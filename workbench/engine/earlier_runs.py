@@ -245,6 +245,7 @@ _KEPT = (
     "config",
     "simulate_tools",
     "replay_tools",
+    "replay",
     "replay_calls",
     "max_model_calls",
     "max_model_cost",

@@ -89,7 +89,7 @@ class HistoryRecorder:
     def begin(self, run: Run) -> None:
         """Store the start of the run."""
         self._run_id = run.run_id
-        self._replays = run.plan.options.replay_calls is not None
+        self._replays = run.plan.options.judge_replay is not None
         if not run.plan.options.history:
             return
         self._record = _make_record(run, self._root)

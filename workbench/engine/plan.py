@@ -91,15 +91,18 @@ class RunOptions(Fact):
     newest interrupted one); its verdicts are reused if neither the cases nor their criteria have changed.
 
     `models` says where answers of the agents' models come from; None means the settings, and without these
-    `models_by_default`. With `fresh` they are asked again, and the new calls are recorded. `record` is a file to write
-    these calls to, `replay` a file that answers them.
+    `models_by_default`. With `fresh` they are asked again, and the new calls are recorded.
 
-    `simulate_tools` takes precedence over the targets. `record_tools` and `replay_tools` are files of recorded calls;
-    `unrecorded` says what happens to a call that is not in `replay_tools`.
+    `record` is a file that gets all calls of models, `replay` a file that answers them: those of agents, and those of
+    judges, simulated users and simulated tools, unless `record_calls` and `replay_calls` name other files for these.
+    With `record_adds`, earlier calls of judges for a recorded case stay in the file. `record_tools` gets the calls of
+    the agents' tools, `replay_tools` answers them; `unrecorded` says what happens to a call that is not in that file.
+    All may be the same file.
+
+    `simulate_tools` takes precedence over the targets.
 
     `use_cache` reuses replies of models to equal requests. `max_model_calls` and `max_model_cost` (US dollars) limit
     the calls to models. With `require_all_samples`, a verdict of too few samples changes the exit status.
-    `record_calls` is a file to write model calls to, `replay_calls` a file that answers them.
 
     `adk_results` lets full runs of ADK agents also write the result files for `adk web`. Without `scores` agents run
     and nothing is judged. Without `history` no result is stored. `judges_again` is the run whose answers are judged
@@ -121,6 +124,9 @@ class RunOptions(Fact):
     fresh: bool = False
     record: Path | None = None
     replay: Path | None = None
+    record_calls: Path | None = None
+    replay_calls: Path | None = None
+    record_adds: bool = False
     simulate_tools: Path | None = None
     record_tools: Path | None = None
     replay_tools: Path | None = None
@@ -128,12 +134,20 @@ class RunOptions(Fact):
     max_model_calls: int | None = None
     max_model_cost: float | None = None
     require_all_samples: bool | None = None
-    record_calls: Path | None = None
-    replay_calls: Path | None = None
     adk_results: bool = True
     history: bool = True
     judges_again: str | None = None
     judgement: int = 0
+
+    @property
+    def judge_record(self) -> Path | None:
+        """The file that gets the calls to judges, simulated users and simulated tools."""
+        return self.record_calls or self.record
+
+    @property
+    def judge_replay(self) -> Path | None:
+        """The file that answers these calls."""
+        return self.replay_calls or self.replay
 
 
 class Limits(Fact):
@@ -298,6 +312,10 @@ class Plan:
     def criteria(self) -> Sequence[PreparedCriteria]:
         """The criteria of all cases, each once."""
         return list({id(case.criteria): case.criteria for case in self.cases}.values())
+
+    def with_options(self, **options: Any) -> Plan:
+        """Return the plan with other options of these names, which planning does not look at."""
+        return replace(self, options=self.options.model_copy(update=options))
 
     @property
     def total(self) -> int:

@@ -120,7 +120,7 @@ def estimate_cost(
     fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
     agents = [planned for planned in fresh if planned.needs_agent]
     backed = [planned for planned in agents if planned.target.kind not in _FREE_KINDS]
-    questions = () if plan.options.replay_calls is not None else tuple(_list_questions(fresh))
+    questions = () if plan.options.judge_replay is not None else tuple(_list_questions(fresh))
     with_models = dict.fromkeys([*(planned.key for planned in backed), *(question.case for question in questions)])
     results = _sample_results(list(with_models), earlier, results_of)
     return PlanCost(
@@ -134,7 +134,7 @@ def estimate_cost(
         judge_calls=_sum_calls(questions, lambda question: question.metric),
         judges=_estimate_judges(questions, results, prices),
         open_ended=sum(planned.turns is None for planned in agents),
-        users=() if plan.options.replay_calls is not None else tuple(_estimate_users(agents)),
+        users=() if plan.options.judge_replay is not None else tuple(_estimate_users(agents)),
         seconds=_estimate_seconds(agents, earlier, lanes=plan.limits.concurrency),
         tokens=_estimate_tokens(backed, results),
     )

@@ -50,7 +50,7 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.validation import check_config
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
-from workbench.store.model_answers import ModelRecording
+from workbench.store.model_answers import Recording
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
@@ -562,9 +562,9 @@ class Planner:
         if mode is ModelMode.LIVE and options.record is None:
             return None
         try:
-            replay = None if options.replay is None else ModelRecording(options.replay)
+            replay = None if options.replay is None else Recording(options.replay)
             if options.record is not None and options.record.exists():
-                ModelRecording(options.record)  # another file must not be overwritten
+                Recording(options.record)  # another file must not be overwritten
         except StoreError as error:
             raise PlanError(str(error)) from None
         rules = RequestRules(volatile_fields=settings.volatile_fields, volatile_texts=settings.volatile_texts)

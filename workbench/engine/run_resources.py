@@ -26,7 +26,7 @@ from workbench.engine.plan import (
     read_environment,
 )
 from workbench.engine.plan_cost import build_prices
-from workbench.llm.model_replay import Recording, Replay, Script, read_script
+from workbench.llm.model_replay import CaseRequests, RequestRecording, RequestReplay, Script, read_script
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.llm.models import Account, Budget, Cache, ModelOptions, Models
 from workbench.metrics.judges.judge_calls import MOST_SAMPLES
@@ -98,9 +98,9 @@ class RunJudges:
         self._use_cache = plan.options.use_cache
         self._judgement = plan.options.judgement
         self._judges = judges
-        record, replay = plan.options.record_calls, plan.options.replay_calls
-        self._recording = None if record is None else Recording(record)
-        self._replay = None if replay is None else Replay(replay)
+        record, replay = plan.options.judge_record, plan.options.judge_replay
+        self._recording = None if record is None else RequestRecording(record, adds=plan.options.record_adds)
+        self._replay = None if replay is None else RequestReplay(replay)
 
     def get_ask(self, target: Target) -> Ask:
         """Return the function that asks the models of a target."""
@@ -110,11 +110,16 @@ class RunJudges:
         ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
         return _number_samples(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
 
+    async def keep(self, requests: CaseRequests) -> None:
+        """Write the requests for a repeat that has ended, if calls are recorded. Raises StoreError."""
+        if self._recording is not None:
+            await self._recording.keep(requests)
+
     def list_spending(self) -> tuple[ModelSpending, ...]:
         """List the calls of this run, without the earlier spending of the plan."""
         return self._account.list_spending()
 
-    def _ask_replay(self, replay: Replay) -> Ask:
+    def _ask_replay(self, replay: RequestReplay) -> Ask:
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await replay.ask(request)
             if not request.renewed:  # a renewed request counts once

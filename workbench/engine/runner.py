@@ -7,7 +7,7 @@ import contextlib
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_l
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, RunJudges, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
+from workbench.llm.model_replay import CaseRequests, case_requests
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.metrics.registry import PreparedCriteria
@@ -61,8 +62,9 @@ from workbench.model.target import Target
 from workbench.model.text import pluralise
 from workbench.model.trace import Span
 from workbench.simulation.replayed_models import RunModels
-from workbench.simulation.simulated_tools import CaseTools, add_case
+from workbench.simulation.simulated_tools import CaseTools, prepare_tool_recording
 from workbench.store.errors import StoreError
+from workbench.store.model_answers import add_recording, sort_recording
 from workbench.store.settings import JudgeSettings
 
 # Results and events of jobs.
@@ -259,12 +261,14 @@ class Runner:
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
         spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
+        keep_requests: Callable[[CaseRequests], Awaitable[None]] | None = None,
         load: Callable[[Plan], None] = lambda _: None,
     ) -> None:
         """`look_at_leftovers` returns the files that agents wrote in earlier runs.
 
         `load` imports in a thread what `prepare` and judging need, so that the event loop is not blocked. `spending`
-        returns the calls to models so far. Call `schedule_spending_report` when they change.
+        returns the calls to models so far. Call `schedule_spending_report` when they change. `keep_requests` writes
+        the calls to models for a repeat, if they are recorded.
         """
         self._run = run
         self._plan = run.plan
@@ -288,6 +292,7 @@ class Runner:
         self._results = ResultBuffer(run, recorder)
         self._look_at_leftovers = look_at_leftovers
         self._spending = spending
+        self._keep_requests = keep_requests
         self._load = load
         self._will_tell_spending = False
         self._not_judged: set[JobKey] = set()
@@ -312,6 +317,7 @@ class Runner:
             if self._models is not None:
                 await self._models.close()
                 self._run.model_calls = self._models.counts
+            await self._sort_recordings()
             self._report_spending()
             self._report_not_judged()
             finished = RunFinished(
@@ -354,6 +360,16 @@ class Runner:
         can_resume = bool(self._plan.selections) and self._plan.options.history
         how = "continue with `workbench run --resume`" if can_resume else "run them again to judge them"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
+
+    async def _sort_recordings(self) -> None:
+        """Sort the files that got calls, so that the order in which cases end does not show in them."""
+        options = self._plan.options
+        for path in {options.record, options.record_tools, options.judge_record} - {None}:
+            try:
+                if path is not None and path.exists():
+                    await asyncio.to_thread(sort_recording, path)
+            except StoreError as error:
+                self._run.warn(f"recorded calls are not sorted: {error}")
 
     def _read_watched_files(self) -> None:
         """Fingerprint watched files before any case runs, so that later changes make verdicts stale."""
@@ -452,7 +468,15 @@ class Runner:
 
     async def _run_job(self, key: JobKey) -> None:
         planned = self._planned[key]
-        self._results.add(key, planned, await self._produce_result(planned, key))
+        requests = CaseRequests(key)
+        case_requests.set(requests)
+        result = await self._produce_result(planned, key)
+        if self._keep_requests is not None:
+            try:
+                await self._keep_requests(requests)
+            except StoreError as error:
+                self._run.warn(f"calls of judges are not recorded: {error}")
+        self._results.add(key, planned, result)
 
     async def _produce_result(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
@@ -500,7 +524,7 @@ class Runner:
         )
 
     def _note_outage(self, key: JobKey, metrics: tuple[MetricResult, ...]) -> None:
-        is_answered_from_file = self._plan.options.replay_calls is not None
+        is_answered_from_file = self._plan.options.judge_replay is not None
         if has_outage(metrics) and not is_answered_from_file:
             self._not_judged.add(key)
         elif self._not_judged:
@@ -603,7 +627,7 @@ class Runner:
         if path is None or (failure is not None and failure.kind is not FailureKind.AGENT):
             return
         try:
-            await asyncio.to_thread(add_case, path, tools.build_recording())
+            await asyncio.to_thread(add_recording, path, tools.build_recording())
         except StoreError as error:
             self._run.warn(f"tool calls are not recorded: {error}")
 
@@ -668,12 +692,15 @@ def start_run(
         prepare=prepare,
         look_at_leftovers=verdicts.left_by_agents,
         spending=lambda: judges().list_spending(),
+        keep_requests=None if plan.options.judge_record is None else lambda requests: judges().keep(requests),
         load=_load,
     )
     # A weak reference avoids a cycle: runs are large, and garbage collection is late.
     running = proxy(runner)
-    if plan.options.record_calls is not None or plan.options.replay_calls is not None:
+    if plan.options.judge_record is not None or plan.options.judge_replay is not None:
         judges()  # reports an unusable file before anything runs
+    if plan.options.record_tools is not None and plan.options.record_tools.exists():
+        prepare_tool_recording(plan.options.record_tools)
     run.attach(runner, resources.thread.submit(runner.run()))
     return run
 

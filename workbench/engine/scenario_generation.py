@@ -14,7 +14,7 @@ from workbench.agents.agent_host import AgentError, AgentHost, AgentSession, Ses
 from workbench.engine.case_run import DEFAULT_USER
 from workbench.engine.plan_cost import build_prices
 from workbench.engine.run_resources import EngineThread, Hosts, Judges, open_lazily
-from workbench.llm.model_replay import Recording, Replay
+from workbench.llm.model_replay import RequestRecording, RequestReplay
 from workbench.llm.model_types import Ask
 from workbench.llm.models import Account, Budget
 from workbench.model.evalset import ConversationScenario, ScenarioRequest
@@ -140,8 +140,8 @@ def start_generation(
         raise GenerationError(f"there is no target {name!r}{suggest_name(name, targets)}", is_outage=False)
     budget = Budget(calls=settings.judge.max_calls, cost=settings.judge.max_cost)
     account = Account(build_prices(settings.judge), budget)
-    recording = None if options.record is None else Recording(options.record)
-    replay = None if options.replay is None else Replay(options.replay)
+    recording = None if options.record is None else RequestRecording(options.record)
+    replay = None if options.replay is None else RequestReplay(options.replay)
 
     def open_models() -> Ask:
         if replay is not None:
@@ -164,7 +164,11 @@ def start_generation(
             progress(f"{wanted.model} is writing: {found} of {wanted.count}")
 
         writer = ScenarioWriter(wanted, description, known, ask=open_lazily(open_models), progress=count)
-        generated = await writer.write()
+        try:
+            generated = await writer.write()
+        finally:
+            if recording is not None:
+                await recording.close()
         if target.kind is not AgentKind.ADK:
             return generated
         return replace(generated, state=dict.fromkeys(_find_state_keys(description), ""))

@@ -7,86 +7,140 @@ import json
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import model_validator
 
 from workbench.llm.model_types import Ask, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.model.facts import Fact
+from workbench.model.identity import JobKey
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.store.errors import StoreError, make_os_error, shown_path
 from workbench.store.evalsets.case_reader import read_json_lines
+from workbench.store.model_answers import (
+    Part,
+    RecordedCalls,
+    Recording,
+    add_recording,
+    convert_recording,
+    read_old_format,
+    sort_recording,
+)
 
 if TYPE_CHECKING:
     import regex
 
 
-# Recording and replay of model calls, for runs without a key and without a network.
+# Recording and replay of requests, for runs without a key and without a network.
 
-FORMAT = "workbench-calls-1"
+_OLD_FORMAT = "workbench-calls-1"  # of earlier versions: a line for each call
 
 
-class _Call(Fact):
-    """A line of the file: a request, and its reply or its error."""
+class RecordedRequest(Fact):
+    """A request, and its reply or its error."""
 
-    format: str
     request: ModelRequest
     reply: ModelReply | None = None
     trouble: Trouble | None = None
     message: str = ""
 
+    @model_validator(mode="after")
+    def _check_outcome(self) -> Self:
+        if (self.reply is None) == (self.trouble is None):
+            raise ValueError("expected exactly one of reply and trouble")
+        return self
 
-class Recording:
-    """Writes every reply or error to a file of JSON lines. Replaces earlier contents."""
 
-    def __init__(self, path: Path) -> None:
-        """Raise StoreError if the file cannot be written or is no recording."""
+@dataclass
+class CaseRequests:
+    """The requests for one repeat of a case so far, in the order in which they began; None has not ended."""
+
+    job: JobKey | None
+    calls: list[RecordedRequest | None] = field(default_factory=list)
+
+
+case_requests: ContextVar[CaseRequests | None] = ContextVar("case_requests", default=None)
+"""The case that models are asked for in this context: recorded requests belong to it."""
+
+
+class _OldCall(RecordedRequest):
+    """A line of the old format."""
+
+    format: str
+
+    def without_format(self) -> RecordedRequest:
+        """Return the call as it is recorded now."""
+        return RecordedRequest(request=self.request, reply=self.reply, trouble=self.trouble, message=self.message)
+
+
+class RequestRecording:
+    """Writes every request with its reply or error to a recording. Calls of other cases stay in the file."""
+
+    def __init__(self, path: Path, *, adds: bool = False) -> None:
+        """With `adds`, earlier calls of a case stay too, unless the same request is recorded again.
+
+        Raises StoreError if the file cannot be written or is no recording.
+        """
         self._path = path
-        self._writing = asyncio.Lock()
-        if path.exists() and path.stat().st_size:
-            _read_calls(path)
-        self._has_begun = False  # earlier calls stay in the file until the first new one
+        self._adds = adds
+        self._without_case = CaseRequests(None)
+        blocks = _read_blocks(path) if path.exists() and path.stat().st_size else []
+        self._earlier = {each.job: each.calls for each in blocks}
+        if read_old_format(path) == _OLD_FORMAT:
+            convert_recording(path, blocks)
         try:
             path.open("a").close()
         except OSError as error:
             raise make_os_error("write", path, error) from error
 
     def wrap(self, ask: Ask) -> Ask:
-        """Return `ask` with recording. Replies from the cache are written too: a replay has no cache."""
+        """Return `ask` with recording. Replies from the cache are recorded too: a replay has no cache."""
 
-        async def ask_and_write(request: ModelRequest) -> ModelReply:
+        async def ask_and_record(request: ModelRequest) -> ModelReply:
+            calls = (case_requests.get() or self._without_case).calls
+            place = len(calls)
+            calls.append(None)
             try:
                 reply = await ask(request)
             except ModelError as error:
                 if not error.trouble.is_unasked:
-                    await self._write(request, {"trouble": error.trouble.value, "message": error.message})
+                    calls[place] = RecordedRequest(request=request, trouble=error.trouble, message=error.message)
                 raise
-            await self._write(request, {"reply": reply.model_dump(mode="json", exclude_defaults=True)})
+            calls[place] = RecordedRequest(request=request, reply=reply)
             return reply
 
-        return ask_and_write
+        return ask_and_record
 
-    async def _write(self, request: ModelRequest, outcome: dict[str, Any]) -> None:
-        call = {"format": FORMAT, "request": request.model_dump(mode="json", exclude_defaults=True), **outcome}
-        async with self._writing:
-            try:
-                await asyncio.to_thread(self._append, json.dumps(call, ensure_ascii=False) + "\n")
-            except OSError as error:
-                raise ModelError(Trouble.NOT_RECORDED, f"{self._path} cannot be written: {error}") from error
+    async def keep(self, requests: CaseRequests) -> None:
+        """Write the requests for a repeat, which has ended. Raises StoreError."""
+        job, calls = requests.job, [call for call in requests.calls if call is not None]
+        if not calls:
+            return
+        if self._adds:
+            keys = {call.request.key for call in calls}
+            calls = [*(call for call in self._earlier.get(job, ()) if call.request.key not in keys), *calls]
+            self._earlier[job] = tuple(calls)
+        await asyncio.to_thread(add_recording, self._path, RecordedCalls(Part.JUDGES, job, tuple(calls)))
 
-    def _append(self, line: str) -> None:
-        with self._path.open("a" if self._has_begun else "w", encoding="utf-8") as stream:
-            stream.write(line)
-        self._has_begun = True
+    async def close(self) -> None:
+        """Write the requests that belong to no case, and sort the file. Raises StoreError."""
+        await self.keep(self._without_case)
+        await asyncio.to_thread(sort_recording, self._path)
 
 
-class Replay:
-    """Answers from such a file and asks no model."""
+class RequestReplay:
+    """Answers from a recording and asks no model."""
 
     def __init__(self, path: Path) -> None:
         """Raise StoreError if the file cannot be read."""
         self._path = path
-        self._calls = _read_calls(path)
+        self._calls: dict[str, deque[RecordedRequest]] = {}
+        for block in _read_blocks(path):
+            for call in block.calls:
+                self._calls.setdefault(call.request.key, deque()).append(call)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Return the recorded reply. Raise ModelError if an error was recorded or nothing was."""
@@ -96,7 +150,7 @@ class Replay:
             raise ModelError(
                 Trouble.NOT_RECORDED,
                 f"{name} has no answer of {request.model} to this request, which changed since the recording; "
-                f"record it again (--record-calls {name}; in pytest --workbench-record)",
+                f"record it again (--record {name}; in pytest --workbench-record)",
             )
         call = calls[0] if len(calls) == 1 else calls.popleft()  # the last reply is repeated
         if call.trouble is not None:
@@ -105,15 +159,12 @@ class Replay:
         return call.reply.model_copy(update={"cached": True})
 
 
-def _read_calls(path: Path) -> dict[str, deque[_Call]]:
-    calls: dict[str, deque[_Call]] = {}
-    for line in read_json_lines(path, format=FORMAT, what="a recorded call"):
-        call = line.read(_Call)
-        if (call.reply is None) == (call.trouble is None):
-            found = "neither" if call.reply is None else "both"
-            raise line.error((), found=found, expected="exactly one of reply and trouble")
-        calls.setdefault(call.request.key, deque()).append(call)
-    return calls
+def _read_blocks(path: Path) -> list[RecordedCalls[RecordedRequest]]:
+    if read_old_format(path) != _OLD_FORMAT:
+        return list(Recording(path).iter_part(Part.JUDGES, RecordedRequest))
+    lines = read_json_lines(path, format=_OLD_FORMAT, what="a recorded call")
+    calls = [line.read(_OldCall).without_format() for line in lines]
+    return [RecordedCalls(Part.JUDGES, None, tuple(calls))]
 
 
 # Scripted replies, for samples without a key and tests without a network.

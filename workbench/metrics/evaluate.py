@@ -323,7 +323,7 @@ def _make_sample(reply: ModelReply, *, problem: str | None = None) -> JudgeSampl
     if problem is not None and reply.is_truncated:
         problem = f"{problem} (the reply was cut off: raise max_output_tokens)"
     if problem is not None and reply.cached:
-        problem = f"{problem}; the reply is from the cache, --no-cache asks again"
+        problem = f"{problem}; the reply is from the cache or a recording: --no-cache or --record asks again"
     return JudgeSample(
         reply=reply.text,
         problem=problem,

@@ -21,12 +21,13 @@ from workbench.model.target import ModelMode
 from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
-    ModelRecording,
+    Part,
+    RecordedCalls,
     RecordedModelCall,
     RecordedModels,
+    Recording,
     RecordingStore,
     add_recording,
-    sort_recording,
 )
 
 # Addresses of models.
@@ -343,7 +344,7 @@ class ModelPlan:
     prices: Prices
     rules: RequestRules = RequestRules()
     endpoints: tuple[str, ...] = ()
-    replay: ModelRecording | None = None
+    replay: Recording | None = None
     record: Path | None = None
     fresh: bool = False
 
@@ -492,7 +493,7 @@ class CaseModels:
             for _, call in sorted(self._calls.items())
             if call.response is not None or call.error is not None
         ]
-        return RecordedModels.of_job(self.job, calls)
+        return RecordedCalls(Part.MODELS, self.job, tuple(calls))
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
         """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
@@ -559,7 +560,6 @@ class RunModels:
         self._warn = warn
         self._store: RecordingStore | None = None
         self._opening = asyncio.Lock()
-        self._has_recorded = False
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
 
@@ -596,24 +596,18 @@ class RunModels:
         try:
             recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
             if is_recorded and self._plan.record is not None:
-                self._has_recorded = True
                 await asyncio.to_thread(add_recording, self._plan.record, recording)
             if is_stored:
                 store = await self._open_store()
-                await asyncio.to_thread(store.write, recording)
+                await asyncio.to_thread(store.write, models.job, recording)
         except StoreError as error:
             self._warn(f"model calls are not recorded: {error}")
         except Exception as error:  # a bug of workbench must not end the run
             self._warn(f"model calls are not recorded because workbench itself failed: {error!r}")
 
     async def close(self) -> None:
-        """Wait for what is being written, sort the file of the run, and close the store."""
+        """Wait for what is being written, and close the store."""
         await asyncio.gather(*self._writing.values())
-        if self._plan.record is not None and self._has_recorded:
-            try:
-                await asyncio.to_thread(sort_recording, self._plan.record)
-            except StoreError as error:
-                self._warn(f"the recorded model calls are not sorted: {error}")
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
 
@@ -623,7 +617,7 @@ class RunModels:
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return None
         if self._plan.replay is not None:
-            return await asyncio.to_thread(self._plan.replay.read, job)
+            return await asyncio.to_thread(self._plan.replay.read, Part.MODELS, job, RecordedModelCall)
         try:
             store = await self._open_store()
             return await asyncio.to_thread(store.read, job)

@@ -26,15 +26,13 @@ from workbench.model.target import Unrecorded
 from workbench.model.text import one_line
 from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
 from workbench.simulation.tool_templates import PROMPTS
-from workbench.store.errors import make_os_error, shown_path
+from workbench.store.errors import shown_path
 from workbench.store.evalsets.case_reader import read_json_lines
+from workbench.store.model_answers import Part, RecordedCalls, Recording, convert_recording, read_old_format
 
-# Recorded tool calls in a file of JSON lines, one for each case and repeat.
-#
-# Lines are only appended. The last line of a case counts, so that recording it again replaces it and a stopped run
-# loses nothing.
+# Recorded tool calls of cases, in a recording.
 
-FORMAT = "workbench-tools-1"
+_OLD_FORMAT = "workbench-tools-1"  # of earlier versions: a line for each case and repeat, of which the last counts
 
 
 class RecordedCall(Fact):
@@ -52,26 +50,26 @@ class RecordedCall(Fact):
     source: str | None = None
 
 
-class RecordedCase(Fact):
-    """The calls of one repeat of a case, in order."""
+class _OldCase(Fact):
+    """A line of the old format."""
 
-    format: str = FORMAT
+    format: str
     eval_set: str
     eval_id: str
     occurrence: int = 0
     repeat: int = 0
     calls: tuple[RecordedCall, ...] = ()
 
-    @property
-    def key(self) -> tuple[str, str, int, int]:
-        """The case and the repeat."""
-        return self.eval_set, self.eval_id, self.occurrence, self.repeat
+
+_RecordedCase = tuple[RecordedCall, ...]
+_CaseName = tuple[str, str, int, int]
+"""Eval set, case, occurrence and repeat: calls that one agent made may answer those of another."""
 
 
 class ToolRecording:
-    """The contents of a file of recorded calls."""
+    """The tool calls in a recording."""
 
-    def __init__(self, path: Path, cases: Mapping[tuple[str, str, int, int], RecordedCase]) -> None:
+    def __init__(self, path: Path, cases: Mapping[_CaseName, _RecordedCase]) -> None:
         """Use `read`."""
         self.path = path
         self._cases = cases
@@ -79,24 +77,48 @@ class ToolRecording:
     @classmethod
     def read(cls, path: Path) -> ToolRecording:
         """Read a file. Raises StoreError with the line if the file is no recording."""
-        lines = read_json_lines(path, format=FORMAT, what="a recorded case")
-        cases = [line.read(RecordedCase) for line in lines]
-        return cls(path, {case.key: case for case in cases})
+        blocks = _read_blocks(path)
+        return cls(path, {_name_case(each.job): each.calls for each in blocks if each.job is not None})
 
     @property
     def tools(self) -> Sequence[str]:
         """The names of the tools that were called."""
-        return list(dict.fromkeys(call.tool for case in self._cases.values() for call in case.calls))
+        return list(dict.fromkeys(call.tool for calls in self._cases.values() for call in calls))
 
-    def find_case(self, case: CaseKey, repeat: int) -> RecordedCase | None:
+    def find_case(self, case: CaseKey, repeat: int) -> _RecordedCase | None:
         """Find the recording of a repeat, or else that of the first repeat; None if the case is not recorded."""
-        key = (case.eval_set, case.eval_id, case.occurrence)
-        return self._cases.get((*key, repeat)) or self._cases.get((*key, 0))
+        for number in (repeat, 0):
+            if (found := self._cases.get(_name_case(JobKey(case, number)))) is not None:
+                return found
+        return None
 
-    def list_repeats(self, case: CaseKey) -> Sequence[RecordedCase]:
+    def list_repeats(self, case: CaseKey) -> Sequence[_RecordedCase]:
         """List the recordings of all repeats of a case."""
-        key = (case.eval_set, case.eval_id, case.occurrence)
-        return [recorded for found, recorded in sorted(self._cases.items()) if found[:3] == key]
+        name = _name_case(JobKey(case, 0))[:3]
+        return [calls for found, calls in sorted(self._cases.items()) if found[:3] == name]
+
+
+def _name_case(job: JobKey) -> _CaseName:
+    return job.case.eval_set, job.case.eval_id, job.case.occurrence, job.repeat
+
+
+def _read_blocks(path: Path) -> list[RecordedCalls[RecordedCall]]:
+    if read_old_format(path) != _OLD_FORMAT:
+        return list(Recording(path).iter_part(Part.TOOLS, RecordedCall))
+    lines = read_json_lines(path, format=_OLD_FORMAT, what="a recorded case")
+    cases = {JobKey(_make_key(case), case.repeat): case.calls for case in (line.read(_OldCase) for line in lines)}
+    return [RecordedCalls(Part.TOOLS, job, calls) for job, calls in cases.items()]
+
+
+def _make_key(case: _OldCase) -> CaseKey:
+    return CaseKey(target="", eval_set=case.eval_set, eval_id=case.eval_id, occurrence=case.occurrence)
+
+
+def prepare_tool_recording(path: Path) -> None:
+    """Check that calls can be added to a file; one of an earlier version is converted. Raises StoreError."""
+    blocks = _read_blocks(path)
+    if read_old_format(path) == _OLD_FORMAT:
+        convert_recording(path, blocks)
 
 
 class Replay:
@@ -106,7 +128,7 @@ class Replay:
         self._file = shown_path(recording.path)
         self._recorded = recording.find_case(case, repeat)
         self._calls: dict[Hashable, list[RecordedCall]] = {}
-        for call in self._recorded.calls if self._recorded is not None else ():
+        for call in self._recorded or ():
             self._calls.setdefault(_key(call.tool, call.args), []).append(call)
         self._made: Counter[Hashable] = Counter()
 
@@ -126,16 +148,6 @@ class Replay:
         if call.unfit is not None:
             return f"{self._file}: {shown} was recorded without its answer: {call.unfit}"
         return call
-
-
-def add_case(path: Path, case: RecordedCase) -> None:
-    """Write a line. Raises StoreError."""
-    data = {"format": FORMAT, **case.model_dump(mode="json", exclude_defaults=True)}
-    try:
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{json.dumps(data, ensure_ascii=False)}\n")
-    except OSError as error:
-        raise make_os_error("write", path, error) from error
 
 
 def _key(tool: str, args: Mapping[str, Any]) -> Hashable:
@@ -268,12 +280,13 @@ class ToolPlan:
         """Return a hash of everything that defines the tool answers of a case; empty if the real tools answer."""
         if not self.changes_answers:
             return ""
-        replayed = [] if self.replay is None else self.replay.list_repeats(case)
+        repeats = () if self.replay is None else self.replay.list_repeats(case)
+        replayed = [[call.model_dump(mode="json") for call in calls] for calls in repeats]
         by_case = self.environment is not None and self.environment.depends_on_case
         parts = [
             self._common,
             case.eval_id if by_case else "",
-            "" if self.replay is None else json.dumps([each.model_dump(mode="json") for each in replayed]),
+            "" if self.replay is None else json.dumps(replayed),
         ]
         return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
@@ -365,16 +378,9 @@ class CaseTools:
         """See `ToolDesk.record_outcome`."""
         self._note_outcome(number, None, outcome)
 
-    def build_recording(self) -> RecordedCase:
+    def build_recording(self) -> RecordedCalls[RecordedCall]:
         """Return the calls so far, for a recording."""
-        case = self._job.case
-        return RecordedCase(
-            eval_set=case.eval_set,
-            eval_id=case.eval_id,
-            occurrence=case.occurrence,
-            repeat=self._job.repeat,
-            calls=tuple(self._ended[number] for number in sorted(self._ended)),
-        )
+        return RecordedCalls(Part.TOOLS, self._job, tuple(self._ended[number] for number in sorted(self._ended)))
 
     async def _answer_by_injection(self, call: ToolCall, injection: Injection) -> ToolAnswer:
         await asyncio.sleep(injection.latency_seconds)

@@ -1,7 +1,8 @@
-"""Answers of models on disk: replies to judges and users by their request, and the model calls of agents by case.
+"""Recorded answers on disk: the replies to judges and users by their request, and the calls of cases.
 
 `.workbench/replies.db` and `.workbench/recordings.db` are stores of texts by key. A recording that can be committed is
-a file of JSON lines: for each repeat of a case a line that names it, followed by its model calls, one a line.
+a file of JSON lines with blocks: a line that names a repeat of a case and what was called (the agent's models, its
+tools, or judges and users), followed by the calls, one a line.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, JobKey
@@ -83,10 +86,20 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute(f"DELETE FROM reply WHERE key IN ({outdated})")
 
 
-# Recordings of the model calls of agents.
+# Recordings: files of calls and their answers.
 
-FORMAT = "workbench-models-1"
-_HEAD = b'{"format":"'  # with it begins the line that names a case
+FORMAT = "workbench-recording-1"
+_HEAD = b'{"format":"'  # with it begins the line that names a block
+
+C = TypeVar("C", bound=Fact)
+
+
+class Part(StrEnum):
+    """What the calls of a block are."""
+
+    MODELS = "models"  # model calls of the agent
+    TOOLS = "tools"  # calls of its tools
+    JUDGES = "judges"  # requests to judges, simulated users, and models that simulate tools or write scenarios
 
 
 class RecordedModelCall(Fact):
@@ -105,63 +118,71 @@ class RecordedModelCall(Fact):
     error: str | None = None
 
 
-class RecordedModels(Fact):
-    """The model calls of one repeat of a case, in the order in which they began."""
+class _Head(Fact):
+    """The line that names a block. Without a case, the calls belong to none."""
 
-    target: str
-    eval_set: str
-    eval_id: str
+    format: str = FORMAT
+    part: Part
+    target: str = ""
+    eval_set: str = ""
+    eval_id: str = ""
     occurrence: int = 0
     repeat: int = 0
-    calls: tuple[RecordedModelCall, ...] = Field(default=(), exclude=True)
+    calls: int
 
-    @classmethod
-    def of_job(cls, job: JobKey, calls: Sequence[RecordedModelCall]) -> Self:
-        """Make the recording of a repeat."""
-        return cls(**job.case.model_dump(), repeat=job.repeat, calls=tuple(calls))
 
-    @property
-    def job(self) -> JobKey:
-        """The repeat."""
-        case = CaseKey(target=self.target, eval_set=self.eval_set, eval_id=self.eval_id, occurrence=self.occurrence)
-        return JobKey(case, self.repeat)
+@dataclass(frozen=True)
+class RecordedCalls(Generic[C]):
+    """The calls of one part of a repeat of a case, in the order in which they began; None is no case."""
+
+    part: Part
+    job: JobKey | None
+    calls: tuple[C, ...]
 
     def format_lines(self) -> str:
-        """Format the lines of a file: one that names the case, and one for each call."""
-        head = {"format": FORMAT, **self.model_dump(exclude_defaults=True), "calls": len(self.calls)}
+        """Format the lines of a file: one that names the block, and one for each call."""
+        case = {} if self.job is None else {**self.job.case.model_dump(exclude_defaults=True)}
+        repeat = {"repeat": self.job.repeat} if self.job is not None and self.job.repeat else {}
+        head = {"format": FORMAT, "part": self.part.value, **case, **repeat, "calls": len(self.calls)}
         calls = [each.model_dump(mode="json", exclude_defaults=True) for each in self.calls]
         return "".join(f"{_dump(line)}\n" for line in (head, *calls))
 
     @classmethod
-    def parse_lines(cls, text: str, *, fail: Fail) -> Self:
+    def parse_lines(cls, text: str, kind: type[C], *, fail: Fail) -> RecordedCalls[C]:
         """Parse such lines. `fail` makes the error for the n-th of them, counted from 0, and what is wrong with it."""
         first, *lines = text.rstrip("\n").split("\n")
-        recorded, count = _parse_head(_parse(first, 0, fail), fail)
-        if count > len(lines):
-            raise fail(len(lines), f"the end of the file after {len(lines)} of {count} calls")
-        calls = [_parse_call(line, number, fail) for number, line in enumerate(lines[:count], start=1)]
-        return cls.model_validate({**recorded.model_dump(), "calls": calls})
+        head = _parse_head(first, fail)
+        if head.calls > len(lines):
+            raise fail(len(lines), f"the end of the file after {len(lines)} of {head.calls} calls")
+        calls = [_parse_call(line, kind, number, fail) for number, line in enumerate(lines[: head.calls], start=1)]
+        return RecordedCalls(head.part, _get_job(head), tuple(calls))
 
 
+RecordedModels = RecordedCalls[RecordedModelCall]
 Fail = Callable[[int, str], StoreError]
 
 
-def _parse_head(head: Mapping[str, Any], fail: Fail) -> tuple[RecordedModels, int]:
-    """Read the line that names a repeat of a case; return it without its calls, and their number."""
-    named = {key: value for key, value in head.items() if key not in ("format", "calls")}
-    count = head.get("calls")
+def _parse_head(line: str, fail: Fail) -> _Head:
+    data = _parse(line, 0, fail)
+    if data.get("format") != FORMAT:
+        raise fail(0, f"the format {data.get('format')!r}, which another version may read")
     try:
-        recorded = RecordedModels.model_validate(named)
+        return _Head.model_validate(data)
     except ValidationError as error:
-        raise fail(0, f"a case that is not named: {error.errors()[0]['msg']}") from None
-    if not isinstance(count, int):
-        raise fail(0, "no number of calls")
-    return recorded, count
+        first = error.errors()[0]
+        raise fail(0, f"a block without a name: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _parse_call(line: str, number: int, fail: Fail) -> RecordedModelCall:
+def _get_job(head: _Head) -> JobKey | None:
+    if not head.target and not head.eval_id:
+        return None
+    case = CaseKey(target=head.target, eval_set=head.eval_set, eval_id=head.eval_id, occurrence=head.occurrence)
+    return JobKey(case, head.repeat)
+
+
+def _parse_call(line: str, kind: type[C], number: int, fail: Fail) -> C:
     try:
-        return RecordedModelCall.model_validate(_parse(line, number, fail))
+        return kind.model_validate(_parse(line, number, fail))
     except ValidationError as error:
         raise fail(number, f"no recorded call: {error.errors()[0]['msg']}") from None
 
@@ -180,20 +201,35 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace").decode()
 
 
-class _Block(NamedTuple):
-    """Where the lines of a repeat are in the file: bytes from `start` to `end`."""
+class BlockName(NamedTuple):
+    """Names a block: what its calls are, and whose."""
+
+    part: Part
+    job: JobKey | None
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The place in a sorted file: all blocks of a case follow each other."""
+        if self.job is None:
+            return ("", self.part)
+        case = self.job.case
+        return case.target, case.eval_set, case.eval_id, case.occurrence, self.job.repeat, self.part
+
+
+class _Place(NamedTuple):
+    """Where the lines of a block are in the file: bytes from `start` to `end`."""
 
     start: int
     end: int
 
 
-class ModelRecording:
-    """A file of recorded model calls. Opening it finds the cases; their calls are read when they are needed."""
+class Recording:
+    """A file of recorded calls. Opening it finds the blocks; their calls are read when they are needed."""
 
     def __init__(self, path: Path) -> None:
         """Raise StoreError if the file cannot be read or is no recording."""
         self.path = path
-        self._blocks: dict[JobKey, _Block] = {}
+        self._places: dict[BlockName, _Place] = {}
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
@@ -205,22 +241,16 @@ class ModelRecording:
 
     def _index(self, data: mmap.mmap, size: int) -> None:
         if data[: len(_HEAD)] != _HEAD:
-            raise StoreError(self.path, line=1, found="another content", expected=f"a recorded case ({FORMAT})")
+            raise StoreError(self.path, line=1, found="another content", expected=f"recorded calls ({FORMAT})")
         start = 0
         while start < size:
             following = data.find(b"\n" + _HEAD, start)
             end = size if following < 0 else following + 1
             first = data.find(b"\n", start, end)
             line = data[start : end if first < 0 else first].decode(errors="replace")
-            self._blocks[self._read_job(line, start)] = _Block(start, end)  # the last one of a case counts
+            head = _parse_head(line, self._make_failure(start))
+            self._places[BlockName(head.part, _get_job(head))] = _Place(start, end)  # the last one of a name counts
             start = end
-
-    def _read_job(self, line: str, start: int) -> JobKey:
-        fail = self._make_failure(start)
-        head = _parse(line, 0, fail)
-        if head["format"] != FORMAT:
-            raise fail(0, f"the format {head['format']!r}, which another version may read")
-        return _parse_head(head, fail)[0].job
 
     def _make_failure(self, start: int) -> Fail:
         """Return what makes the error of the n-th line from a byte on."""
@@ -232,31 +262,49 @@ class ModelRecording:
         return fail
 
     @property
-    def jobs(self) -> Sequence[JobKey]:
-        """The recorded repeats."""
-        return list(self._blocks)
+    def blocks(self) -> Sequence[BlockName]:
+        """The recorded blocks."""
+        return list(self._places)
 
-    def read(self, job: JobKey) -> RecordedModels | None:
-        """Read the calls of a repeat; None if it is not recorded. Raises StoreError."""
-        block = self._blocks.get(job)
-        if block is None:
+    def read(self, part: Part, job: JobKey | None, kind: type[C]) -> RecordedCalls[C] | None:
+        """Read the calls of a block, each of this kind; None if it is not recorded. Raises StoreError."""
+        name = BlockName(part, job)
+        place = self._places.get(name)
+        if place is None:
             return None
-        text = self.read_lines(job).decode("utf-8", "replace")
-        return RecordedModels.parse_lines(text, fail=self._make_failure(block.start))
+        text = self.read_lines(name).decode("utf-8", "replace")
+        return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start))
 
-    def read_lines(self, job: JobKey) -> bytes:
-        """Read the lines of a recorded repeat as they are. Raises StoreError."""
-        block = self._blocks[job]
+    def iter_part(self, part: Part, kind: type[C]) -> Iterator[RecordedCalls[C]]:
+        """Read all blocks of a part. Raises StoreError."""
+        for name in self._places:
+            if name.part is part and (found := self.read(part, name.job, kind)) is not None:
+                yield found
+
+    def read_lines(self, name: BlockName) -> bytes:
+        """Read the lines of a recorded block as they are. Raises StoreError."""
+        place = self._places[name]
         try:
             with self.path.open("rb") as file:
-                file.seek(block.start)
-                return file.read(block.end - block.start)
+                file.seek(place.start)
+                return file.read(place.end - place.start)
         except OSError as error:
             raise make_os_error("read", self.path, error) from error
 
 
-def add_recording(path: Path, recorded: RecordedModels) -> None:
-    """Add a repeat to a file of recorded calls. Several processes may do so. Raises StoreError."""
+def read_old_format(path: Path) -> str | None:
+    """Return the format of a file of earlier versions, which had a format for each part; else None."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(next(filter(bytes.strip, file), b"null"))
+    except (OSError, ValueError, RecursionError):  # reading the recording reports it
+        return None
+    found = first.get("format") if isinstance(first, dict) else None
+    return found if isinstance(found, str) and found != FORMAT else None
+
+
+def add_recording(path: Path, recorded: RecordedCalls[Any]) -> None:
+    """Add a block to a file of recorded calls. Several processes may do so. Raises StoreError."""
     try:
         with _lock(path) as file:
             if file.seek(0, os.SEEK_END):
@@ -269,17 +317,19 @@ def add_recording(path: Path, recorded: RecordedModels) -> None:
 
 
 def sort_recording(path: Path) -> None:
-    """Sort the cases of a file by name, and keep only the last recording of each. Raises StoreError."""
+    """Sort the blocks of a file by case, and keep only the last of each name. Raises StoreError."""
     try:
         with _lock(path):
-            recording = ModelRecording(path)
-            jobs = sorted(
-                recording.jobs,
-                key=lambda job: (job.case.target, job.case.eval_set, job.case.eval_id, job.case.occurrence, job.repeat),
-            )
-            write_in_pieces(path, (recording.read_lines(job).rstrip(b"\n") + b"\n" for job in jobs))
+            recording = Recording(path)
+            names = sorted(recording.blocks, key=lambda name: name.order)
+            write_in_pieces(path, (recording.read_lines(name).rstrip(b"\n") + b"\n" for name in names))
     except OSError as error:
         raise make_os_error("write", path, error) from error
+
+
+def convert_recording(path: Path, recorded: Iterable[RecordedCalls[Any]]) -> None:
+    """Replace a file of an earlier version by these blocks. Raises StoreError."""
+    write_in_pieces(path, (each.format_lines().encode() for each in recorded))
 
 
 @contextlib.contextmanager
@@ -311,14 +361,15 @@ class RecordingStore:
         if text is None:
             return None
         try:
-            return RecordedModels.parse_lines(text, fail=lambda _, wrong: StoreError(RECORDINGS, wrong))
+            fail: Fail = lambda _, wrong: StoreError(RECORDINGS, wrong)  # noqa: E731
+            return RecordedCalls.parse_lines(text, RecordedModelCall, fail=fail)
         except StoreError:  # of another version: the model is asked again
             return None
 
-    def write(self, recorded: RecordedModels) -> None:
+    def write(self, job: JobKey, recorded: RecordedModels) -> None:
         """Replace the calls of a repeat. Raises StoreError."""
         with self._lock:
-            self._store.put(_make_key(recorded.job), recorded.format_lines())
+            self._store.put(_make_key(job), recorded.format_lines())
 
     def close(self) -> None:
         """Close the file."""

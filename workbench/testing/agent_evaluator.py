@@ -462,8 +462,7 @@ async def _evaluate(
     )
     with _InputErrors(), shared_workspaces.use(sets.project.root, sets.loaded) as workspace:
         plan = workspace.plan_documents(sets.project, sets.documents, options, config=config)
-        with apply_model_calls(plan, session.calls) as ready:
-            cases = await _run_plan(ready, workspace)
+        cases = await _run_plan(apply_model_calls(plan, session.calls), workspace)
         if output_file is not None:
             append_csv(Path(output_file), cases)
     if details:

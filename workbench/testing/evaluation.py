@@ -225,7 +225,7 @@ class Evaluation:
 
     @contextmanager
     def _start(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Iterator[Run]:
-        """Start a run. In a pytest test that records model calls, they are written at the end."""
+        """Start a run. In a pytest test that records model calls, it writes them."""
         name = self._names.experiment or rows.name
         target = Target(name=one_line(name), kind=AgentKind.FUNCTION if agent else AgentKind.RECORDED, path=Path.cwd())
         options = RunOptions(
@@ -236,9 +236,8 @@ class Evaluation:
         )
         try:
             plan = self._workspace.plan_rows(rows.to_recorded(), options, target=target, config=config)
-            with apply_model_calls(plan, session.calls) as ready:
-                host = CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
-                yield self._workspace.start(ready, host=host)
+            host = CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
+            yield self._workspace.start(apply_model_calls(plan, session.calls), host=host)
         except (PlanError, StoreError) as error:
             raise EvaluationError(str(error)) from None
 

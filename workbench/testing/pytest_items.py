@@ -216,7 +216,6 @@ class SessionHooks:
 
     def __init__(self, runs: SessionRuns) -> None:
         self._runs = runs
-        self._is_saved = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -252,14 +251,13 @@ class SessionHooks:
         try:
             return (yield)
         finally:
-            self._is_saved = self._runs.close()
+            self._runs.close()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail the session if recorded calls could not be written, or if collected sets are unusable."""
+        """Fail the session if collected sets are unusable."""
         if session.config.option.collectonly and self._runs.unusable and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if not (self._runs.close() and self._is_saved):
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        self._runs.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write notices, model costs, and where the results are stored."""

@@ -47,8 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("config", "FILE", "Criteria for all eval sets, instead of their own."),
         ("runs", "N", "Repetitions per case."),
         ("timeout", "SECONDS", "Time limit per case."),
-        ("calls", "FILE", "Replay the answers of judge and user models from this file, without calling them."),
-        ("replay", "FILE", "Replay the calls of the agents' models from this file, without making them."),
+        ("replay", "FILE", "Take the answers of agents' models, judges and simulated users from this recording."),
+        ("calls", "FILE", "Take only the answers of judges and simulated users from this recording."),
         ("models", "MODE", "The agents' models: live (ask them), auto (replay until a request differs) or replay."),
     ):
         group.addoption(f"--workbench-{name}", dest=f"workbench_{name}", metavar=metavar, help=text)

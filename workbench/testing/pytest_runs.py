@@ -107,17 +107,12 @@ class SessionRuns:
             lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
         return lines
 
-    def close(self) -> bool:
-        """Stop all runs and close all resources. Return False if recorded calls could not be written."""
+    def close(self) -> None:
+        """Stop all runs and close all resources."""
         for started in self._started.values():
             if isinstance(started, _StartedRun) and not started.run.is_over:
                 started.run.close()
-        try:
-            self._stack.close()
-        except StoreError as error:
-            self._notices[str(error)] = None
-            return False
-        return True
+        self._stack.close()
 
     def _open_project(self, file: Path) -> _OpenProject:
         root = self._find_root(file)
@@ -149,7 +144,7 @@ class SessionRuns:
                 opened.last.wait_for_end(self._notices)
                 last = opened.last.run
                 joined = replace(joined, resumes=last.run_id, stored=before, spent=last.models)
-            plan = self._stack.enter_context(apply_model_calls(joined, calls))
+            plan = apply_model_calls(joined, calls)
             run = opened.workspace.start(plan)
             started = _StartedRun(run, run.iter_events(), dict(before))
             opened.last = started if self._alone else None
@@ -241,6 +236,7 @@ def _read_options(config: pytest.Config) -> RunOptions:
         {
             "models": _read_models(config),
             "record" if config.getoption("workbench_record") else "replay": file,
+            "record_adds": True,
             "config": path_option(config, "config"),
             "runs": number_option(config, "runs", int, "a number of at least 1"),
             "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),

@@ -209,30 +209,61 @@ def test_an_unrecorded_call_is_an_error_that_says_what_to_do(
 
     assert (result.status, server.calls) == (3, [])
     assert "calls.jsonl has no answer of gemini-2.5-flash to this request" in result.out
-    assert "record it again (--record-calls calls.jsonl; in pytest --workbench-record)" in result.out
+    assert "record it again (--record calls.jsonl; in pytest --workbench-record)" in result.out
 
 
-@pytest.mark.parametrize("option", ["--record-calls", "--replay-calls"])
+@pytest.mark.parametrize("option", ["--record", "--replay", "--record-calls", "--replay-calls", "--replay-tools"])
 def test_a_file_without_recorded_calls_is_refused_before_the_run(
     workbench: CommandLine, folder: Folder, server: Server, option: str
 ) -> None:
     result = workbench("run", option, "test_config.json")
 
     assert result.status == 2
-    assert (
-        "test_config.json:1:" in result.error
-        and "expected the format of a recorded call (workbench-calls-1)" in result.error
-    )
+    assert "test_config.json:1:1: found another content, expected recorded calls" in result.error
     assert list_agent_prompts(folder) == []
 
 
-def test_recording_and_replaying_exclude_each_other(workbench: CommandLine, folder: Folder, server: Server) -> None:
+@pytest.mark.parametrize(
+    ("record", "replay"),
+    [("--record", "--replay"), ("--record-calls", "--replay-calls"), ("--record-calls", "--replay")],
+)
+def test_recording_and_replaying_exclude_each_other(
+    workbench: CommandLine, folder: Folder, server: Server, record: str, replay: str
+) -> None:
     (folder.root / "calls.jsonl").touch()
 
-    result = workbench("run", "--record-calls", "a.jsonl", "--replay-calls", "calls.jsonl")
+    result = workbench("run", record, "a.jsonl", replay, "calls.jsonl")
 
     assert result.status == 2
-    assert "exclude each other" in result.error
+    assert "a replay asks no model" in result.error
+
+
+def test_one_file_holds_the_calls_of_judges_and_of_tools_by_case(
+    workbench: CommandLine, folder: Folder, server: Server
+) -> None:
+    folder.write(
+        "agent.py", "def shout(text):\n    return text.upper()\n\ndef answer(prompt):\n    return shout(prompt)\n"
+    )
+    settings = (folder.root / "workbench.toml").read_text()
+    folder.write("workbench.toml", settings.replace("[targets.sample]", '[targets.sample]\ntools = ["agent:shout"]'))
+    everything = ("--record", "all.jsonl", "--record-tools", "all.jsonl")
+    recording = workbench("run", *everything, "--format", "json").data
+    first = (folder.root / "all.jsonl").read_text()
+    heads = [json.loads(line) for line in first.splitlines() if line.startswith('{"format"')]
+    server.calls.clear()
+    (folder.root / ".workbench" / "replies.db").unlink()
+    folder.write(
+        "agent.py", "def shout(text):\n    raise SystemExit\n\ndef answer(prompt):\n    return shout(prompt)\n"
+    )
+
+    replay = workbench("run", "--replay", "all.jsonl", "--replay-tools", "all.jsonl", "--format", "json").data
+
+    assert server.calls == []
+    assert _get_verdicts(replay) == _get_verdicts(recording)
+    cases = sorted({head["eval_id"] for head in heads})
+    assert [(head["eval_id"], head["part"]) for head in heads] == [
+        (name, part) for name in cases for part in ("judges", "tools")
+    ]
 
 
 def test_scoring_can_replay_recorded_judge_calls(workbench: CommandLine, server: Server) -> None:

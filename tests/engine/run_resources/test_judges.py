@@ -103,7 +103,7 @@ def test_an_unreadable_reply_is_requested_again_only_once(folder: Folder, server
     assert len(server.calls) == 8
     reason = results[-1]["good"].metrics[0].reason or ""
     assert "I would rather not say." in reason
-    assert reason.endswith("the reply is from the cache, --no-cache asks again")
+    assert reason.endswith("the reply is from the cache or a recording: --no-cache or --record asks again")
     server.answer = verdict
     assert run(folder, use_cache=False)["good"].status is CaseStatus.PASSED
 

@@ -17,7 +17,13 @@ import pytest
 
 from tests.llm.conftest import request
 from tests.llm.servers import Answer, Call, HttpResponse, Server, gemini, gemini_error, run_server
-from workbench.llm.model_replay import Recording, Replay
+from workbench.llm.model_replay import (
+    CaseRequests,
+    RecordedRequest,
+    RequestRecording,
+    RequestReplay,
+    case_requests,
+)
 from workbench.llm.model_types import (
     Ask,
     Message,
@@ -30,7 +36,9 @@ from workbench.llm.model_types import (
     parse_retry_after,
 )
 from workbench.llm.models import Account, Cache, Models
+from workbench.model.identity import CaseKey, JobKey
 from workbench.store.errors import StoreError
+from workbench.store.model_answers import Part, Recording
 
 Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]
@@ -357,10 +365,12 @@ async def test_recorded_calls_are_replayed_without_the_model(
     answers = iter([gemini("first"), gemini("second"), gemini_error(404, "no")])
     server = serve(lambda _: next(answers))
     requests = [request(), request(), request("unknown")]
-    recorded = Recording(file).wrap(open_models(server).ask)
+    recording = RequestRecording(file)
+    recorded = recording.wrap(open_models(server).ask)
 
     outcomes = [await _find_outcome(recorded, each) for each in requests]
-    replay = Replay(file)
+    await recording.close()
+    replay = RequestReplay(file)
     again = [await _find_outcome(replay.ask, each) for each in requests]
 
     assert outcomes == again == ["first", "second", Trouble.UNKNOWN_MODEL]
@@ -375,9 +385,11 @@ async def test_cached_replies_are_recorded_too(tmp_path: Path, serve: Serve, ope
     await models.ask(request())
     file = tmp_path / "calls.jsonl"
 
-    await Recording(file).wrap(models.ask)(request())
+    recording = RequestRecording(file)
+    await recording.wrap(models.ask)(request())
+    await recording.close()
 
-    assert (await Replay(file).ask(request())).text == "yes"
+    assert (await RequestReplay(file).ask(request())).text == "yes"
     await cache.close()
 
 
@@ -386,9 +398,9 @@ def test_only_a_file_of_recorded_calls_is_overwritten(tmp_path: Path) -> None:
     calls.write_text("")
     other.write_text("{}")
 
-    Recording(calls)
-    with pytest.raises(StoreError, match="found nothing, expected the format of a recorded call"):
-        Recording(other)
+    RequestRecording(calls)
+    with pytest.raises(StoreError, match="found another content, expected recorded calls"):
+        RequestRecording(other)
 
     assert other.read_text() == "{}"
 
@@ -396,6 +408,57 @@ def test_only_a_file_of_recorded_calls_is_overwritten(tmp_path: Path) -> None:
 RECORDED_REQUEST = (
     '{"format": "workbench-calls-1", "request": {"model": "m", "messages": [{"role": "user", "text": "q"}]}'
 )
+RECORDED_REPLY = ', "reply": {"text": "old"}}'
+
+
+async def test_requests_are_recorded_with_the_case_that_they_belong_to(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    waits = {"slow": 0.05, "fast": 0.0}
+
+    async def ask(asked: ModelRequest) -> ModelReply:
+        text = asked.messages[0].text
+        await asyncio.sleep(waits.get(text, 0.0))
+        return ModelReply(text=f"to {text}")
+
+    async def run_case(recording: RequestRecording, name: str, *texts: str) -> None:
+        case = CaseRequests(JobKey(CaseKey(target="t", eval_set="s", eval_id=name), 0))
+        case_requests.set(case)
+        await asyncio.gather(*(recording.wrap(ask)(request(text)) for text in texts))
+        await recording.keep(case)
+
+    async def record(*cases: tuple[str, ...], adds: bool = False) -> list[tuple[str, list[str]]]:
+        recording = RequestRecording(path, adds=adds)
+        await asyncio.gather(*(asyncio.create_task(run_case(recording, *case)) for case in cases))
+        await recording.close()
+        blocks = Recording(path).iter_part(Part.JUDGES, RecordedRequest)
+        return [
+            (block.job.case.eval_id, [call.request.messages[0].text for call in block.calls])
+            for block in blocks
+            if block.job is not None
+        ]
+
+    assert await record(("b", "slow", "fast"), ("a", "q")) == [("a", ["q"]), ("b", ["slow", "fast"])]
+    assert await record(("b", "new")) == [("a", ["q"]), ("b", ["new"])]
+    assert await record(("b", "more"), adds=True) == [("a", ["q"]), ("b", ["new", "more"])]
+
+
+async def test_a_recording_of_an_earlier_version_is_replayed_and_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text(f"{RECORDED_REQUEST}{RECORDED_REPLY}\n")
+    old = ModelRequest(model="m", messages=(Message(role="user", text="q"),))
+    assert (await RequestReplay(path).ask(old)).text == "old"
+
+    async def ask(_: ModelRequest) -> ModelReply:
+        return ModelReply(text="new")
+
+    recording = RequestRecording(path)
+    case_requests.set(case := CaseRequests(JobKey(CaseKey(target="t", eval_set="s", eval_id="c"), 0)))
+    await recording.wrap(ask)(request())
+    await recording.keep(case)
+    await recording.close()
+
+    replay = RequestReplay(path)
+    assert [(await replay.ask(each)).text for each in (old, request())] == ["old", "new"]
 
 
 @pytest.mark.parametrize(
@@ -411,7 +474,7 @@ RECORDED_REQUEST = (
             '{"format": "workbench-calls-1", "request": {}}',
             ":2:44: request: found nothing, expected the required key model",
         ),
-        (RECORDED_REQUEST + "}", ":2:1: found neither, expected exactly one of reply and trouble"),
+        (RECORDED_REQUEST + "}", "expected exactly one of reply and trouble"),
         (RECORDED_REQUEST + ', "reply": {"text": 1}}', "reply.text: found 1, expected a text"),
         (RECORDED_REQUEST + ', "trouble": "bad day", "message": ""}', "trouble: found \"bad day\", expected 'no key'"),
         (RECORDED_REQUEST + ', "replay": {}}', "replay: found an object, expected no key of this name"),
@@ -421,10 +484,10 @@ def test_an_invalid_recorded_call_is_refused_with_position_value_and_expectation
     tmp_path: Path, line: str, message: str
 ) -> None:
     file = tmp_path / "calls.jsonl"
-    file.write_text(f"\n{line}\n")
+    file.write_text(f"{RECORDED_REQUEST}{RECORDED_REPLY}\n{line}\n")
 
     with pytest.raises(StoreError) as refused:
-        Replay(file)
+        RequestReplay(file)
 
     assert message in str(refused.value)
     assert str(refused.value).startswith(str(file))
@@ -492,7 +555,9 @@ async def test_a_record_keeps_every_character_and_is_not_emptied_without_calls(t
         return ModelReply(text="a\u2028b\x85c")
 
     model_request = ModelRequest(model="m", messages=(Message(role="user", text="q\u2029"),))
-    await Recording(path).wrap(ask)(model_request)
-    Recording(path)  # a run without calls
+    recording = RequestRecording(path)
+    await recording.wrap(ask)(model_request)
+    await recording.close()
+    await RequestRecording(path).close()  # a run without calls
 
-    assert (await Replay(path).ask(model_request)).text == "a\u2028b\x85c"
+    assert (await RequestReplay(path).ask(model_request)).text == "a\u2028b\x85c"

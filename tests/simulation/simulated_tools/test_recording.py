@@ -101,13 +101,30 @@ def test_simulated_answers_are_recorded_too(project: Project) -> None:
     project.run(simulate_tools=environment, record_tools=file)
 
     assert get_responses(project.run(replay_tools=file)) == ['"MADE UP"']
-    (line,) = file.read_text().splitlines()
-    assert json.loads(line) == {
-        "format": "workbench-tools-1",
-        "eval_set": "set.evalset.json",
-        "eval_id": "one",
-        "calls": [{"tool": "get_order", "args": {"order_id": "7"}, "response": "MADE UP", "source": "injected"}],
-    }
+    head, call = map(json.loads, file.read_text().splitlines())
+    assert head["part"] == "tools"
+    assert (head["eval_set"], head["eval_id"]) == ("set.evalset.json", "one")
+    assert call == {"tool": "get_order", "args": {"order_id": "7"}, "response": "MADE UP", "source": "injected"}
+
+
+def test_a_recording_of_an_earlier_version_is_replayed_and_added_to(project: Project) -> None:
+    file = project.root / "calls.jsonl"
+    old = {"format": "workbench-tools-1", "eval_set": "set.evalset.json", "eval_id": "one"}
+    call = {"tool": "get_order", "args": {"order_id": "7"}, "response": "OLD"}
+    file.write_text("".join(json.dumps({**old, "calls": [each]}) + "\n" for each in ({**call, "response": 1}, call)))
+    project.cases(one=GET_7)
+
+    assert get_responses(project.run(replay_tools=file)) == ['"OLD"']
+    assert len(file.read_text().splitlines()) == 2
+
+    project.cases(two=GET_7)
+    project.run(record_tools=file)
+    project.cases(one=GET_7, two=GET_7)
+    both = project.run(replay_tools=file)
+    assert [get_responses(both, name) for name in ("one", "two")] == [
+        ['"OLD"'],
+        ['{"order_id": "7", "status": "REAL"}'],
+    ]
 
 
 def test_an_answer_that_json_cannot_hold_is_not_replayed(project: Project) -> None:
@@ -159,11 +176,9 @@ def test_invalid_files_and_settings_are_refused_before_anything_runs(project: Pr
     project.write("notes.txt", "dear diary\n")
     project.write("other.jsonl", '{"format": "something-else"}\n')
 
-    with pytest.raises(
-        PlanError, match=r"notes.txt:1:1: found a line that is not JSON \(.*\), expected a recorded case"
-    ):
+    with pytest.raises(PlanError, match=r"notes.txt:1:1: found another content, expected recorded calls"):
         project.run(replay_tools=project.root / "notes.txt")
-    with pytest.raises(PlanError, match=r"other.jsonl:1:12: format: found 'something-else', expected the format of"):
+    with pytest.raises(PlanError, match=r"other.jsonl:1:1: found another content, expected recorded calls"):
         project.run(record_tools=project.root / "other.jsonl")
     with pytest.raises(PlanError, match="there is no folder"):
         project.run(record_tools=project.root / "nowhere/calls.jsonl")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.engine.judged import METRIC, SAMPLES, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Server, gemini, gemini_error
 from tests.testing.pytest_plugin.conftest import PytestProject, turn
+from workbench.llm.model_replay import RecordedRequest
 from workbench.store.history.history import History
+from workbench.store.model_answers import Part, Recording
 
 
 @pytest.fixture
@@ -36,6 +39,10 @@ def remove_key_and_cache(project: PytestProject, monkeypatch: pytest.MonkeyPatch
 def delete_cache(project: PytestProject) -> None:
     """Delete the cache of model replies."""
     (project.root / ".workbench" / "replies.db").unlink(missing_ok=True)
+
+
+def count_recorded(file: Path) -> int:
+    return sum(len(block.calls) for block in Recording(file).iter_part(Part.JUDGES, RecordedRequest))
 
 
 def test_recorded_judges_reply_without_key_and_network(
@@ -130,7 +137,7 @@ def test_a_repeated_recording_replaces_only_its_own_calls(
     project.pytest(*options, "--workbench-record")
     project.pytest(*options, "--workbench-record", "-k", "good")
 
-    assert len((project.root / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    assert count_recorded(project.root / "calls.jsonl") == 2 * SAMPLES
     remove_key_and_cache(project, monkeypatch)
     project.pytest(*options).assert_outcomes(passed=1, failed=1)
 
@@ -191,7 +198,7 @@ def test_the_marker_names_the_file_of_one_test(
     options = ("-o", "pythonpath=.", "tests")
 
     project.pytest(*options, "--workbench-record").assert_outcomes(passed=1)
-    assert len(server.calls) == len((project.root / "tests" / "calls.jsonl").read_text().splitlines()) == 2 * SAMPLES
+    assert len(server.calls) == count_recorded(project.root / "tests" / "calls.jsonl") == 2 * SAMPLES
     server.calls.clear()
     remove_key_and_cache(project, monkeypatch)
 
@@ -221,7 +228,7 @@ def test_evaluation_tasks_use_recorded_calls(pytester: pytest.Pytester, monkeypa
         unrecorded = project.pytest()
         assert server.calls == []
         project.pytest("--workbench-record").assert_outcomes(passed=1)
-        assert len(server.calls) == len((project.root / "calls.jsonl").read_text().splitlines()) > 0
+        assert len(server.calls) == count_recorded(project.root / "calls.jsonl") > 0
         server.calls.clear()
         remove_key_and_cache(project, monkeypatch)
 
