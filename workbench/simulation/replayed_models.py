@@ -47,6 +47,9 @@ ENDPOINTS: Mapping[str, str] = {
     "Amazon Bedrock": r"^https?://bedrock-runtime\.[\w-]+\.amazonaws\.com/",
     "Ollama": r"^https?://[^/]+:11434/",
     "Cohere": r"^https?://api\.cohere\.(ai|com)/",
+    "gRPC of the Gemini API and Vertex AI, which stays live": (
+        r"^grpc://.*/google\.(ai\.generativelanguage|cloud\.aiplatform)\.\w+\.(Generative|Prediction|Text|Discuss)Service/"
+    ),
     "Others": (
         r"^https?://(api\.(groq\.com|deepseek\.com|x\.ai|together\.xyz|fireworks\.ai|perplexity\.ai|cerebras\.ai)"
         r"|openrouter\.ai|router\.huggingface\.co|api-inference\.huggingface\.co)/"
@@ -364,6 +367,7 @@ class _Call:
     is_whole: bool = False
 
 
+_GRPC = "GRPC"  # the method of calls that are only announced
 _Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
 """Recorded calls that were not replayed yet, by turn and identity."""
 
@@ -384,6 +388,8 @@ class CaseModels:
         self._recorded: RecordedModels | None = None
         self._turn = 0
         self._calls: dict[int, _Call] = {}
+        self._unrecordable_calls = 0
+        self._unrecordable: str | None = None  # why these calls were made live
         self._waiting: _Waiting | None = None  # None: not read yet
         self.difference: str | None = None
         """Why the models were asked although there is a recording: the first request that differs."""
@@ -404,10 +410,21 @@ class CaseModels:
     async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See `ModelDesk.answer`."""
         turn = self._turn
+        if request["method"] == _GRPC:
+            return self._let_pass(request)
         async with self._reading:  # requests are answered in their order
             if self._waiting is None:
                 self._waiting = await self._read_waiting()
             return self._answer(number, request, turn, self._waiting)
+
+    def _let_pass(self, request: Mapping[str, Any]) -> None:
+        """Let a call be made that can be neither recorded nor replayed."""
+        why = f"{shorten(redact(request['url']), 120)} is called over gRPC, which can be neither recorded nor replayed"
+        if self._plan.mode is ModelMode.REPLAY:
+            how = 'choose the REST transport of the client (often transport="rest"), or run with --models live'
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{why}; {how}"))
+        self._unrecordable_calls += 1
+        self._unrecordable = f"{why}: it is always live"
 
     async def _read_waiting(self) -> _Waiting:
         """Read the recorded calls, by turn and identity."""
@@ -454,11 +471,11 @@ class CaseModels:
         """How many calls were made and replayed, and the time that replaying saved."""
         replayed = [call for call in self._calls.values() if call.is_replayed]
         return ModelCalls(
-            live=len(self._calls) - len(replayed),
+            live=len(self._calls) - len(replayed) + self._unrecordable_calls,
             replayed=len(replayed),
             saved_seconds=sum(call.seconds for call in replayed),
             saved_cost=add_costs(*(call.cost for call in replayed)),
-            difference=self.difference,
+            difference=self.difference or self._unrecordable,
         )
 
     @property

@@ -9,7 +9,9 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -493,3 +495,65 @@ def test_a_recording_of_another_version_or_another_file_is_refused(case: Project
     with pytest.raises(PlanError, match=expected):
         case.run(record=path)
     assert path.read_text() == "important\n"
+
+
+GRPC_METHOD = "/google.ai.generativelanguage.v1beta.GenerativeService/GenerateContent"
+GRPC_AGENTS = {
+    "plain": """
+        import grpc
+        with grpc.insecure_channel({target!r}) as channel:
+            return channel.unary_unary({method!r})(prompt.encode()).decode()
+    """,
+    "stream": """
+        import grpc
+        with grpc.insecure_channel({target!r}) as channel:
+            return b"".join(channel.unary_stream({method!r} + "s")(prompt.encode())).decode()
+    """,
+    "asyncio": """
+        import asyncio, grpc
+        async def ask():
+            async with grpc.aio.insecure_channel({target!r}) as channel:
+                return (await channel.unary_unary({method!r})(prompt.encode())).decode()
+        return asyncio.run(ask())
+    """,
+}
+
+
+@pytest.mark.parametrize("way", GRPC_AGENTS)
+def test_a_call_over_grpc_is_named_as_live_and_refused_in_a_replay(case: Project, way: str) -> None:
+    grpc = pytest.importorskip("grpc")
+    requests: list[bytes] = []
+
+    def handle(request: bytes, _: Any) -> bytes:
+        requests.append(request)
+        return b"said " + request
+
+    methods = {
+        "GenerateContent": grpc.unary_unary_rpc_method_handler(handle),
+        "GenerateContents": grpc.unary_stream_rpc_method_handler(lambda request, _: iter([handle(request, _)])),
+    }
+    grpc_server = grpc.server(ThreadPoolExecutor(2))
+    service = GRPC_METHOD.split("/")[1]
+    grpc_server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    target = f"127.0.0.1:{grpc_server.add_insecure_port('127.0.0.1:0')}"
+    grpc_server.start()
+    agent = dedent(GRPC_AGENTS[way]).format(target=target, method=GRPC_METHOD)
+    (case.root / "agent.py").write_text(
+        f"def ask(prompt):\n{indent(agent, '    ')}\n"
+        "def answer(prompt):\n    return {'response': ask(prompt), 'predicted_trajectory': []}\n"
+    )
+    try:
+        live = case.run(models=ModelMode.AUTO)
+        asked = len(requests)
+        replayed = case.run(models=ModelMode.REPLAY)
+    finally:
+        grpc_server.stop(None)
+
+    assert get_response(live) == "said hello"
+    calls = get_calls(live)
+    assert (calls.live, calls.replayed, asked) == (2, 0, 2)
+    assert "GenerativeService/GenerateContent" in str(calls.difference)
+    assert "is called over gRPC, which can be neither recorded nor replayed" in str(calls.difference)
+    assert get_statuses(replayed) == {"a": "ERROR"}
+    assert "choose the REST transport" in get_failure_message(replayed, "a")
+    assert len(requests) == asked

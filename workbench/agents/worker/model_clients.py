@@ -1,4 +1,4 @@
-"""Wrappers of HTTP clients: `send` of httpx and httpx2, `urlopen` of urllib3 (under requests and botocore), aiohttp.
+"""Wrappers of clients: `send` of httpx and httpx2, `urlopen` of urllib3 (under requests and botocore), aiohttp, gRPC.
 
 A module that is imported later is wrapped at the end of its import. A client that is already wrapped stays so.
 """
@@ -407,9 +407,76 @@ async def _check_status(session: Any, response: Any, check: Any) -> None:
         response.raise_for_status()
 
 
+def _wrap_grpc(module: Any) -> None:
+    """Announce calls of models: they are made in native code and cannot be replayed, but are never made unnoticed."""
+
+    class Announcer(module.UnaryUnaryClientInterceptor, module.UnaryStreamClientInterceptor):  # type: ignore[misc]
+        def __init__(self, target: str) -> None:
+            self._target = target
+
+        def intercept_unary_unary(self, proceed: Any, details: Any, request: Any) -> Any:
+            url = _build_grpc_url(self._target, details.method)
+            if (models := find_session(url)) is not None:
+                models.ask(_describe_grpc_call(url))
+            return proceed(details, request)
+
+        intercept_unary_stream = intercept_unary_unary
+
+    for name in ("secure_channel", "insecure_channel"):
+        setattr(module, name, _announce_calls(getattr(module, name), module.intercept_channel, Announcer))
+    _wrap_grpc_aio(module.aio)
+
+
+def _announce_calls(open_channel: Any, intercept: Any, announcer: Any) -> Any:
+    @functools.wraps(open_channel)
+    def open_announced(target: str, *more: Any, **options: Any) -> Any:
+        return intercept(open_channel(target, *more, **options), announcer(target))
+
+    return open_announced
+
+
+def _wrap_grpc_aio(module: Any) -> None:
+    import inspect
+
+    async def announce(self: Any, proceed: Any, details: Any, request: Any) -> Any:
+        url = _build_grpc_url(self.target, details.method)
+        if (models := find_session(url)) is not None:
+            await models.ask_later(_describe_grpc_call(url))
+        return await proceed(details, request)
+
+    # Each interceptor may be of one kind only.
+    unary = type("Unary", (module.UnaryUnaryClientInterceptor,), {"intercept_unary_unary": announce})
+    stream = type("Stream", (module.UnaryStreamClientInterceptor,), {"intercept_unary_stream": announce})
+
+    def announce_calls(open_channel: Any) -> Any:
+        @functools.wraps(open_channel)
+        def open_announced(target: str, *more: Any, **options: Any) -> Any:
+            own = [unary(), stream()]
+            for each in own:
+                each.target = target
+            given = inspect.signature(open_channel).bind(target, *more, **options)
+            given.arguments["interceptors"] = [*own, *(given.arguments.get("interceptors") or ())]
+            return open_channel(*given.args, **given.kwargs)
+
+        return open_announced
+
+    for name in ("secure_channel", "insecure_channel"):
+        setattr(module, name, announce_calls(getattr(module, name)))
+
+
+def _build_grpc_url(target: str, method: Any) -> str:
+    path = method.decode() if isinstance(method, bytes) else method
+    return f"grpc://{target.removeprefix('dns:').lstrip('/')}{path}"
+
+
+def _describe_grpc_call(url: str) -> Message:
+    return {"method": "GRPC", "url": url, "body": None}
+
+
 _WRAPPERS: dict[str, Callable[[Any], None]] = {
     "httpx": _wrap_httpx,
     "httpx2": _wrap_httpx,
     "urllib3.connectionpool": _wrap_urllib3,
     "aiohttp.client": _wrap_aiohttp,
+    "grpc": _wrap_grpc,
 }
