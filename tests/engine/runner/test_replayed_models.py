@@ -489,7 +489,7 @@ def test_a_recording_of_another_version_or_another_file_is_refused(case: Project
     path: Path = case.root / "notes.txt"
     path.write_text("important\n")
 
-    expected = r"notes.txt:1:1: found another content, expected a recorded case"
+    expected = r"notes.txt:1:1: found another content, expected recorded calls"
     with pytest.raises(PlanError, match=expected):
         case.run(replay=path)
     with pytest.raises(PlanError, match=expected):

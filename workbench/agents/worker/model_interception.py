@@ -5,7 +5,7 @@ has the answer, or the agent's own client makes the call as always, and a copy o
 answer has ended. Frameworks whose models have an interface of their own are wrapped there by their adapter; what such a
 model sends is then part of its call.
 
-Calls of gRPC are only announced: their messages are objects of each service's own classes, which cannot be kept as data.
+Calls of gRPC are only announced: their messages are objects of the classes of each service, which are no data.
 """
 
 from __future__ import annotations
