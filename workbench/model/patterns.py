@@ -60,6 +60,14 @@ class Pattern:
         except (TimeoutError, MemoryError):
             raise self._too_slow(subject) from None
 
+    def replace(self, subject: str, replacement: str) -> str:
+        """Replace every match in the subject by a text. Raises PatternTooSlow."""
+        try:
+            replaced: str = self._compiled.sub(lambda _: replacement, subject, timeout=MAX_SECONDS, concurrent=True)
+        except (TimeoutError, MemoryError):
+            raise self._too_slow(subject) from None
+        return replaced
+
     def _too_slow(self, subject: str) -> PatternTooSlow:
         shown = self._text if len(self._text) <= _MAX_SHOWN else f"{self._text[:_MAX_SHOWN]}…"
         return PatternTooSlow(

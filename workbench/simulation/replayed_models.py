@@ -16,6 +16,7 @@ from typing import Any
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.identity import JobKey
+from workbench.model.patterns import Pattern, PatternTooSlow
 from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
 from workbench.model.target import ModelMode
 from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
@@ -99,11 +100,11 @@ class RequestRules:
         return [path.split(".") for path in self.volatile_fields]
 
     @cached_property
-    def _texts(self) -> Sequence[re.Pattern[str]]:
-        return [re.compile(each) for each in self.volatile_texts]
+    def _texts(self) -> Sequence[Pattern]:
+        return [Pattern(each) for each in self.volatile_texts]
 
     def identify(self, request: Mapping[str, Any]) -> str:
-        """Return what is equal for requests that are the same."""
+        """Return what is equal for requests that are the same. Raises PatternTooSlow."""
         text = json.dumps(self.simplify(request), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -126,7 +127,7 @@ class RequestRules:
             return [self._clean(item, inner) for item in value]
         if isinstance(value, str):
             for pattern in self._texts:
-                value = pattern.sub("…", value)
+                value = pattern.replace(value, "…")
         return value
 
 
@@ -411,11 +412,22 @@ class CaseModels:
         """See `ModelDesk.answer`."""
         turn = self._turn
         if request["method"] == _GRPC:
-            return self._let_pass(request)
+            self._let_pass(request)
+            return None
         async with self._reading:  # requests are answered in their order
-            if self._waiting is None:
-                self._waiting = await self._read_waiting()
-            return self._answer(number, request, turn, self._waiting)
+            try:
+                if self._waiting is None:
+                    self._waiting = await asyncio.to_thread(self._index, await self._read())
+                key = await self._identify(mask_data(request))
+                return self._answer(_Call(turn, key, redact_data(request)), number, self._waiting)
+            except PatternTooSlow as error:
+                message = f"[replay] volatile_texts: {error}"
+                raise AgentError(Failure(kind=FailureKind.REPLAY, message=message)) from None
+
+    async def _identify(self, request: Mapping[str, Any]) -> str:
+        if not self._plan.rules.volatile_texts:
+            return self._plan.rules.identify(request)
+        return await asyncio.to_thread(self._plan.rules.identify, request)  # expressions of the user may be slow
 
     def _let_pass(self, request: Mapping[str, Any]) -> None:
         """Let a call be made that can be neither recorded nor replayed."""
@@ -426,19 +438,17 @@ class CaseModels:
         self._unrecordable_calls += 1
         self._unrecordable = f"{why}: it is always live"
 
-    async def _read_waiting(self) -> _Waiting:
-        """Read the recorded calls, by turn and identity."""
-        self._recorded = await self._read()
+    def _index(self, recorded: RecordedModels | None) -> _Waiting:
+        """Return the recorded calls by turn and identity."""
+        self._recorded = recorded
         waiting: _Waiting = {}
-        for call in () if self._recorded is None else self._recorded.calls:
+        for call in () if recorded is None else recorded.calls:
             key = call.key or self._plan.rules.identify(call.request)
             waiting.setdefault((call.turn, key), deque()).append(call)
         return waiting
 
-    def _answer(
-        self, number: int, request: Mapping[str, Any], turn: int, waiting: _Waiting
-    ) -> Mapping[str, Any] | None:
-        call = self._calls[number] = _Call(turn, self._plan.rules.identify(mask_data(request)), redact_data(request))
+    def _answer(self, call: _Call, number: int, waiting: _Waiting) -> Mapping[str, Any] | None:
+        self._calls[number] = call
         if self._plan.mode is ModelMode.LIVE or self.difference is not None:
             return None
         found = self._take(call, waiting)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationE
 
 from workbench.model.criteria import explain_wrong_vendor
 from workbench.model.facts import Fact
-from workbench.model.patterns import MAX_FOLDER_WILDCARDS
+from workbench.model.patterns import MAX_FOLDER_WILDCARDS, Pattern, PatternError
 from workbench.model.target import DEPLOYED, AgentKind, Isolation
 from workbench.model.text import one_line, suggest_name
 from workbench.store.datasets.dataset_rows import check_columns
@@ -277,8 +277,8 @@ ModelName = Annotated[str, AfterValidator(_check_vendor)]
 
 def _check_expression(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
+        Pattern(text)
+    except PatternError as error:
         raise ValueError(f"a regular expression ({error})") from None
     return text
 

@@ -557,3 +557,44 @@ def test_a_call_over_grpc_is_named_as_live_and_refused_in_a_replay(case: Project
     assert get_statuses(replayed) == {"a": "ERROR"}
     assert "choose the REST transport" in get_failure_message(replayed, "a")
     assert len(requests) == asked
+
+
+@pytest.mark.parametrize("client", ["httpx", "requests"])
+def test_a_form_with_a_random_boundary_is_the_same_request(case: Project, client: str) -> None:
+    class Handler(QuietHandler):
+        count = 0
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            Handler.count += 1
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"heard")
+
+    with run_http_server(Handler) as url:
+        (case.root / "agent.py").write_text(
+            f"import {client} as client\n\ndef answer(prompt):\n"
+            f"    files = {{'file': ('a.wav', bytes(range(256))), 'model': (None, 'whisper')}}\n"
+            f"    said = client.post('{url}/v1/audio/transcriptions', files=files).text\n"
+            "    return {'response': said, 'predicted_trajectory': []}\n"
+        )
+        toml = case.root / "workbench.toml"
+        toml.write_text(f'{toml.read_text()}[replay]\nendpoints = ["{url}/v1/audio"]\n')
+        case.run(models=ModelMode.AUTO)
+        run = case.run(models=ModelMode.AUTO)
+
+    assert (get_calls(run).replayed, Handler.count) == (2, 2)
+
+
+def test_an_expression_of_the_settings_that_takes_too_long_ends_the_case(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    case.add_set({"a": [turn("a" * 40 + "!")]})
+    toml = case.root / "workbench.toml"
+    toml.write_text(f"{toml.read_text()}[replay]\nvolatile_texts = ['^(a|a|aa)+\\1$']\n")
+
+    run = case.run(models=ModelMode.AUTO)
+
+    assert get_statuses(run) == {"a": "ERROR"}
+    message = get_failure_message(run, "a")
+    assert "[replay] volatile_texts: the regular expression" in message
+    assert "needs more than 0.5 s" in message

@@ -162,6 +162,7 @@ class Request:
     """A request of an HTTP client. `credentials` are the values that are replaced in everything that is recorded."""
 
     def __init__(self, method: str, url: str, headers: Iterable[tuple[str, Any]], body: Any) -> None:
+        headers = list(headers)
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
         found = {
@@ -179,7 +180,7 @@ class Request:
         kept = sorted((name, value) for name, value in query if not _CREDENTIAL.search(name))
         self.method = method.upper()
         self.url = self.hide(urlunsplit((parts.scheme, place, parts.path, urlencode(kept), "")))
-        self.body = self._read_body(body)
+        self.body = self._read_body(body, _find_boundary(headers))
 
     def describe(self) -> Message:
         """Return the request as the engine gets it."""
@@ -191,12 +192,14 @@ class Request:
             text = text.replace(each, _HIDDEN)
         return text
 
-    def _read_body(self, body: Any) -> Any:
+    def _read_body(self, body: Any, boundary: bytes) -> Any:
         if body is None or body in (b"", ""):
             return None
         if not isinstance(body, (bytes, str)):  # a file or a form, which can be read once: never the same as another
             return {"unreadable": type(body).__name__, "id": uuid.uuid4().hex}
         data = body.encode() if isinstance(body, str) else body
+        if boundary:  # of a form: random text
+            data = data.replace(boundary, b"boundary")
         try:
             text = self.hide(data.decode())
         except UnicodeDecodeError:
@@ -205,6 +208,14 @@ class Request:
             return json.loads(text)
         except ValueError:
             return text
+
+
+def _find_boundary(headers: Iterable[tuple[str, Any]]) -> bytes:
+    """Return the text between the parts of a form; empty if the body is none."""
+    for name, value in headers:
+        if _as_text(name).lower() == "content-type" and _as_text(value).lower().startswith("multipart/"):
+            return _as_text(value).partition("boundary=")[2].partition(";")[0].strip('"').encode()
+    return b""
 
 
 def _bracket(host: str) -> str:
