@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import random
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.model.identity import CaseKey, JobKey
+from workbench.store import model_answers
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
     Part,
@@ -20,6 +22,7 @@ from workbench.store.model_answers import (
     RecordedModels,
     Recording,
     RecordingStore,
+    ReplyStore,
     add_recording,
     sort_recording,
 )
@@ -206,3 +209,19 @@ def test_the_store_keeps_the_newest_calls_of_each_repeat(tmp_path: Path) -> None
     assert again.read(make_job(repeat=1)) == make_recording(make_job(repeat=1), "other")
     assert again.read(make_job("other")) is None
     again.close()
+
+
+def test_a_store_that_grew_too_large_drops_what_was_not_used_for_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_answers, "_MAX_BYTES", 100_000)
+    store = ReplyStore(tmp_path)
+    for number in range(30):
+        store.put(f"key{number}", random.Random(number).randbytes(10_000).hex())
+    store.close()
+
+    with ReplyStore(tmp_path) as again:
+        kept = [number for number in range(30) if again.get(f"key{number}") is not None]
+
+    assert kept == list(range(30 - len(kept), 30))
+    assert 5 <= len(kept) <= 10

@@ -35,7 +35,8 @@ REPLIES = "replies.db"
 RECORDINGS = "recordings.db"
 
 _MAX_REPLIES = 100_000
-"""When the file is opened, replies beyond this number are deleted, least recently used first."""
+_MAX_BYTES = 1_000_000_000
+"""When the file is opened, texts beyond these limits are deleted, least recently used first."""
 _USE_NOTED_AFTER = 86_400.0  # seconds after which the time of use is updated
 
 
@@ -84,6 +85,14 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("CREATE INDEX IF NOT EXISTS reply_by_use ON reply (used_at)")
     outdated = f"SELECT key FROM reply ORDER BY used_at DESC LIMIT -1 OFFSET {_MAX_REPLIES}"
     connection.execute(f"DELETE FROM reply WHERE key IN ({outdated})")
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    if (pages - free) * size > _MAX_BYTES:
+        totals = "SELECT key, SUM(LENGTH(data)) OVER (ORDER BY used_at DESC) AS total FROM reply"
+        connection.execute(
+            f"DELETE FROM reply WHERE key IN (SELECT key FROM ({totals}) WHERE total > ?)", (_MAX_BYTES,)
+        )
 
 
 # Recordings: files of calls and their answers.
