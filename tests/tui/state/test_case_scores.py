@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from workbench.model.results import (
     InvocationScore,
     Judgement,
@@ -13,7 +15,7 @@ from workbench.model.results import (
     Preparation,
     SentenceScore,
 )
-from workbench.tui.state.case_scores import describe_judgements, describe_result
+from workbench.tui.state.case_scores import describe_judgements, describe_result, format_score
 from workbench.tui.state.text_layout import render_blocks
 
 
@@ -97,3 +99,20 @@ def test_a_verdict_with_missing_samples_says_so_in_its_heading() -> None:
     heading = render_blocks(describe_result(metric, ()), width=200, side_by_side=False)[0]
 
     assert "judged by 2 of 3 samples" in "".join(piece.text for piece in heading)
+
+
+@pytest.mark.parametrize(
+    ("name", "score", "shown"),
+    [
+        ("latency", 0.0406, "41 ms"),
+        ("latency", 75.0, "75 s"),
+        ("token_usage_v1", 12345.0, "12,345"),
+        ("tool_call_count_v1", 0.0, "0"),
+        ("tool_call_count_v1", 1.5, "1.50"),
+    ],
+)
+def test_a_measure_is_a_time_or_a_count(name: str, score: float, shown: str) -> None:
+    metric = MetricResult(name=name, score=score, threshold=None, status=MetricStatus.INFORMATIONAL)
+
+    assert format_score(metric) == shown
+    assert format_score(metric.model_copy(update={"threshold": 2.0, "status": MetricStatus.PASSED})) != shown

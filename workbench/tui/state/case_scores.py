@@ -41,6 +41,7 @@ from workbench.tui.state.text_layout import (
     compute_share,
     cut_line,
     format_duration,
+    format_time_taken,
     safe,
     safe_line,
     sparkline,
@@ -299,13 +300,22 @@ def format_score(metric: MetricResult, repeats: Sequence[float | None] = ()) -> 
     """Format the score and its threshold; for several repeats mean and deviation."""
     known = [score for score in repeats if score is not None]
     if len(repeats) > 1 and known:
-        spread = f" ±{score_text(stdev(known))}" if len(known) > 1 else ""
-        return f"{score_text(fmean(known))}{spread}"
+        spread = f" ±{_format_number(metric, stdev(known))}" if len(known) > 1 else ""
+        return f"{_format_number(metric, fmean(known))}{spread}"
     if metric.score is None:
         return "no score" if metric.status is not MetricStatus.ERROR else get_metric_badge(metric.status).word
     if metric.threshold is None:
-        return score_text(metric.score)
+        return _format_number(metric, metric.score)
     return compare_with_threshold(metric.score, metric.threshold)
+
+
+def _format_number(metric: MetricResult, number: float) -> str:
+    """Format a score; a measure as what it is, a time or a count."""
+    if metric.status is not MetricStatus.INFORMATIONAL:
+        return score_text(number)
+    if metric.name == "latency":
+        return format_time_taken(number)
+    return f"{number:,.0f}" if number.is_integer() else score_text(number)
 
 
 def draw_metric_bar(metric: MetricResult, score: float | None, *, width: int) -> str:

@@ -25,7 +25,7 @@ from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Style, cut_line, cut_parts, render_blocks
+from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, cut_parts, render_blocks
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -388,6 +388,12 @@ class CaseList(RowList):
         """Make the list. `go` moves the cursor at once, because keys typed ahead need the new position."""
         super().__init__(id=id)
         self._go = go
+
+    def _make_key(self, y: int, width: int) -> _RowKey:
+        if y or len(self.source) or not isinstance(self.source, _BrowserRows) or self.source.state.project is None:
+            return super()._make_key(y, width)
+        lack = " no match" if self.source.state.browser.is_filtered else " none yet"
+        return _RowKey((StyledText(lack, Style.MUTED),), "", width)
 
     def show_state(self, state: ProjectState) -> None:
         """Draw the rows of `state`, with the cursor visible."""

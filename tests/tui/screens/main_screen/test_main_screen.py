@@ -255,6 +255,19 @@ async def test_an_empty_project_says_what_was_searched_and_what_to_do(open_fake_
         assert "home" in text
 
 
+async def test_an_empty_list_says_that_nothing_is_there_or_matches(open_fake_app: Any, backend: Any) -> None:
+    backend.targets = {}
+    async with open_fake_app(backend) as screen:
+        await screen.until("none yet", "looked in")
+
+
+async def test_a_list_without_a_match_says_so(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("/", *"zzz")
+        await screen.until(" no match", "No case")
+
+
 async def test_a_broken_set_shows_its_problem_and_an_unpaired_one_what_to_do(open_fake_app: Any, lights: Any) -> None:
     broken, lost = "sets/broken.evalset.json", "lost.evalset.json"
     lights.sets[broken] = ListedSet(broken, "home", problem=f"{broken}:12:7: found null, expected a list")
