@@ -20,7 +20,7 @@ from workbench.model.patterns import Pattern, PatternTooSlow
 from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
 from workbench.model.target import ModelMode
 from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
-from workbench.store.errors import StoreError
+from workbench.store.errors import StoreError, shown_path
 from workbench.store.model_answers import (
     Part,
     RecordedCalls,
@@ -368,7 +368,6 @@ class _Call:
     is_whole: bool = False
 
 
-_GRPC = "GRPC"  # the method of calls that are only announced
 _Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
 """Recorded calls that were not replayed yet, by turn and identity."""
 
@@ -380,11 +379,22 @@ class CaseModels:
     asked from the first request on that differs: later answers may depend on it.
     """
 
-    def __init__(self, plan: ModelPlan, job: JobKey, read: Callable[[], Awaitable[RecordedModels | None]]) -> None:
-        """`read` reads the recording. It is called with the first request: many agents ask no model."""
+    def __init__(
+        self,
+        plan: ModelPlan,
+        job: JobKey,
+        read: Callable[[], Awaitable[RecordedModels | None]],
+        *,
+        explain_lack: Callable[[], str] = lambda: "nothing is recorded for this case and repeat",
+    ) -> None:
+        """`read` reads the recording. It is called with the first request: many agents ask no model.
+
+        `explain_lack` says what is recorded instead if it returns None.
+        """
         self._plan = plan
         self.job = job
         self._read = read
+        self._explain_lack = explain_lack
         self._reading = asyncio.Lock()
         self._recorded: RecordedModels | None = None
         self._turn = 0
@@ -411,8 +421,8 @@ class CaseModels:
     async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See `ModelDesk.answer`."""
         turn = self._turn
-        if request["method"] == _GRPC:
-            self._let_pass(request)
+        if (library := request.get("uncovered")) is not None:
+            self._let_pass(request["url"], library)
             return None
         async with self._reading:  # requests are answered in their order
             try:
@@ -429,11 +439,11 @@ class CaseModels:
             return self._plan.rules.identify(request)
         return await asyncio.to_thread(self._plan.rules.identify, request)  # expressions of the user may be slow
 
-    def _let_pass(self, request: Mapping[str, Any]) -> None:
+    def _let_pass(self, url: str, library: str) -> None:
         """Let a call be made that can be neither recorded nor replayed."""
-        why = f"{shorten(redact(request['url']), 120)} is called over gRPC, which can be neither recorded nor replayed"
+        why = f"{shorten(redact(url), 120)} is called with {library}, which can be neither recorded nor replayed"
         if self._plan.mode is ModelMode.REPLAY:
-            how = 'choose the REST transport of the client (often transport="rest"), or run with --models live'
+            how = 'use httpx, requests or aiohttp (for Google clients: transport="rest"), or run with --models live'
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{why}; {how}"))
         self._unrecordable_calls += 1
         self._unrecordable = f"{why}: it is always live"
@@ -536,7 +546,7 @@ class CaseModels:
         number = len(self._calls)
         name = f"model call {number} of turn {call.turn + 1}" if call.turn else f"model call {number}"
         if self._recorded is None:
-            return f"{name}: nothing is recorded for this case and repeat"
+            return f"{name}: {self._explain_lack()}"
         rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
         now = rules.simplify(call.request)
@@ -573,6 +583,22 @@ def _make_expression(endpoint: str) -> str:
     return f"^{pattern}" if "://" in endpoint else rf"^https?://{pattern}([:/?]|$)"
 
 
+def _explain_lack(recording: Recording, job: JobKey) -> str:
+    """Return what a file has instead of the calls of a repeat: other repeats of the case, or those of another agent."""
+    name, case = shown_path(recording.path), job.case
+    recorded = [each.job for each in recording.blocks if each.part is Part.MODELS and each.job is not None]
+    if any(each.case == case for each in recorded):
+        return f"{name} has calls of this case, but none of repeat {job.repeat + 1}"
+    agents = {
+        each.case.target
+        for each in recorded
+        if (each.case.eval_set, each.case.eval_id) == (case.eval_set, case.eval_id)
+    }
+    if agents:
+        return f"{name} has calls of this case by {', '.join(sorted(agents))}, but none by {case.target}"
+    return f"{name} has no calls of this case"
+
+
 # The recordings of one run.
 
 
@@ -599,7 +625,10 @@ class RunModels:
             except StoreError as error:
                 raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
 
-        return CaseModels(self._plan, job, read)
+        recording = self._plan.replay
+        if recording is None:
+            return CaseModels(self._plan, job, read)
+        return CaseModels(self._plan, job, read, explain_lack=lambda: _explain_lack(recording, job))
 
     def keep(self, models: CaseModels, failure: Failure | None) -> None:
         """Count the calls of an attempt; write them if it ended with an answer or with an error of the agent.

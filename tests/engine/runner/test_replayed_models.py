@@ -254,10 +254,24 @@ def test_a_case_that_is_not_in_the_file_is_an_error(case: Project, server: Model
     case.run(record=path)
     case.add_set({"a": [turn("hello"), turn("again")], "b": [turn("hello")]})
 
+    run = case.run(replay=path, runs=2)
+
+    assert get_statuses(run) == {"a": "ERROR", "b": "ERROR"}
+    assert "calls.jsonl has no calls of this case" in get_failure_message(run, "b")
+    failed = [result.failure for result in run.results() if result.case.eval_id == "a"]
+    assert failed[0] is None
+    assert "calls.jsonl has calls of this case, but none of repeat 2" in str(failed[1])
+
+
+def test_a_recording_of_another_agent_is_named(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+    case.run(record=path)
+    path.write_text(path.read_text().replace('"target":"', '"target":"other_'))
+
     run = case.run(replay=path)
 
-    assert get_statuses(run) == {"a": "PASSED", "b": "ERROR"}
-    assert "nothing is recorded for this case and repeat" in get_failure_message(run, "b")
+    assert "calls.jsonl has calls of this case by other_" in get_failure_message(run, "a")
 
 
 def test_no_credential_is_written_anywhere(case: Project, server: ModelServer) -> None:
@@ -553,9 +567,9 @@ def test_a_call_over_grpc_is_named_as_live_and_refused_in_a_replay(case: Project
     calls = get_calls(live)
     assert (calls.live, calls.replayed, asked) == (2, 0, 2)
     assert "GenerativeService/GenerateContent" in str(calls.difference)
-    assert "is called over gRPC, which can be neither recorded nor replayed" in str(calls.difference)
+    assert "is called with gRPC, which can be neither recorded nor replayed" in str(calls.difference)
     assert get_statuses(replayed) == {"a": "ERROR"}
-    assert "choose the REST transport" in get_failure_message(replayed, "a")
+    assert 'transport="rest"' in get_failure_message(replayed, "a")
     assert len(requests) == asked
 
 
@@ -598,3 +612,22 @@ def test_an_expression_of_the_settings_that_takes_too_long_ends_the_case(case: P
     message = get_failure_message(run, "a")
     assert "[replay] volatile_texts: the regular expression" in message
     assert "needs more than 0.5 s" in message
+
+
+def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_replay(
+    case: Project, server: ModelServer
+) -> None:
+    client = """
+        import json, urllib.request
+        request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)
+        return json.load(urllib.request.urlopen(request))
+    """
+    write_agent(case, server, client)
+
+    live = case.run(models=ModelMode.AUTO)
+    refused = case.run(models=ModelMode.REPLAY)
+
+    assert (get_calls(live).live, server.count) == (2, 2)
+    assert "is called with http.client" in str(get_calls(live).difference)
+    assert KEY not in str(get_calls(live).difference)
+    assert "use httpx, requests or aiohttp" in get_failure_message(refused, "a")

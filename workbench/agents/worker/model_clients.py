@@ -1,4 +1,6 @@
-"""Wrappers of clients: `send` of httpx and httpx2, `urlopen` of urllib3 (under requests and botocore), aiohttp, gRPC.
+"""Wrappers of clients: `send` of httpx and httpx2, `urlopen` of urllib3 (under requests and botocore), aiohttp.
+
+Calls of gRPC and of `http.client` are only announced: they are never replayed, but never made unnoticed either.
 
 A module that is imported later is wrapped at the end of its import. A client that is already wrapped stays so.
 """
@@ -408,8 +410,6 @@ async def _check_status(session: Any, response: Any, check: Any) -> None:
 
 
 def _wrap_grpc(module: Any) -> None:
-    """Announce calls of models: they are made in native code and cannot be replayed, but are never made unnoticed."""
-
     class Announcer(module.UnaryUnaryClientInterceptor, module.UnaryStreamClientInterceptor):  # type: ignore[misc]
         def __init__(self, target: str) -> None:
             self._target = target
@@ -470,7 +470,28 @@ def _build_grpc_url(target: str, method: Any) -> str:
 
 
 def _describe_grpc_call(url: str) -> Message:
-    return {"method": "GRPC", "url": url, "body": None}
+    return {"method": "POST", "url": url, "body": None, "uncovered": "gRPC"}
+
+
+def _wrap_http_client(module: Any) -> None:
+    putrequest = module.HTTPConnection.putrequest
+
+    @functools.wraps(putrequest)
+    def announce_and_put(self: Any, method: str, url: str, *more: Any, **options: Any) -> Any:
+        full = url if "://" in url else _build_http_client_url(self, url)
+        if (models := find_session(full)) is not None:
+            models.ask({**Request(method, full, (), None).describe(), "uncovered": "http.client"})
+        return putrequest(self, method, url, *more, **options)
+
+    module.HTTPConnection.putrequest = announce_and_put
+
+
+def _build_http_client_url(connection: Any, path: str) -> str:
+    is_tunnel = getattr(connection, "_tunnel_host", None) is not None  # through a proxy
+    host, port = (connection._tunnel_host, connection._tunnel_port) if is_tunnel else (connection.host, connection.port)
+    host = f"[{host}]" if ":" in host else host
+    scheme = "https" if connection.default_port == 443 else "http"
+    return f"{scheme}://{host}{'' if port in (None, connection.default_port) else f':{port}'}{path}"
 
 
 _WRAPPERS: dict[str, Callable[[Any], None]] = {
@@ -479,4 +500,5 @@ _WRAPPERS: dict[str, Callable[[Any], None]] = {
     "urllib3.connectionpool": _wrap_urllib3,
     "aiohttp.client": _wrap_aiohttp,
     "grpc": _wrap_grpc,
+    "http.client": _wrap_http_client,
 }
