@@ -27,8 +27,14 @@ CASES = 100
 LATENCY = 2.0
 AGENT = """
 from google.adk.agents import Agent
-from google.adk.models import BaseLlm, LlmResponse
+from google.adk.models import BaseLlm, Gemini, LlmResponse
 from google.genai import types
+
+class Streaming(Gemini):
+    async def generate_content_async(self, request, stream=False):
+        async for response in super().generate_content_async(request, stream=True):
+            if not response.partial:
+                yield response
 
 class Instant(BaseLlm):
     async def generate_content_async(self, request, stream=False):
@@ -54,22 +60,40 @@ class Model(QuietHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     count = 0
+    latency = LATENCY
     lock = threading.Lock()
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with Model.lock:
             Model.count += 1
-        time.sleep(LATENCY)
         asked = sum("functionResponse" in part for content in body["contents"] for part in content["parts"])
         part = {"functionCall": {"name": "roll", "args": {"sides": asked + 6}}} if asked < 2 else {"text": "4"}
         candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
         data = json.dumps({"candidates": [candidate], "modelVersion": "m"}).encode()
+        if "stream" in self.path:
+            self.stream(data)
+            return
+        time.sleep(Model.latency)
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def stream(self, last: bytes) -> None:
+        """Send ten events over the latency; the last one has the answer."""
+        thought = {"content": {"role": "model", "parts": [{"text": "hm ", "thought": True}]}}
+        events = [json.dumps({"candidates": [thought], "modelVersion": "m"}).encode()] * 9 + [last]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            time.sleep(Model.latency / len(events))
+            chunk = b"data: " + event + b"\r\n\r\n"
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        self.wfile.write(b"0\r\n\r\n")
 
 
 @pytest.fixture
@@ -128,3 +152,21 @@ def test_a_replayed_run_costs_little_more_than_one_with_an_instant_model(tmp_pat
     assert Model.count == asked
     assert asked == 2 * 3 * CASES
     assert replayed < 1.3 * baseline
+
+
+def test_streams_that_are_recorded_and_replayed_chunk_by_chunk_cost_little(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is a class of the project: its requests are replayed where they leave its client."""
+    remote = make_project(tmp_path, before=REMOTE.replace("ADDRESS", url), model='Streaming(model="gemini-2.5-flash")')
+
+    live = run(remote)
+    recorded = run(remote, "--models", "auto")
+    asked = Model.count
+    replayed = min(run(remote, "--models", "auto") for _ in range(3))
+    assert Model.count == asked
+    monkeypatch.setattr(Model, "latency", 0.0)
+    baseline = min(run(remote) for _ in range(3))
+
+    print(f"\nlive {live:.2f} s, recorded {recorded:.2f} s ({recorded / live:.3f}x, 1.02x wanted)")
+    print(f"replayed {replayed:.2f} s, server without latency {baseline:.2f} s ({replayed / baseline:.2f}x)")
