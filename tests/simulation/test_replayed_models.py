@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import OwnPrice, Prices
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import FailureKind
+from workbench.model.results import FailureKind, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.simulation.replayed_models import (
     ENDPOINTS,
@@ -154,23 +154,26 @@ def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda body: body["messages"][0].update(content="You are nice.\nBe long."), "instruction, line 2 changed: "
-         '"Be short." became "Be long."'),
-        (lambda body: body["messages"][1].update(content="bye"), 'message 2 (user) changed: "hello" became "bye"'),
-        (lambda body: body.update(temperature=0.5), 'parameter temperature changed: nothing became "0.5"'),
-        (lambda body: body.update(model="other"), 'model changed: "m" became "other"'),
+        (lambda body: body["messages"][0].update(content="You are nice.\nBe long."),
+         ("instruction, line 2", "Be short.", "Be long.")),
+        (lambda body: body["messages"][0].update(content="You are nice.\nAlways.\nBe short."),
+         ("instruction, line 2", None, "Always.")),
+        (lambda body: body["messages"][0].update(content="Be short."), ("instruction, line 1", "You are nice.", None)),
+        (lambda body: body["messages"][1].update(content="bye"), ("message 2 (user)", "hello", "bye")),
+        (lambda body: body.update(temperature=0.5), ("parameter temperature", None, "0.5")),
+        (lambda body: body.update(model="other"), ("model", "m", "other")),
         (lambda body: body["tools"][0]["function"].update(description="Rolls dice."),
-         'tool roll changed: "Rolls a die." became "Rolls dice."'),
+         ("tool roll", "Rolls a die.", "Rolls dice.")),
     ],
-    ids=["instruction", "message", "parameter", "model", "tool"],
+    ids=["instruction", "new line", "line that is gone", "message", "parameter", "model", "tool"],
 )  # fmt: skip
-def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: str) -> None:
+def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: tuple[str, ...]) -> None:
     tools = [{"type": "function", "function": {"name": "roll", "description": "Rolls a die."}}]
     before = make_request(model="m", tools=tools)
     now = copy.deepcopy(before)
     change(now["body"])
 
-    assert [str(each) for each in find_differences(before, now)] == [expected]
+    assert [(each.what, each.before, each.now) for each in find_differences(before, now)] == [expected]
 
 
 def test_the_instruction_comes_before_the_messages_and_the_parameters() -> None:
@@ -189,8 +192,8 @@ def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> 
         assert answer(case, 1, make_request(now)) is None
 
         assert case.difference is not None
-        assert f"it looks like {looks}" in case.difference
-        assert "[replay] volatile_texts" in case.difference
+        assert f"it looks like {looks}" in str(case.difference)
+        assert "[replay] volatile_texts" in str(case.difference)
 
 
 # Answers.
@@ -224,7 +227,9 @@ def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
     case.record_outcome(2, {**make_response("new"), "seconds": 1.0})
     case.record_outcome(3, {**make_response("new too"), "seconds": 1.0})
 
-    assert case.difference == 'model call 2 differs from the recording: message 2 (user) changed: "b" became "other"'
+    assert case.difference == RequestDifference(call=2, turn=0, what="message 2 (user)", before="b", now="other")
+    sentence = 'model call 2 differs from the recording: message 2 (user) changed: "b" became "other"'
+    assert str(case.difference) == sentence
     assert (case.counts.live, case.counts.replayed) == (2, 1)
     assert case.is_worth_storing
     assert [call.request["body"]["messages"][1]["content"] for call in case.build_recording(Prices()).calls] == [

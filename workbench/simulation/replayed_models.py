@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.identity import JobKey
-from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
+from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, TokenUsage, add_costs
 from workbench.model.target import ModelMode
 from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
 from workbench.store.errors import StoreError
@@ -139,6 +140,7 @@ _INSTRUCTIONS = re.compile(
 )
 _TOOLS = re.compile(r"^body\.(config\.)?tools(\.|$)")
 _MESSAGES = re.compile(r"^body\.(contents|messages|input)\.(\d+)(\.|$)")
+_TOOL_RESULTS = frozenset({"function_response", "functionResponse"})
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d{1,2}:\d\d\b")
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{16,}\b", re.IGNORECASE)
 
@@ -156,11 +158,6 @@ class Difference:
     before: str | None
     now: str | None
 
-    def __str__(self) -> str:
-        before, now = (_MISSING if text is None else shorten(json.dumps(text, ensure_ascii=False), 80) for text in (
-            self.before, self.now))  # fmt: skip
-        return f"{self.what} changed: {before} became {now}"
-
     @property
     def hint(self) -> str | None:
         """What to declare if the difference looks like a date or a random id; None if it does not."""
@@ -173,9 +170,6 @@ class Difference:
                     f"whole field in volatile_fields ({field})"
                 )
         return None
-
-
-_MISSING = "nothing"
 
 
 def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[Difference]:
@@ -212,12 +206,12 @@ def _describe_difference(
     place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Difference:
     path = ".".join(place)
-    texts = [_as_text(side) for side in (before, now)]
-    line = 0
-    if None not in texts and any("\n" in text for text in texts if text):
-        line, *texts = _find_line(texts[0] or "", texts[1] or "")
+    was, is_now = _as_text(before), _as_text(now)
     what = _name_place(path, place, new if before is _NOTHING else old)
-    return Difference(f"{what}, line {line}" if line else what, path, texts[0], texts[1])
+    if was is not None and is_now is not None and "\n" in was + is_now:
+        line, was, is_now = _trim_lines(was, is_now)
+        what = f"{what}, line {line}"
+    return Difference(what, path, was, is_now)
 
 
 def _as_text(value: Any) -> str | None:
@@ -226,14 +220,19 @@ def _as_text(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _find_line(before: str, now: str) -> tuple[int, str | None, str | None]:
-    """Return the number of the first line that differs, and the line in both texts."""
-    lines = before.split("\n"), now.split("\n")
-    for index in range(max(map(len, lines))):
-        old, new = (side[index] if index < len(side) else None for side in lines)
-        if old != new:
-            return index + 1, old, new
-    return 0, before, now
+def _trim_lines(before: str, now: str) -> tuple[int, str | None, str | None]:
+    """Return the number of the first line that differs, and both texts without the equal lines around it."""
+    old, new = before.split("\n"), now.split("\n")
+    start = _count_equal(old, new)
+    end = min(_count_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
+    rest = (lines[start : len(lines) - end] for lines in (old, new))
+    texts = ["\n".join(lines) if lines else None for lines in rest]
+    return start + 1, texts[0], texts[1]
+
+
+def _count_equal(old: Sequence[str], new: Sequence[str]) -> int:
+    """Count the equal items at the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -> str:
@@ -252,7 +251,9 @@ def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -
         role = item.get("role") if isinstance(item, dict) else None
         if role in ("system", "developer"):
             return "instruction"
-        return f"message {int(message[2]) + 1}" + (f" ({role})" if isinstance(role, str) else "")
+        tool = _find_tool_name(place, request) if not _TOOL_RESULTS.isdisjoint(place) else None
+        about = f"result of {tool}" if tool else role
+        return f"message {int(message[2]) + 1}" + (f" ({about})" if isinstance(about, str) else "")
     return f"parameter {path.removeprefix('body.').removeprefix('config.')}"
 
 
@@ -384,7 +385,7 @@ class CaseModels:
         self._turn = 0
         self._calls: dict[int, _Call] = {}
         self._waiting: _Waiting | None = None  # None: not read yet
-        self.difference: str | None = None
+        self.difference: RequestDifference | None = None
         """Why the models were asked although there is a recording: the first request that differs."""
 
     @property
@@ -428,12 +429,12 @@ class CaseModels:
             call.response, call.seconds, call.cost = found.response, found.seconds, found.cost
             call.is_replayed = call.is_whole = True
             return found.response
-        reason = self._explain_difference(call, waiting)
+        difference = None if self._recorded is None else self._find_difference(call, waiting)
         if self._plan.mode is ModelMode.REPLAY:
+            nothing = f"model call {len(self._calls)}: nothing is recorded for this case and repeat"
             del self._calls[number]  # it is not made
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=reason))
-        if self._recorded is not None:
-            self.difference = reason
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
+        self.difference = difference
         return None
 
     def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
@@ -504,20 +505,23 @@ class CaseModels:
                 return found
         return None
 
-    def _explain_difference(self, call: _Call, waiting: _Waiting) -> str:
-        number = len(self._calls)
-        name = f"model call {number} of turn {call.turn + 1}" if call.turn else f"model call {number}"
-        if self._recorded is None:
-            return f"{name}: nothing is recorded for this case and repeat"
+    def _find_difference(self, call: _Call, waiting: _Waiting) -> RequestDifference:
+        """Compare a request with the nearest recorded one of its turn."""
+        found = RequestDifference(call=len(self._calls), turn=call.turn)
         rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
         now = rules.simplify(call.request)
         differences = [find_differences(rules.simplify(each.request), now) for each in rest]
         nearest = min(filter(None, differences), key=len, default=None)
         if nearest is None:
-            return f"{name} was not made when the case was recorded"
+            return found
         first = nearest[0]
-        return f"{name} differs from the recording: {first}" + (f" ({first.hint})" if first.hint else "")
+        before, after = (None if text is None else shorten(text, _MOST_STORED) for text in (first.before, first.now))
+        return found.model_copy(update={"what": first.what, "before": before, "now": after, "hint": first.hint})
+
+
+_MOST_STORED = 2_000
+"""Characters of each text of a difference that are stored with a result."""
 
 
 def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def test_a_changed_request_asks_the_model_and_says_what_differs(case: Project, s
     again = case.run(models=ModelMode.AUTO)
 
     difference = 'model call 1 differs from the recording: parameter temperature changed: nothing became "0.5"'
-    assert get_calls(changed).difference == difference
+    assert str(get_calls(changed).difference) == difference
     assert (get_calls(changed).live, get_calls(again).replayed, server.count) == (2, 2, 4)
 
 

@@ -14,6 +14,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnResult, has_missing_samples
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished, UserSpoke
 from workbench.model.trace import Span
+from workbench.report.run_report import REPLAY_MARK
 from workbench.store.history.history_queries import StoredJob
 from workbench.tui.state.text_layout import Style
 
@@ -84,6 +85,9 @@ EDITED = Badge("*", "unsaved edits", Style.WARNING)
 PARTLY_JUDGED = Badge("†", "judged by fewer samples than asked", Style.WARNING)
 """Badge of a case whose verdict lacks samples of a judge."""
 
+REPLAYED = Badge(REPLAY_MARK, "rests on recorded answers of models; alt+l asks them again", Style.MUTED)
+"""Badge of a case whose agent got recorded answers of its models."""
+
 FAILING_STATES = frozenset({CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED})
 """States of finished cases that did not pass: "run failed" runs them, and "next failing" finds them."""
 
@@ -121,7 +125,8 @@ class Outcome:
 
     `result` may be None if the history has it: it is then read when the case is selected. `location`: None if the
     result is not stored or its location is unknown. `is_played`: the agent ran, but nothing was scored; the status may
-    be ERROR all the same. `misses_samples`: the verdict rests on fewer judge samples than requested.
+    be ERROR all the same. `misses_samples`: the verdict rests on fewer judge samples than requested. `is_replayed`: it
+    rests on recorded answers of the agent's models.
     """
 
     status: CaseStatus
@@ -132,6 +137,7 @@ class Outcome:
     is_played: bool = False
     location: ResultLocation | None = None
     misses_samples: bool = False
+    is_replayed: bool = False
 
 
 @dataclass(slots=True)
@@ -200,6 +206,11 @@ class CaseRecord:
     def misses_samples(self) -> bool:
         """True if the verdict on a repeat rests on fewer judge samples than requested."""
         return any(outcome.misses_samples for outcome in self.verdicts.values())
+
+    @property
+    def is_replayed(self) -> bool:
+        """True if the verdict on a repeat rests on recorded answers of the agent's models."""
+        return any(outcome.is_replayed for outcome in self.verdicts.values())
 
     @property
     def lacks_results(self) -> bool:
@@ -401,6 +412,7 @@ class StatusBoard:
             stored_at=stored_at,
             location=place,
             misses_samples=has_missing_samples(result.metrics),
+            is_replayed=result.execution.is_replayed,
         )
         record = self._records.get(result.case)
         if record is None:
@@ -555,6 +567,7 @@ def _convert_stored_job(job: StoredJob) -> Outcome:
         is_played=job.is_from_unscored_run,
         location=ResultLocation(job.run_id, job.key),
         misses_samples=job.misses_samples,
+        is_replayed=job.is_replayed,
     )
 
 
@@ -571,6 +584,7 @@ def _make_outcome(event: CaseFinished, run_id: str) -> Outcome:
         is_played=is_played,
         location=place,
         misses_samples=has_missing_samples(event.result.metrics),
+        is_replayed=event.result.execution.is_replayed,
     )
 
 

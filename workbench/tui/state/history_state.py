@@ -33,6 +33,7 @@ from workbench.store.history.history_queries import RunPart, StoredJob, StoredRu
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
+    REPLAYED,
     STALE,
     ResultLocation,
     find_worst_state,
@@ -345,7 +346,8 @@ class Executions(CursorRows):
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
         is_usual = job.status in (CaseStatus.PASSED, CaseStatus.FAILED)
-        word = f"{'' if is_usual else f' {badge.word}'}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
+        notes = [*([PARTLY_JUDGED] if job.misses_samples else []), *([REPLAYED] if job.is_replayed else [])]
+        word = "".join(f" {text}" for text in ([] if is_usual else [badge.word]) + [note.symbol for note in notes])
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
             StyledText(mark, Style.HEADING),
