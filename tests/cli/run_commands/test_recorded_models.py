@@ -117,11 +117,12 @@ def test_watch_replays_while_requests_are_the_same(workbench: CommandLine, serve
         read_until("2 cases: 2 passed")
         path = workbench.root / "home" / "agent.py"
         path.write_text(path.read_text().replace('"predicted_trajectory": []', '"predicted_trajectory": list()'))
-        read_until("2 cases: 2 passed")
+        verdicts = read_until("2 cases: 2 passed")
         replayed = read_until("replayed")
     finally:
         process.kill()
         process.communicate()
 
+    assert sum(line.endswith("↺ 1 model call replayed\n") for line in verdicts) == 2
     assert "2 of 2 model calls replayed, $0.0040 and " in replayed[-1]
     assert len(server.calls) == 2

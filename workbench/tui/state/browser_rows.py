@@ -248,10 +248,10 @@ def _describe_difference(difference: RequestDifference) -> Iterator[Block]:
     before, now = difference.before, difference.now
     texts = StyledTexts()
     if before is not None and now is not None:
-        old, new = (Side(side, indent=2) for side in texts.style_both(before, now))
+        old, new = map(Side, texts.style_both(before, now))
         yield SideBySide(old, new, differs=True)
     elif before is not None or now is not None:
-        old_side, new_side = (None if text is None else Side(texts.style(text), indent=2) for text in (before, now))
+        old_side, new_side = (None if text is None else Side(texts.style(text)) for text in (before, now))
         yield SideBySide(old_side, new_side, differs=True)
     if difference.hint is not None:
         yield Paragraph.from_text(safe(difference.hint), Style.MUTED)

@@ -346,15 +346,15 @@ class Executions(CursorRows):
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
         is_usual = job.status in (CaseStatus.PASSED, CaseStatus.FAILED)
-        notes = [*([PARTLY_JUDGED] if job.misses_samples else []), *([REPLAYED] if job.is_replayed else [])]
-        word = "".join(f" {text}" for text in ([] if is_usual else [badge.word]) + [note.symbol for note in notes])
+        word = f"{'' if is_usual else f' {badge.word}'}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
+        took = f"{f'{REPLAYED.symbol} ' if job.is_replayed else ''}{format_time_taken(job.agent_seconds)}"
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
             StyledText(mark, Style.HEADING),
             StyledText(current, Style.KEY),
             StyledText(f"{badge.symbol} ", badge.style),
             StyledText(f"{time_text(job.finished_at)}{repeat} "),
-            StyledText(f"{format_time_taken(job.agent_seconds):>8}", Style.MUTED),
+            StyledText(f"{took:>8}", Style.MUTED),
             StyledText("  △" if self._differs_from_older(index) else "   ", Style.WARNING),
             StyledText(word, badge.style),
         ]
