@@ -36,9 +36,11 @@ from workbench.report.run_report import (
     agent_time_text,
     counts_text,
     describe_model_calls,
+    describe_samples,
     describe_sources,
     difference_lines,
     duration_text,
+    find_live_samples,
     missing_samples_lines,
 )
 from workbench.report.text_report import explain as explain_result
@@ -426,11 +428,12 @@ def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
     with workspace.history() as history:
         result = history.result(verdict.job.run_id, decision.job)
+        samples = find_live_samples(history.list_executions(decision.job.case))
     calls = None if result is None else result.execution.model_calls
     if calls:
         yield neutralise(f"  {describe_model_calls(calls)}")
         lines = [] if calls.difference is None else difference_lines(calls.difference)
-        yield from (f"  {neutralise(line)}" for line in lines)
+        yield from (f"  {neutralise(line)}" for line in (*lines, *describe_samples(samples)))
     number = verdict.scoring_dependencies if is_recorded else verdict.dependencies
     rows = () if number is None else workspace.verdicts.list_rows(number)
     nothing = "nothing except the recording and its criteria" if is_recorded else "unknown"

@@ -34,7 +34,7 @@ from workbench.model.results import (
     measure_agreement,
 )
 from workbench.model.run_events import RunSummary
-from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact
+from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.turn_diff import (
     Change,
@@ -47,7 +47,7 @@ from workbench.report.turn_diff import (
 )
 
 if TYPE_CHECKING:
-    from workbench.store.history.history_queries import StoredRun
+    from workbench.store.history.history_queries import StoredRun, StoredScores
 
 
 # Replies of judge models as lines for people.
@@ -541,6 +541,37 @@ def _format_words(before: str, now: str) -> str:
         text += f"{'' if shared else blanks}{opening}{words[len(blanks) :]}{closing}"
         removed = words if change is Change.REMOVED else ""
     return text
+
+
+def find_live_samples(executions: Iterable[StoredScores]) -> list[StoredScores]:
+    """Return the repeats of the newest run of a case that rests on no replayed model call.
+
+    `executions` are those of the case, newest first.
+    """
+    live: list[StoredScores] = []
+    for each in executions:
+        is_sample = not each.job.is_replayed and each.job.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+        if is_sample and each.job.run_id == (live or [each])[0].job.run_id:
+            live.append(each)
+    return live
+
+
+def describe_samples(samples: Sequence[StoredScores]) -> list[str]:
+    """Describe how samples of a case differ: how many passed, mean and range of each score. Empty below two samples."""
+    if len(samples) < 2:
+        return []
+    passed = sum(each.job.status is CaseStatus.PASSED for each in samples)
+    lines = [f"{passed} of {len(samples)} live samples passed, {time_text(samples[0].job.finished_at)}"]
+    scores: dict[str, list[float]] = {}
+    for metric in (metric for each in samples for metric in each.metrics):
+        if metric.threshold is not None and metric.score is not None:
+            scores.setdefault(metric.name, []).append(metric.score)
+    return [*lines, *(one_line(f"{name}: {describe_range(known)}") for name, known in scores.items())]
+
+
+def describe_range(scores: Sequence[float]) -> str:
+    """Return mean and range of scores: `mean 0.67, 0.33 to 1.00`."""
+    return f"mean {score_text(sum(scores) / len(scores))}, {score_text(min(scores))} to {score_text(max(scores))}"
 
 
 def describe_model_calls(calls: ModelCalls) -> str:

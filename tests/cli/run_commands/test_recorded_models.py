@@ -83,6 +83,18 @@ def test_explain_says_what_was_replayed_and_what_differed(workbench: CommandLine
     assert len(server.calls) == 4
 
 
+def test_explain_shows_the_spread_of_live_samples_beside_a_replayed_verdict(
+    workbench: CommandLine, server: Server
+) -> None:
+    workbench("run", "--models", "auto", "--fresh", "--runs", "2")
+    workbench("run", "--models", "auto")
+
+    explained = workbench("explain", "home/s.evalset.json:a")
+
+    assert "2 of 2 live samples passed, " in explained.out
+    assert "response_match_score: mean 1.00, 1.00 to 1.00" in explained.out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from rich.cells import cell_len
 
-from workbench.model.results import RequestDifference, has_missing_samples
+from workbench.model.results import CaseStatus, RequestDifference, has_missing_samples
 from workbench.report.run_report import describe_model_calls, missing_samples_lines
 from workbench.store.files import derive_set_name
 from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
@@ -40,6 +40,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     format_time_taken,
+    plural,
     safe,
     safe_line,
     shorten,
@@ -87,7 +88,10 @@ def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing
         right = StyledText("broken", badge.style)
     elif record is not None and _has_verdict(record):
         right = _format_time(record)
-        if record.is_replayed:
+        if record.hides_flakiness:
+            passed, total = _count_samples(record)
+            right = StyledText(f"{REPLAYED.symbol} ~{passed}/{total}", Style.WARNING)
+        elif record.is_replayed:
             right = StyledText(f"{REPLAYED.symbol} {right.text}", right.style)
         partly = StyledText(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.style) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
@@ -131,6 +135,11 @@ def _format_time(record: CaseRecord) -> StyledText:
     if len(record.verdicts) > 1:
         return StyledText(f"{record.passed_repeats}/{len(record.verdicts)}", Style.MUTED)
     return StyledText(format_time_taken(record.agent_seconds or 0.0), Style.MUTED)
+
+
+def _count_samples(record: CaseRecord) -> tuple[int, int]:
+    """Return how many live samples passed, and how many there are."""
+    return sum(status is CaseStatus.PASSED for status in record.live_samples), len(record.live_samples)
 
 
 def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int], edited: StyledText) -> RowView:
@@ -231,6 +240,10 @@ def make_case_notes(subject: Subject) -> list[Block]:
     calls = subject.result.execution.model_calls if subject.result is not None else None
     if calls:
         blocks.append(Paragraph.from_text(describe_model_calls(calls), Style.MUTED))
+        if record is not None and record.hides_flakiness:
+            passed, total = _count_samples(record)
+            text = f"~ flaky: {passed} of {plural(total, 'live sample')} passed; this one is replayed"
+            blocks.append(Paragraph.from_text(text, Style.WARNING))
         blocks += [] if calls.difference is None else _describe_difference(calls.difference)
         blocks.append(BLANK)
     if record is not None and subject.repeat is not None:

@@ -150,7 +150,8 @@ class CaseRecord:
 
     `previous_outcomes` are the outcomes before that run, kept while the run has only cancelled ones: a run that ends
     so says nothing about the case, and they are restored. `reused_verdicts` are earlier verdicts that are still
-    current, while `outcomes` were only played: they determine the state.
+    current, while `outcomes` were only played: they determine the state. `live_samples` are the repeats of its newest
+    run that replayed no model calls, if they are more than one.
     """
 
     key: CaseKey
@@ -161,6 +162,7 @@ class CaseRecord:
     pending_user_messages: dict[int, Content] = field(default_factory=dict)
     previous_outcomes: dict[int, Outcome] = field(default_factory=dict)
     reused_verdicts: dict[int, Outcome] = field(default_factory=dict)
+    live_samples: Sequence[CaseStatus] = ()
     pending_jobs: int = 0  # unfinished jobs of the current run
     has_newest_outcomes: bool = True  # False from the start of a run until its first event about the case
     result_number: int = 0  # sequence number of its newest result within this session; 0: none in this session
@@ -211,6 +213,11 @@ class CaseRecord:
     def is_replayed(self) -> bool:
         """True if the verdict on a repeat rests on recorded answers of the agent's models."""
         return any(outcome.is_replayed for outcome in self.verdicts.values())
+
+    @property
+    def hides_flakiness(self) -> bool:
+        """True if the verdict rests on replayed answers, and live samples of the case disagree."""
+        return self.is_replayed and len({status is CaseStatus.PASSED for status in self.live_samples}) > 1
 
     @property
     def lacks_results(self) -> bool:
@@ -392,6 +399,7 @@ class StatusBoard:
     def _load_stored(self, record: CaseRecord, stored: Sequence[StoredJob]) -> None:
         record.outcomes, record.reused_verdicts = _convert_stored_jobs(stored), {}
         record.state = _find_state(record)
+        _note_samples(record)
         if any(job.case != record.key for job in stored):  # the case ran under another name
             self._cases_with_earlier_verdict.add(record.key)
 
@@ -521,6 +529,7 @@ class StatusBoard:
             for repeat, outcome in record.outcomes.items():
                 if outcome.result is not None and outcome.in_history:
                     self._touch_result(record.key, repeat)
+        _note_samples(record)
         self._set_state(record, _find_state(record))
 
     def _touch_result(self, case: CaseKey, repeat: int) -> None:
@@ -586,6 +595,13 @@ def _make_outcome(event: CaseFinished, run_id: str) -> Outcome:
         misses_samples=has_missing_samples(event.result.metrics),
         is_replayed=event.result.execution.is_replayed,
     )
+
+
+def _note_samples(record: CaseRecord) -> None:
+    """Remember the outcomes of a run that replayed nothing, for runs that replay one of them."""
+    statuses = [outcome.status for outcome in record.outcomes.values() if not outcome.is_played]
+    if statuses and not any(outcome.is_replayed for outcome in record.outcomes.values()):
+        record.live_samples = statuses if len(statuses) > 1 else ()
 
 
 def _is_under_way(record: CaseRecord) -> bool:

@@ -28,7 +28,14 @@ from workbench.report.comparison import (
     score_change_text,
     threshold_text,
 )
-from workbench.report.run_report import counts_text, explain_incomplete, samples_text, time_text
+from workbench.report.run_report import (
+    counts_text,
+    describe_samples,
+    explain_incomplete,
+    find_live_samples,
+    samples_text,
+    time_text,
+)
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
@@ -396,7 +403,7 @@ class Executions(CursorRows):
         if job is None:
             return []
         run = self.history.runs[job.run_id]
-        blocks = [*self._draw_trend(), BLANK]
+        blocks = [*self._draw_trend(), *self._describe_samples(), BLANK]
         blocks.append(
             Paragraph(
                 (StyledText(f"run {safe_line(job.run_id)}", Style.HEADING), StyledText(f"  {explain_incomplete(run)}"))
@@ -433,6 +440,11 @@ class Executions(CursorRows):
             yield Paragraph(
                 (StyledText(sparkline(times), Style.KEY), StyledText(f"  duration, {span}", Style.MUTED)), indent=2
             )
+
+    def _describe_samples(self) -> Iterator[Block]:
+        """Describe how the repeats of the newest run without replayed model calls differ."""
+        for number, line in enumerate(describe_samples(find_live_samples(self.history.executions))):
+            yield Paragraph.from_text(safe(line), Style.MUTED if number else Style.TEXT, indent=4 if number else 2)
 
     def _describe_changes(self) -> Iterator[Block]:
         """Describe the differences to the previous run, and the changes since the execution."""
