@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from workbench.llm.prompt_templates import OwnPrice, Prices
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind, RequestDifference
 from workbench.model.target import ModelMode
+from workbench.model.trace import Span, SpanKind
 from workbench.simulation.replayed_models import (
     ENDPOINTS,
     CaseModels,
@@ -388,3 +391,46 @@ def test_an_error_is_recorded_without_the_key_in_its_address() -> None:
     (call,) = case.build_recording(Prices()).calls
     assert call.error is not None and call.error.startswith("ConnectError")
     assert "averysecretkey" not in call.error
+
+
+# Steps of the trace.
+
+
+def make_step(id: str, start: float, end: float, **more: Any) -> Span:
+    return Span(**{"id": id, "kind": SpanKind.MODEL, "start": start, "end": end, **more})
+
+
+def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+    request = {"method": "POST", "url": url, "body": {"contents": [{"parts": [{"text": "hello"}]}]}}
+    usage = {"promptTokenCount": 5, "candidatesTokenCount": 3, "totalTokenCount": 8}
+    answers = [
+        {"candidates": [{"content": {"parts": [{"text": text}]}}], "usageMetadata": usage} for text in ("Hel", "lo")
+    ]
+    chunks = [[0.1, f"data: {json.dumps(each)}\n\n"] for each in answers]
+    case = open_case(None)
+    for number, (status, texts) in enumerate(((429, []), (200, chunks))):
+        answer(case, number, request)
+        case.record_outcome(number, {"status": status, "headers": {}, "chunks": texts, "seconds": 0.5})
+
+    failed, step = case.make_spans([])
+
+    assert failed.error == "HTTP 429"
+    assert (step.name, step.response, step.error) == ("generate_content gemini-2.5-flash", {"text": "Hello"}, None)
+    assert step.attributes["usage"] == {"prompt": 5, "candidates": 3, "total": 8}
+    assert step.duration == pytest.approx(0.5)
+
+
+def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:
+    case = open_case(None)
+    for number in range(3):
+        answer(case, number, make_request(str(number)))
+        time.sleep(0.2)
+    around = make_step("agent", 0.0, 3.0, kind=SpanKind.AGENT)
+    outer, inner = make_step("outer", 0.19, 0.3, parent_id="agent"), make_step("inner", 0.2, 0.3, parent_id="outer")
+
+    steps = case.make_spans([around, outer, outer, inner])
+
+    assert [(step.id, step.parent_id) for step in steps] == [("model-call-0", "agent"), ("model-call-2", "agent")]
+    late = case.make_spans([make_step("late", 2.4, 2.5)])
+    assert [step.id for step in late] == ["model-call-0", "model-call-1"], "the clocks of two processes differ"

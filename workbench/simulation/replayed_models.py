@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -20,6 +21,7 @@ from workbench.model.identity import JobKey
 from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, TokenUsage, add_costs
 from workbench.model.target import ModelMode
 from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
+from workbench.model.trace import SIMULATED, Span, SpanKind
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import (
     ModelRecording,
@@ -292,18 +294,8 @@ _PROVIDERS = {"openai.": "openai", "anthropic.": "anthropic", "mistral.": "mistr
 
 def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], prices: Prices) -> float | None:
     """Return what an answer cost in US dollars; None if it reports no tokens, or its model has no price."""
-    usage: dict[str, Any] = {}
-    for answer in _iter_answers(response):
-        for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
-            for name in ("usage_metadata", "usageMetadata", "usage"):
-                found = part.get(name) if isinstance(part, dict) else None
-                usage |= found if isinstance(found, dict) else {}
-    counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
-    tokens = count_tokens(TokenUsage(**{part: count for part, count in counts.items() if type(count) is int}))
-    body = request["body"]
-    in_path = _MODEL_IN_PATH.search(request["url"])
-    model = (body.get("model") if isinstance(body, dict) else None) or (in_path[1] if in_path else None)
-    if tokens is None or not isinstance(model, str):
+    tokens, model = count_tokens(TokenUsage(**_read_usage(response))), _find_model(request)
+    if tokens is None or model is None:
         return None
     provider = next((name for part, name in _PROVIDERS.items() if part in request["url"]), "")
     for name in (model, f"{provider}/{model}"):
@@ -312,6 +304,24 @@ def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], pric
         except UnknownPrice:
             continue
     return None
+
+
+def _read_usage(response: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens that an answer reports, by the fields of `TokenUsage`."""
+    usage: dict[str, Any] = {}
+    for answer in _iter_answers(response):
+        for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
+            for name in ("usage_metadata", "usageMetadata", "usage"):
+                found = part.get(name) if isinstance(part, dict) else None
+                usage |= found if isinstance(found, dict) else {}
+    counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
+    return {part: count for part, count in counts.items() if type(count) is int}
+
+
+def _find_model(request: Mapping[str, Any]) -> str | None:
+    body, in_path = request["body"], _MODEL_IN_PATH.search(request["url"])
+    model = (body.get("model") if isinstance(body, dict) else None) or (in_path[1] if in_path else None)
+    return model if isinstance(model, str) else None
 
 
 def _iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -327,6 +337,96 @@ def _iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         except ValueError:  # the end of a stream: `[DONE]`
             continue
         yield from (each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict))
+
+
+# Calls as spans of the trace.
+
+_OPERATIONS = {
+    "generateContent": "generate_content",
+    "streamGenerateContent": "generate_content",
+    "embedContent": "embeddings",
+    "batchEmbedContents": "embeddings",
+    "embeddings": "embeddings",
+}
+"""Names of operations in OpenTelemetry's conventions, by the end of an address; all others are `chat`."""
+_CLOCK_SKEW = 0.05  # seconds between a request in the worker and in this process
+
+
+def _make_span(call: _Call, *, number: int, parent: Span | None, opened: float) -> Span:
+    operation = _OPERATIONS.get(re.split(r"[/:?]", call.request["url"].partition("?")[0])[-1], "chat")
+    model, response, error = _find_model(call.request), call.response, call.error
+    attributes: dict[str, Any] = {"url": call.request["url"]}
+    if model is not None:
+        attributes["model"] = model
+    if call.is_replayed:
+        attributes[SIMULATED] = "replayed"
+    if response is not None and (usage := _read_usage(response)):
+        attributes["usage"] = usage
+    status = 200 if response is None else response.get("status", 200)
+    start = max(call.began - opened, 0.0)
+    return Span(
+        id=f"model-call-{number}",
+        parent_id=None if parent is None else parent.id,
+        turn=call.turn,
+        kind=SpanKind.MODEL,
+        name=operation if model is None else f"{operation} {model}",
+        start=start,
+        end=start if call.is_replayed else start + call.seconds,
+        error=error if error is not None or status < 400 else f"HTTP {status}",
+        request=call.request["body"],
+        response=None if response is None else redact_data(_shorten_answers(list(_iter_answers(response)))),
+        attributes=attributes,
+    )
+
+
+def _shorten_answers(answers: Sequence[dict[str, Any]]) -> Any:
+    """Return the only answer; of a stream its text, or all answers if they have none."""
+    if len(answers) == 1:
+        return answers[0]
+    text = "".join(piece for answer in answers for piece in _iter_texts(answer))
+    return {"text": text} if text else list(answers)
+
+
+def _iter_texts(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts in an answer of a stream of Gemini, OpenAI or Anthropic."""
+    candidate = _get(answer, ("candidates", "0", "content", "parts"))
+    parts = candidate if isinstance(candidate, list) else []
+    places = [*(_get(part, ("text",)) for part in parts), _get(answer, ("choices", "0", "delta", "content"))]
+    delta = answer.get("delta")
+    places.append(delta.get("text") if isinstance(delta, dict) else delta)
+    yield from (text for text in places if isinstance(text, str))
+
+
+def _iter_outermost(by_id: Mapping[str, Span]) -> Iterator[Span]:
+    """Yield the model spans that are not part of another one."""
+    for span in by_id.values():
+        around = by_id.get(span.parent_id or "")
+        if span.kind is SpanKind.MODEL and (around is None or around.kind is not SpanKind.MODEL):
+            yield span
+
+
+def _find_unreported(calls: Mapping[int, _Call], reported: Sequence[Span], opened: float) -> list[tuple[int, _Call]]:
+    """Return the calls that no reported model span describes: those within it or, if there are none, the nearest."""
+    left = dict(calls)
+    for span in reported:
+        distances = {number: abs(call.began - opened - (span.start or 0.0)) for number, call in left.items()}
+        start, end = (span.start or 0.0) - _CLOCK_SKEW, (span.end or span.start or 0.0) + _CLOCK_SKEW
+        within = [number for number, call in left.items() if start <= call.began - opened <= end]
+        for number in within or sorted(distances, key=distances.__getitem__)[:1]:
+            del left[number]
+    return list(left.items())
+
+
+def _find_parent(spans: Iterable[Span], when: float) -> Span | None:
+    """Return the agent or invocation that ran at a time: of several the one that began last."""
+    around = [
+        span
+        for span in spans
+        if span.kind in (SpanKind.AGENT, SpanKind.INVOCATION)
+        and span.start is not None
+        and span.start - _CLOCK_SKEW <= when <= (when if span.end is None else span.end + _CLOCK_SKEW)
+    ]
+    return max(around, key=lambda span: span.start or 0.0, default=None)
 
 
 # The model calls of one attempt at a case.
@@ -362,6 +462,7 @@ class _Call:
     error: str | None = None
     is_replayed: bool = False
     is_whole: bool = False
+    began: float = field(default_factory=time.perf_counter)
 
 
 _Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
@@ -385,6 +486,8 @@ class CaseModels:
         self._turn = 0
         self._calls: dict[int, _Call] = {}
         self._waiting: _Waiting | None = None  # None: not read yet
+        self.opened_at = time.perf_counter()
+        """When the session of the agent was opened: times of spans are counted from there."""
         self.difference: RequestDifference | None = None
         """Why the models were asked although there is a recording: the first request that differs."""
 
@@ -448,6 +551,17 @@ class CaseModels:
         call.error = None if error is None else redact(error)  # it may hold an address with a key
         call.is_whole = call.error is None and not response.pop("cut", False)
         call.response = None if call.error is not None else response
+
+    def make_spans(self, reported: Sequence[Span]) -> list[Span]:
+        """Return spans of the calls that no span in `reported`, those of the agent, describes."""
+        spans: list[Span] = []
+        for turn in sorted({call.turn for call in self._calls.values()}):
+            calls = {number: call for number, call in self._calls.items() if call.turn == turn}
+            by_id = {span.id: span for span in reported if span.turn == turn}
+            for number, call in _find_unreported(calls, [*_iter_outermost(by_id)], self.opened_at):
+                parent = _find_parent(by_id.values(), call.began - self.opened_at)
+                spans.append(_make_span(call, number=number, parent=parent, opened=self.opened_at))
+        return spans
 
     @property
     def counts(self) -> ModelCalls:
