@@ -227,7 +227,7 @@ class Column:
 
 
 _DECIDING = frozenset({MetricStatus.PASSED, MetricStatus.FAILED, MetricStatus.ERROR})
-_DECIDING_ROOM = 58  # cells that the scores of all deciding criteria share; 140 columns then show them all
+_DECIDING_ROOM = 60  # cells that the scores of all deciding criteria share; 140 columns then show them all
 
 
 def make_columns(metrics: Mapping[str, bool]) -> list[Column]:
@@ -253,7 +253,9 @@ def _format_status(row: TableRow) -> StyledText:
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
     replayed = f" {REPLAYED.symbol}" if row.model_calls is not None and row.model_calls.replayed else ""
     shown = STALE if row.is_stale else badge
-    return StyledText(f"{badge.symbol} {shown.word}{count}{partly}{replayed}", shown.style)
+    is_long = bool(count and (partly or replayed))
+    word = "" if is_long and not row.is_stale else f" {shown.word}"  # the symbol says it too
+    return StyledText(f"{badge.symbol}{word}{count}{partly}{replayed}", shown.style)
 
 
 def _format_model_calls(row: TableRow) -> StyledText:
@@ -285,7 +287,7 @@ _LEADING = (
         lambda row: StyledText(format_set_name(row.case.eval_set), Style.MUTED),
         lambda row: row.case.eval_set,
     ),
-    Column("status", "status", 16, _format_status, lambda row: row.status.value),
+    Column("status", "status", 14, _format_status, lambda row: row.status.value),
 )
 _FACTS = (
     Column("response", "response", 40, lambda row: StyledText(row.response), lambda row: row.response),
