@@ -413,7 +413,7 @@ def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
         answer(case, number, request)
         case.record_outcome(number, {"status": status, "headers": {}, "chunks": texts, "seconds": 0.5})
 
-    failed, step = case.make_spans([])
+    failed, step = case.complete_trace([])
 
     assert failed.error == "HTTP 429"
     assert (step.name, step.response, step.error) == ("generate_content gemini-2.5-flash", {"text": "Hello"}, None)
@@ -429,8 +429,22 @@ def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:
     around = make_step("agent", 0.0, 3.0, kind=SpanKind.AGENT)
     outer, inner = make_step("outer", 0.19, 0.3, parent_id="agent"), make_step("inner", 0.2, 0.3, parent_id="outer")
 
-    steps = case.make_spans([around, outer, outer, inner])
+    reported = [around, outer, outer, inner]
+    steps = case.complete_trace(reported)
 
-    assert [(step.id, step.parent_id) for step in steps] == [("model-call-0", "agent"), ("model-call-2", "agent")]
-    late = case.make_spans([make_step("late", 2.4, 2.5)])
-    assert [step.id for step in late] == ["model-call-0", "model-call-1"], "the clocks of two processes differ"
+    assert list(steps[:4]) == reported
+    assert [(step.id, step.parent_id) for step in steps[4:]] == [("model-call-0", "agent"), ("model-call-2", "agent")]
+    late = case.complete_trace([make_step("late", 2.4, 2.5)])
+    assert [step.id for step in late] == ["late", "model-call-0", "model-call-1"], "clocks of two processes differ"
+
+
+def test_steps_of_the_agent_are_marked_if_their_calls_were_replayed() -> None:
+    a = make_request("a")
+    case = open_case(record((a, make_response("1"))))
+    answer(case, 0, a)
+    time.sleep(0.2)
+    answer(case, 1, make_request("b"))
+
+    steps = case.complete_trace([make_step("first", 0.0, 0.01), make_step("second", 0.2, 0.3)])
+
+    assert [(step.id, step.simulator) for step in steps] == [("first", "replayed"), ("second", None)]

@@ -570,7 +570,7 @@ class Runner:
             opened()
         if models is not None and self._models is not None:
             self._models.keep(models, attempt.execution.failure)
-            spans = (*attempt.execution.spans, *models.make_spans(attempt.execution.spans))
+            spans = models.complete_trace(attempt.execution.spans)
             execution = attempt.execution.model_copy(update={"model_calls": models.counts, "spans": spans})
             attempt = replace(attempt, execution=execution)
         if tools is not None:

@@ -405,16 +405,17 @@ def _iter_outermost(by_id: Mapping[str, Span]) -> Iterator[Span]:
             yield span
 
 
-def _find_unreported(calls: Mapping[int, _Call], reported: Sequence[Span], opened: float) -> list[tuple[int, _Call]]:
-    """Return the calls that no reported model span describes: those within it or, if there are none, the nearest."""
-    left = dict(calls)
-    for span in reported:
-        distances = {number: abs(call.began - opened - (span.start or 0.0)) for number, call in left.items()}
-        start, end = (span.start or 0.0) - _CLOCK_SKEW, (span.end or span.start or 0.0) + _CLOCK_SKEW
-        within = [number for number, call in left.items() if start <= call.began - opened <= end]
-        for number in within or sorted(distances, key=distances.__getitem__)[:1]:
-            del left[number]
-    return list(left.items())
+def _find_calls(span: Span, calls: Mapping[int, _Call], opened: float) -> list[int]:
+    """Return the calls that a model span of the agent describes: those within it or, if there are none, the nearest."""
+    began = span.start or 0.0
+    distances = {number: abs(call.began - opened - began) for number, call in calls.items()}
+    start, end = began - _CLOCK_SKEW, (span.end or began) + _CLOCK_SKEW
+    within = [number for number, call in calls.items() if start <= call.began - opened <= end]
+    return within or sorted(distances, key=distances.__getitem__)[:1]
+
+
+def _mark_replayed(span: Span) -> Span:
+    return span.model_copy(update={"attributes": {**span.attributes, SIMULATED: "replayed"}})
 
 
 def _find_parent(spans: Iterable[Span], when: float) -> Span | None:
@@ -552,16 +553,22 @@ class CaseModels:
         call.is_whole = call.error is None and not response.pop("cut", False)
         call.response = None if call.error is not None else response
 
-    def make_spans(self, reported: Sequence[Span]) -> list[Span]:
-        """Return spans of the calls that no span in `reported`, those of the agent, describes."""
-        spans: list[Span] = []
+    def complete_trace(self, reported: Sequence[Span]) -> tuple[Span, ...]:
+        """Return the spans that the agent reported, with the replayed ones marked, and spans of all other calls."""
+        marked: set[tuple[int, str]] = set()
+        added: list[Span] = []
         for turn in sorted({call.turn for call in self._calls.values()}):
-            calls = {number: call for number, call in self._calls.items() if call.turn == turn}
+            left = {number: call for number, call in self._calls.items() if call.turn == turn}
             by_id = {span.id: span for span in reported if span.turn == turn}
-            for number, call in _find_unreported(calls, [*_iter_outermost(by_id)], self.opened_at):
+            for span in _iter_outermost(by_id):
+                calls = [left.pop(number) for number in _find_calls(span, left, self.opened_at)]
+                if calls and all(call.is_replayed for call in calls):
+                    marked.add((turn, span.id))
+            for number, call in left.items():
                 parent = _find_parent(by_id.values(), call.began - self.opened_at)
-                spans.append(_make_span(call, number=number, parent=parent, opened=self.opened_at))
-        return spans
+                added.append(_make_span(call, number=number, parent=parent, opened=self.opened_at))
+        spans = (_mark_replayed(span) if (span.turn, span.id) in marked else span for span in reported)
+        return (*spans, *added)
 
     @property
     def counts(self) -> ModelCalls:
