@@ -19,6 +19,8 @@ from workbench.model.results import (
     CaseStatus,
     MetricResult,
     MetricStatus,
+    ModelCalls,
+    RequestDifference,
     make_row_case,
     make_row_execution,
     make_row_prompt,
@@ -277,3 +279,31 @@ def test_no_format_contains_control_characters(
     text: Any = write_report(make_report(every_status), report_format)
 
     assert not {character for character in text if ord(character) < 32} - {"\n", "\t"}
+
+
+@pytest.mark.parametrize(
+    ("report_format", "text"),
+    [
+        ("markdown", "| ✓ PASSED ↺ 2 of 3 | a |"),
+        ("junit", '<property name="model calls" value="↺ 2 model calls replayed, 1 model call asked live" />'),
+        ("json", '"model_calls": {"live": 1, "replayed": 2, '),
+    ],
+)
+def test_a_verdict_that_rests_on_replayed_model_calls_is_marked(
+    make_report: MakeReport, make_case: Callable[..., ReportedCase], report_format: str, text: str
+) -> None:
+    report = make_report([make_case("a", CaseStatus.PASSED, model_calls=ModelCalls(live=1, replayed=2))])
+
+    assert text in write_report(report, report_format)
+
+
+def test_a_difference_to_a_recording_is_data(make_report: MakeReport, make_case: Callable[..., ReportedCase]) -> None:
+    difference = RequestDifference(call=2, turn=0, what="instruction, line 4", before="Be nice.", now="Be brief.")
+    report = make_report([make_case("a", CaseStatus.PASSED, model_calls=ModelCalls(live=1, difference=difference))])
+
+    data = json.loads(write_report(report, "json"))
+
+    assert data["cases"][0]["model_calls"]["difference"] == {
+        "call": 2, "turn": 0, "what": "instruction, line 4", "before": "Be nice.", "now": "Be brief.", "hint": None,
+        "uncovered": None,
+    }  # fmt: skip

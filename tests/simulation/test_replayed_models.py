@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
+import time
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import OwnPrice, Prices
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import FailureKind
+from workbench.model.results import FailureKind, RequestDifference
 from workbench.model.target import ModelMode
+from workbench.model.trace import Span, SpanKind
 from workbench.simulation.replayed_models import (
     ENDPOINTS,
     CaseModels,
@@ -153,23 +156,26 @@ def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda body: body["messages"][0].update(content="You are nice.\nBe long."), "instruction, line 2 changed: "
-         '"Be short." became "Be long."'),
-        (lambda body: body["messages"][1].update(content="bye"), 'message 2 (user) changed: "hello" became "bye"'),
-        (lambda body: body.update(temperature=0.5), 'parameter temperature changed: nothing became "0.5"'),
-        (lambda body: body.update(model="other"), 'model changed: "m" became "other"'),
+        (lambda body: body["messages"][0].update(content="You are nice.\nBe long."),
+         ("instruction, line 2", "Be short.", "Be long.")),
+        (lambda body: body["messages"][0].update(content="You are nice.\nAlways.\nBe short."),
+         ("instruction, line 2", None, "Always.")),
+        (lambda body: body["messages"][0].update(content="Be short."), ("instruction, line 1", "You are nice.", None)),
+        (lambda body: body["messages"][1].update(content="bye"), ("message 2 (user)", "hello", "bye")),
+        (lambda body: body.update(temperature=0.5), ("parameter temperature", None, "0.5")),
+        (lambda body: body.update(model="other"), ("model", "m", "other")),
         (lambda body: body["tools"][0]["function"].update(description="Rolls dice."),
-         'tool roll changed: "Rolls a die." became "Rolls dice."'),
+         ("tool roll", "Rolls a die.", "Rolls dice.")),
     ],
-    ids=["instruction", "message", "parameter", "model", "tool"],
+    ids=["instruction", "new line", "line that is gone", "message", "parameter", "model", "tool"],
 )  # fmt: skip
-def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: str) -> None:
+def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: tuple[str, ...]) -> None:
     tools = [{"type": "function", "function": {"name": "roll", "description": "Rolls a die."}}]
     before = make_request(model="m", tools=tools)
     now = copy.deepcopy(before)
     change(now["body"])
 
-    assert [str(each) for each in find_differences(before, now)] == [expected]
+    assert [(each.what, each.before, each.now) for each in find_differences(before, now)] == [expected]
 
 
 def test_the_instruction_comes_before_the_messages_and_the_parameters() -> None:
@@ -188,8 +194,8 @@ def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> 
         assert answer(case, 1, make_request(now)) is None
 
         assert case.difference is not None
-        assert f"it looks like {looks}" in case.difference
-        assert "[replay] volatile_texts" in case.difference
+        assert f"it looks like {looks}" in str(case.difference)
+        assert "[replay] volatile_texts" in str(case.difference)
 
 
 # Answers.
@@ -223,7 +229,9 @@ def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
     case.record_outcome(2, {**make_response("new"), "seconds": 1.0})
     case.record_outcome(3, {**make_response("new too"), "seconds": 1.0})
 
-    assert case.difference == 'model call 2 differs from the recording: message 2 (user) changed: "b" became "other"'
+    assert case.difference == RequestDifference(call=2, turn=0, what="message 2 (user)", before="b", now="other")
+    sentence = 'model call 2 differs from the recording: message 2 (user) changed: "b" became "other"'
+    assert str(case.difference) == sentence
     assert (case.counts.live, case.counts.replayed) == (2, 1)
     assert case.is_worth_storing
     assert [call.request["body"]["messages"][1]["content"] for call in case.build_recording(Prices()).calls] == [
@@ -382,3 +390,60 @@ def test_an_error_is_recorded_without_the_key_in_its_address() -> None:
     (call,) = case.build_recording(Prices()).calls
     assert call.error is not None and call.error.startswith("ConnectError")
     assert "averysecretkey" not in call.error
+
+
+# Steps of the trace.
+
+
+def make_step(id: str, start: float, end: float, **more: Any) -> Span:
+    return Span(**{"id": id, "kind": SpanKind.MODEL, "start": start, "end": end, **more})
+
+
+def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+    request = {"method": "POST", "url": url, "body": {"contents": [{"parts": [{"text": "hello"}]}]}}
+    usage = {"promptTokenCount": 5, "candidatesTokenCount": 3, "totalTokenCount": 8}
+    answers = [
+        {"candidates": [{"content": {"parts": [{"text": text}]}}], "usageMetadata": usage} for text in ("Hel", "lo")
+    ]
+    chunks = [[0.1, f"data: {json.dumps(each)}\n\n"] for each in answers]
+    case = open_case(None)
+    for number, (status, texts) in enumerate(((429, []), (200, chunks))):
+        answer(case, number, request)
+        case.record_outcome(number, {"status": status, "headers": {}, "chunks": texts, "seconds": 0.5})
+
+    failed, step = case.complete_trace([])
+
+    assert failed.error == "HTTP 429"
+    assert (step.name, step.response, step.error) == ("generate_content gemini-2.5-flash", {"text": "Hello"}, None)
+    assert step.attributes["usage"] == {"prompt": 5, "candidates": 3, "total": 8}
+    assert step.duration == pytest.approx(0.5)
+
+
+def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:
+    case = open_case(None)
+    for number in range(3):
+        answer(case, number, make_request(str(number)))
+        time.sleep(0.2)
+    around = make_step("agent", 0.0, 3.0, kind=SpanKind.AGENT)
+    outer, inner = make_step("outer", 0.19, 0.3, parent_id="agent"), make_step("inner", 0.2, 0.3, parent_id="outer")
+
+    reported = [around, outer, outer, inner]
+    steps = case.complete_trace(reported)
+
+    assert list(steps[:4]) == reported
+    assert [(step.id, step.parent_id) for step in steps[4:]] == [("model-call-0", "agent"), ("model-call-2", "agent")]
+    late = case.complete_trace([make_step("late", 2.4, 2.5)])
+    assert [step.id for step in late] == ["late", "model-call-0", "model-call-1"], "clocks of two processes differ"
+
+
+def test_steps_of_the_agent_are_marked_if_their_calls_were_replayed() -> None:
+    a = make_request("a")
+    case = open_case(record((a, make_response("1"))))
+    answer(case, 0, a)
+    time.sleep(0.2)
+    answer(case, 1, make_request("b"))
+
+    steps = case.complete_trace([make_step("first", 0.0, 0.01), make_step("second", 0.2, 0.3)])
+
+    assert [(step.id, step.simulator) for step in steps] == [("first", "replayed"), ("second", None)]

@@ -275,6 +275,7 @@ class FakeBackend:
         ask: bool = False,
         only_plays: bool = False,
         fresh: bool = False,
+        runs: int | None = None,
     ) -> Any:
         self.requested_runs.append(selections)
         if self.refuses_to_start is not None:

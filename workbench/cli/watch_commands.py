@@ -30,12 +30,17 @@ from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import case_line, dump
 from workbench.report.run_report import (
     PARTLY_JUDGED,
+    REPLAY_MARK,
     SYMBOLS,
     ReportedCase,
     agent_time_text,
     counts_text,
     describe_model_calls,
+    describe_samples,
+    describe_sources,
+    difference_lines,
     duration_text,
+    find_live_samples,
     missing_samples_lines,
 )
 from workbench.report.text_report import explain as explain_result
@@ -288,8 +293,9 @@ class WatchTextPrinter(WatchPrinter):
             yield from self._verdict(event)
         elif isinstance(event, VerdictsReused):
             for job, verdict in event.verdicts.items():
-                partly = (PARTLY_JUDGED,) if verdict.job.misses_samples else ()
-                yield self._headline(verdict.job.status, job, "(stored)", *partly)
+                notes = [REPLAY_MARK] if verdict.job.is_replayed else []
+                notes += [PARTLY_JUDGED] if verdict.job.misses_samples else []
+                yield self._headline(verdict.job.status, job, "(stored)", *notes)
         elif isinstance(event, AllKnown):
             stale = f", {event.stale} without a current verdict" if event.stale else ""
             total = pluralise(event.summary.total, "case")
@@ -305,7 +311,9 @@ class WatchTextPrinter(WatchPrinter):
         times = [agent_time_text(result.agent_seconds)]
         if event.seconds_since_save is not None:
             times.append(f"({duration_text(event.seconds_since_save)} after the save)")
-        yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times)
+        calls = result.execution.model_calls
+        sources = [describe_sources(calls)] if calls else []
+        yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times, *sources)
         case = ReportedCase(result, event.case)
         passed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.PASSED]
         yield from (f"    {line}" for line in missing_samples_lines(passed))
@@ -420,11 +428,12 @@ def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool
     yield neutralise(f"  last verdict: {verdict.job.status.value}, {ended}, run {verdict.job.run_id}{partly}")
     with workspace.history() as history:
         result = history.result(verdict.job.run_id, decision.job)
+        samples = find_live_samples(history.list_executions(decision.job.case))
     calls = None if result is None else result.execution.model_calls
     if calls:
         yield neutralise(f"  {describe_model_calls(calls)}")
-        if calls.difference is not None:
-            yield neutralise(f"  {calls.difference}")
+        lines = [] if calls.difference is None else difference_lines(calls.difference)
+        yield from (f"  {neutralise(line)}" for line in (*lines, *describe_samples(samples)))
     number = verdict.scoring_dependencies if is_recorded else verdict.dependencies
     rows = () if number is None else workspace.verdicts.list_rows(number)
     nothing = "nothing except the recording and its criteria" if is_recorded else "unknown"

@@ -562,6 +562,8 @@ class Runner:
 
         def opened() -> None:
             if self._opening.pop(key, None) is not None:
+                if models is not None:
+                    models.opened_at = time.perf_counter()
                 self._report_importing()
 
         self._opening[key] = (planned.target.name, time.monotonic())
@@ -592,7 +594,8 @@ class Runner:
             opened()
         if models is not None and self._models is not None:
             self._models.keep(models, attempt.execution.failure)
-            execution = attempt.execution.model_copy(update={"model_calls": models.counts})
+            spans = models.complete_trace(attempt.execution.spans)
+            execution = attempt.execution.model_copy(update={"model_calls": models.counts, "spans": spans})
             attempt = replace(attempt, execution=execution)
         if tools is not None:
             await self._record_tools(planned, tools, attempt.execution.failure)

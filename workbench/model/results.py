@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, AliasChoices, Field
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
 from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation, Part
 from workbench.model.facts import Fact, cache_by_identity, make_fast_constructor
 from workbench.model.identity import CaseKey, Dependencies
-from workbench.model.text import redact
+from workbench.model.text import redact, shorten
 from workbench.model.trace import Span, ToolCall
 
 # Results: the execution of a case and its scores
@@ -150,10 +151,54 @@ class SimulatedConversation(Fact):
     scripted: bool = False
 
 
+def _read_difference(value: object) -> object:
+    """Leave out what older programs stored: a sentence."""
+    return None if isinstance(value, str) else value
+
+
 def add_costs(*costs: float | None) -> float | None:
     """Return the sum of the known costs; None if none is known."""
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known else None
+
+
+class RequestDifference(Fact):
+    """The first request of a case that differs from its recording, and what of it differs.
+
+    `call` numbers the model calls of the case from 1, `turn` its turns from 0. `what` is the part that differs, such as
+    `instruction, line 4`; None if the request was not made when the case was recorded. `before` and `now` are the
+    texts, without the equal lines around them; None where there is none. `hint` says what to declare if the difference
+    looks like a date or a random id. `uncovered` is the library that makes the request if it can be neither recorded
+    nor replayed.
+    """
+
+    call: int
+    turn: int
+    what: str | None = None
+    before: str | None = None
+    now: str | None = None
+    hint: str | None = None
+    uncovered: str | None = None
+
+    def __str__(self) -> str:
+        """Return the difference as a sentence. Of several lines it has the first."""
+        if self.what is None:
+            return self.heading
+        before, now = (
+            "nothing" if text is None else shorten(json.dumps(text.split("\n")[0], ensure_ascii=False), 80)
+            for text in (self.before, self.now)
+        )
+        return f"{self.heading}: {before} became {now}" + (f" ({self.hint})" if self.hint else "")
+
+    @property
+    def heading(self) -> str:
+        """The sentence without the texts."""
+        call = f"model call {self.call} of turn {self.turn + 1}" if self.turn else f"model call {self.call}"
+        if self.uncovered is not None:
+            return f"{call} is made with {self.uncovered}, which can be neither recorded nor replayed"
+        if self.what is None:
+            return f"{call} was not made when the case was recorded"
+        return f"{call} differs from the recording: {self.what} changed"
 
 
 class ModelCalls(Fact):
@@ -168,7 +213,7 @@ class ModelCalls(Fact):
     replayed: int = 0
     saved_seconds: float = 0.0
     saved_cost: float | None = None
-    difference: str | None = None
+    difference: Annotated[RequestDifference | None, BeforeValidator(_read_difference)] = None
 
     def __bool__(self) -> bool:
         """True if a model was called."""
@@ -203,6 +248,11 @@ class Execution(Fact):
     simulation: SimulatedConversation | None = None
     model_calls: ModelCalls | None = None
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def is_replayed(self) -> bool:
+        """True if what the agent did rests on replayed answers of its models."""
+        return self.model_calls is not None and self.model_calls.replayed > 0
 
     @property
     def agent_seconds(self) -> float:

@@ -45,6 +45,9 @@ from workbench.report.run_report import (
     RunFacts,
     RunReport,
     count_repeats,
+    describe_model_calls,
+    describe_sources,
+    mark_replayed,
     samples_text,
     set_heading,
     shown_metrics,
@@ -418,6 +421,8 @@ def _add_case(suite: ElementTree.Element, case: ReportedCase) -> None:
         _property(properties, metric.name, metric.status.value if metric.score is None else repr(metric.score))
         if (text := samples_text(metric)) is not None:
             _property(properties, f"{metric.name}: samples", text)
+    if result.execution.model_calls:
+        _property(properties, "model calls", describe_sources(result.execution.model_calls))
     _add_outcome(element, case)
     long = explain_at_length(case) if result.status is CaseStatus.ERROR else []
     if long:
@@ -466,6 +471,8 @@ def markdown(report: RunReport) -> str:
     lines = [f"# workbench run {_escape(report.run_id)}", "", _escape(total_line(report)), ""]
     for spent in report.summary.models:
         lines += [_escape(spending_line(spent)), ""]
+    if report.summary.model_calls:
+        lines += [_escape(describe_model_calls(report.summary.model_calls)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
         lines += [f"## {_escape(set_heading(target, eval_set))}", "", *_table(cases, report.criteria.get(eval_set)), ""]
     lines += _metrics(report)
@@ -504,7 +511,8 @@ def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for case in cases:
         scores = {metric.name: _cell(metric) for metric in case.result.metrics}
-        status = f"{SYMBOLS[case.result.status]} {case.result.status.value}"
+        mark = mark_replayed(case.result.execution.model_calls)
+        status = f"{SYMBOLS[case.result.status]} {case.result.status.value}{f' {mark}' if mark else ''}"
         name = _escape(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
         cells = [status.replace("_", "\\_"), name, *(scores.get(metric, "") for metric in names)]
         seconds = case.result.agent_seconds

@@ -24,6 +24,7 @@ from workbench.model.results import (
     MetricResult,
     MetricStatus,
     ModelCalls,
+    RequestDifference,
     RubricScore,
     SentenceScore,
     SimulatedConversation,
@@ -33,10 +34,12 @@ from workbench.model.results import (
     measure_agreement,
 )
 from workbench.model.run_events import RunSummary
-from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact
+from workbench.model.text import mask_named_secrets, neutralise, one_line, pluralise, redact, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.turn_diff import (
+    Change,
     Difference,
+    compare_words,
     find_differences,
     find_state_differences,
     have_known_calls,
@@ -44,7 +47,7 @@ from workbench.report.turn_diff import (
 )
 
 if TYPE_CHECKING:
-    from workbench.store.history.history_queries import StoredRun
+    from workbench.store.history.history_queries import StoredRun, StoredScores
 
 
 # Replies of judge models as lines for people.
@@ -280,12 +283,15 @@ class CaseOutcome(NamedTuple):
     """A text for each metric with missing samples."""
     hints: tuple[str, ...]
     """Hints on metrics that passed."""
+    asked_live: str | None
+    """Why models were asked although there is a recording of the case."""
 
 
 def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
     """Summarise a result; `config` has the criteria of its eval set."""
     result = case.result
     unsure, partly_judged, hints = _summarise_texts(case.deciding_metrics)
+    differing = None if result.execution.model_calls is None else result.execution.model_calls.difference
     return CaseOutcome(
         case=result.case,
         repeat=result.repeat,
@@ -295,6 +301,7 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
         unsure=unsure,
         partly_judged=partly_judged,
         hints=hints,
+        asked_live=None if differing is None else describe_reason(differing),
     )
 
 
@@ -481,13 +488,102 @@ def cost_text(dollars: float | None) -> str:
     return f"${dollars:.{digits}f}"
 
 
+REPLAY_MARK = "↺"
+"""Marks a verdict that rests on recorded answers of the agent's models."""
+
+
+def mark_replayed(calls: ModelCalls | None) -> str:
+    """Return the mark of a verdict, with the share if some models were asked: `↺`, `↺ 2 of 3`; empty without replay."""
+    if calls is None or not calls.replayed:
+        return ""
+    return f"{REPLAY_MARK} {calls.replayed:,} of {calls.live + calls.replayed:,}" if calls.live else REPLAY_MARK
+
+
+def describe_sources(calls: ModelCalls) -> str:
+    """Say which model calls of a case were replayed, and why others were not.
+
+    `1 model call replayed, model calls 2 to 3 asked live: instruction, line 4 changed`.
+    """
+    replayed = f"{pluralise(calls.replayed, 'model call')} replayed" if calls.replayed else ""
+    asked = f"{pluralise(calls.live, 'model call')} asked live" if calls.live else ""
+    differing, last = calls.difference, calls.live + calls.replayed
+    if differing is not None and calls.live:
+        which = f"model call {last}" if differing.call == last else f"model calls {differing.call} to {last}"
+        live = asked if differing.uncovered is not None else f"{which} asked live"
+        asked = f"{live}: {describe_reason(differing)}"
+    mark = f"{REPLAY_MARK} " if calls.replayed else ""
+    return one_line(mark + ", ".join(filter(None, (replayed, asked))))
+
+
+def describe_reason(difference: RequestDifference) -> str:
+    """Say why models were asked although there is a recording: `instruction, line 4 changed`."""
+    if difference.uncovered is not None:
+        return f"made with {difference.uncovered}"
+    return "not in the recording" if difference.what is None else f"{difference.what} changed"
+
+
+def difference_lines(difference: RequestDifference) -> list[str]:
+    """Return what differs from the recording, as words if both have a text: `Be [-nice-]{+brief+}.`"""
+    if difference.before is None or difference.now is None:
+        return [str(difference)]
+    first, *more = _format_words(difference.before, difference.now).split("\n")
+    hint = [f"    {difference.hint}"] if difference.hint else []
+    return [f"{difference.heading}: {first}", *(f"    {line}" for line in more), *hint]
+
+
+_WORD_SIGNS = {Change.SAME: ("", ""), Change.REMOVED: ("[-", "-]"), Change.ADDED: ("{+", "+}")}
+
+
+def _format_words(before: str, now: str) -> str:
+    """Return both texts in one, with removed and added words between signs."""
+    text, removed = "", ""
+    for change, words in compare_words(before, now):
+        blanks = words[: len(words) - len(words.lstrip(" "))]
+        opening, closing = _WORD_SIGNS[change]
+        shared = change is Change.ADDED and removed.startswith(blanks)  # they replace words with the same blanks
+        text += f"{'' if shared else blanks}{opening}{words[len(blanks) :]}{closing}"
+        removed = words if change is Change.REMOVED else ""
+    return text
+
+
+def find_live_samples(executions: Iterable[StoredScores]) -> list[StoredScores]:
+    """Return the repeats of the newest run of a case that rests on no replayed model call.
+
+    `executions` are those of the case, newest first.
+    """
+    live: list[StoredScores] = []
+    for each in executions:
+        is_sample = not each.job.is_replayed and each.job.status not in (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+        if is_sample and each.job.run_id == (live or [each])[0].job.run_id:
+            live.append(each)
+    return live
+
+
+def describe_samples(samples: Sequence[StoredScores]) -> list[str]:
+    """Describe how samples of a case differ: how many passed, mean and range of each score. Empty below two samples."""
+    if len(samples) < 2:
+        return []
+    passed = sum(each.job.status is CaseStatus.PASSED for each in samples)
+    lines = [f"{passed} of {len(samples)} live samples passed, {time_text(samples[0].job.finished_at)}"]
+    scores: dict[str, list[float]] = {}
+    for metric in (metric for each in samples for metric in each.metrics):
+        if metric.threshold is not None and metric.score is not None:
+            scores.setdefault(metric.name, []).append(metric.score)
+    return [*lines, *(one_line(f"{name}: {describe_range(known)}") for name, known in scores.items())]
+
+
+def describe_range(scores: Sequence[float]) -> str:
+    """Return mean and range of scores: `mean 0.67, 0.33 to 1.00`."""
+    return f"mean {score_text(sum(scores) / len(scores))}, {score_text(min(scores))} to {score_text(max(scores))}"
+
+
 def describe_model_calls(calls: ModelCalls) -> str:
-    """Describe the calls of agents' models: `12 of 14 model calls replayed, 21.0 s saved`."""
+    """Describe the calls of agents' models: `↺ 12 of 14 model calls replayed, 21.0 s saved`."""
     if not calls.replayed:
         return f"{pluralise(calls.live, 'model call')} made, none replayed"
     total = pluralise(calls.live + calls.replayed, "model call")
     cost = "" if calls.saved_cost is None else f"{cost_text(calls.saved_cost)} and "
-    return f"{calls.replayed:,} of {total} replayed, {cost}{duration_text(calls.saved_seconds)} saved"
+    return f"{REPLAY_MARK} {calls.replayed:,} of {total} replayed, {cost}{duration_text(calls.saved_seconds)} saved"
 
 
 def agent_time_text(seconds: float) -> str:

@@ -49,6 +49,7 @@ from workbench.report.run_report import (
     count_repeats,
     describe_model_calls,
     failed_judging_lines,
+    mark_replayed,
     sample_lines,
     samples_text,
     set_heading,
@@ -501,6 +502,7 @@ class VerdictTable:
         calls = report.summary.model_calls
         if calls:
             lines.append(self._style.paint(describe_model_calls(calls), "2"))
+            lines += [self._style.paint(line, "2") for line in _asked_live_lines(report.outcomes)]
         status = _decide_run_status(report)
         lines.append(self._style.paint(total_line(report), f"1;{_COLOURS[status]}"))
         return [*lines, self._style.paint(f"run {report.run_id}", "2")]
@@ -535,7 +537,9 @@ class VerdictTable:
         cells, others = self._cells_of(self._select_shown(case))
         time = f"{agent_time_text(result.agent_seconds):>{_TIME_WIDTH}}"
         painted = self._style.paint(status, _COLOURS[result.status])
-        parts = [f"  {painted}", _pad(name, self._name_width), *cells, time, *others]
+        replayed = mark_replayed(result.execution.model_calls)
+        marks = [self._style.paint(replayed, "2")] if replayed else []
+        parts = [f"  {painted}", _pad(name, self._name_width), *cells, time, *marks, *others]
         return "  ".join(parts).rstrip()
 
     def _select_shown(self, case: ReportedCase) -> tuple[MetricResult, ...]:
@@ -596,6 +600,13 @@ def _limit_lines(title: str, texts: Sequence[str]) -> list[str]:
     more = len(texts) - _MOST_LISTED
     lines = [f"{title}: {text}" for text in texts[:_MOST_LISTED]]
     return lines if more <= 0 else [*lines, f"{title}: and {more} more"]
+
+
+def _asked_live_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    """Return each reason why models were asked although there is a recording once."""
+    counts = Counter(outcome.asked_live for outcome in outcomes if outcome.asked_live is not None)
+    texts = [f"{one_line(text)} ({pluralise(count, 'case')})" for text, count in counts.most_common()]
+    return _limit_lines("models asked live", texts)
 
 
 def _hint_lines(outcomes: Sequence[CaseOutcome]) -> list[str]:

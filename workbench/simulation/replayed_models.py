@@ -6,10 +6,12 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
 from workbench.model.identity import JobKey
 from workbench.model.patterns import Pattern, PatternTooSlow
-from workbench.model.results import Failure, FailureKind, ModelCalls, TokenUsage, add_costs
+from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, TokenUsage, add_costs
 from workbench.model.target import ModelMode
 from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
+from workbench.model.trace import SIMULATED, Span, SpanKind
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.model_answers import (
     Part,
@@ -144,6 +147,7 @@ _INSTRUCTIONS = re.compile(
 )
 _TOOLS = re.compile(r"^body\.(config\.)?tools(\.|$)")
 _MESSAGES = re.compile(r"^body\.(contents|messages|input)\.(\d+)(\.|$)")
+_TOOL_RESULTS = frozenset({"function_response", "functionResponse"})
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d{1,2}:\d\d\b")
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{16,}\b", re.IGNORECASE)
 
@@ -161,11 +165,6 @@ class Difference:
     before: str | None
     now: str | None
 
-    def __str__(self) -> str:
-        before, now = (_MISSING if text is None else shorten(json.dumps(text, ensure_ascii=False), 80) for text in (
-            self.before, self.now))  # fmt: skip
-        return f"{self.what} changed: {before} became {now}"
-
     @property
     def hint(self) -> str | None:
         """What to declare if the difference looks like a date or a random id; None if it does not."""
@@ -178,9 +177,6 @@ class Difference:
                     f"whole field in volatile_fields ({field})"
                 )
         return None
-
-
-_MISSING = "nothing"
 
 
 def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[Difference]:
@@ -217,12 +213,12 @@ def _describe_difference(
     place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Difference:
     path = ".".join(place)
-    texts = [_as_text(side) for side in (before, now)]
-    line = 0
-    if None not in texts and any("\n" in text for text in texts if text):
-        line, *texts = _find_line(texts[0] or "", texts[1] or "")
+    was, is_now = _as_text(before), _as_text(now)
     what = _name_place(path, place, new if before is _NOTHING else old)
-    return Difference(f"{what}, line {line}" if line else what, path, texts[0], texts[1])
+    if was is not None and is_now is not None and "\n" in was + is_now:
+        line, was, is_now = _trim_lines(was, is_now)
+        what = f"{what}, line {line}"
+    return Difference(what, path, was, is_now)
 
 
 def _as_text(value: Any) -> str | None:
@@ -231,14 +227,19 @@ def _as_text(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _find_line(before: str, now: str) -> tuple[int, str | None, str | None]:
-    """Return the number of the first line that differs, and the line in both texts."""
-    lines = before.split("\n"), now.split("\n")
-    for index in range(max(map(len, lines))):
-        old, new = (side[index] if index < len(side) else None for side in lines)
-        if old != new:
-            return index + 1, old, new
-    return 0, before, now
+def _trim_lines(before: str, now: str) -> tuple[int, str | None, str | None]:
+    """Return the number of the first line that differs, and both texts without the equal lines around it."""
+    old, new = before.split("\n"), now.split("\n")
+    start = _count_equal(old, new)
+    end = min(_count_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
+    rest = (lines[start : len(lines) - end] for lines in (old, new))
+    texts = ["\n".join(lines) if lines else None for lines in rest]
+    return start + 1, texts[0], texts[1]
+
+
+def _count_equal(old: Sequence[str], new: Sequence[str]) -> int:
+    """Count the equal items at the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -> str:
@@ -257,7 +258,9 @@ def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -
         role = item.get("role") if isinstance(item, dict) else None
         if role in ("system", "developer"):
             return "instruction"
-        return f"message {int(message[2]) + 1}" + (f" ({role})" if isinstance(role, str) else "")
+        tool = _find_tool_name(place, request) if not _TOOL_RESULTS.isdisjoint(place) else None
+        about = f"result of {tool}" if tool else role
+        return f"message {int(message[2]) + 1}" + (f" ({about})" if isinstance(about, str) else "")
     return f"parameter {path.removeprefix('body.').removeprefix('config.')}"
 
 
@@ -296,18 +299,8 @@ _PROVIDERS = {"openai.": "openai", "anthropic.": "anthropic", "mistral.": "mistr
 
 def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], prices: Prices) -> float | None:
     """Return what an answer cost in US dollars; None if it reports no tokens, or its model has no price."""
-    usage: dict[str, Any] = {}
-    for answer in _iter_answers(response):
-        for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
-            for name in ("usage_metadata", "usageMetadata", "usage"):
-                found = part.get(name) if isinstance(part, dict) else None
-                usage |= found if isinstance(found, dict) else {}
-    counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
-    tokens = count_tokens(TokenUsage(**{part: count for part, count in counts.items() if type(count) is int}))
-    body = request["body"]
-    in_path = _MODEL_IN_PATH.search(request["url"])
-    model = (body.get("model") if isinstance(body, dict) else None) or (in_path[1] if in_path else None)
-    if tokens is None or not isinstance(model, str):
+    tokens, model = count_tokens(TokenUsage(**_read_usage(response))), _find_model(request)
+    if tokens is None or model is None:
         return None
     provider = next((name for part, name in _PROVIDERS.items() if part in request["url"]), "")
     for name in (model, f"{provider}/{model}"):
@@ -316,6 +309,24 @@ def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], pric
         except UnknownPrice:
             continue
     return None
+
+
+def _read_usage(response: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens that an answer reports, by the fields of `TokenUsage`."""
+    usage: dict[str, Any] = {}
+    for answer in _iter_answers(response):
+        for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
+            for name in ("usage_metadata", "usageMetadata", "usage"):
+                found = part.get(name) if isinstance(part, dict) else None
+                usage |= found if isinstance(found, dict) else {}
+    counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
+    return {part: count for part, count in counts.items() if type(count) is int}
+
+
+def _find_model(request: Mapping[str, Any]) -> str | None:
+    body, in_path = request["body"], _MODEL_IN_PATH.search(request["url"])
+    model = (body.get("model") if isinstance(body, dict) else None) or (in_path[1] if in_path else None)
+    return model if isinstance(model, str) else None
 
 
 def _iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -331,6 +342,97 @@ def _iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         except ValueError:  # the end of a stream: `[DONE]`
             continue
         yield from (each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict))
+
+
+# Calls as spans of the trace.
+
+_OPERATIONS = {
+    "generateContent": "generate_content",
+    "streamGenerateContent": "generate_content",
+    "embedContent": "embeddings",
+    "batchEmbedContents": "embeddings",
+    "embeddings": "embeddings",
+}
+"""Names of operations in OpenTelemetry's conventions, by the end of an address; all others are `chat`."""
+_CLOCK_SKEW = 0.05  # seconds between a request in the worker and in this process
+
+
+def _make_span(call: _Call, *, number: int, parent: Span | None, opened: float) -> Span:
+    operation = _OPERATIONS.get(re.split(r"[/:?]", call.request["url"].partition("?")[0])[-1], "chat")
+    model, response, error = _find_model(call.request), call.response, call.error
+    attributes: dict[str, Any] = {"url": call.request["url"]}
+    if model is not None:
+        attributes["model"] = model
+    if call.is_replayed:
+        attributes[SIMULATED] = "replayed"
+    if response is not None and (usage := _read_usage(response)):
+        attributes["usage"] = usage
+    status = 200 if response is None else response.get("status", 200)
+    start = max(call.began - opened, 0.0)
+    return Span(
+        id=f"model-call-{number}",
+        parent_id=None if parent is None else parent.id,
+        turn=call.turn,
+        kind=SpanKind.MODEL,
+        name=operation if model is None else f"{operation} {model}",
+        start=start,
+        end=start if call.is_replayed else start + call.seconds,
+        error=error if error is not None or status < 400 else f"HTTP {status}",
+        request=call.request["body"],
+        response=None if response is None else redact_data(_shorten_answers(list(_iter_answers(response)))),
+        attributes=attributes,
+    )
+
+
+def _shorten_answers(answers: Sequence[dict[str, Any]]) -> Any:
+    """Return the only answer; of a stream its text, or all answers if they have none."""
+    if len(answers) == 1:
+        return answers[0]
+    text = "".join(piece for answer in answers for piece in _iter_texts(answer))
+    return {"text": text} if text else list(answers)
+
+
+def _iter_texts(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts in an answer of a stream of Gemini, OpenAI or Anthropic."""
+    candidate = _get(answer, ("candidates", "0", "content", "parts"))
+    parts = candidate if isinstance(candidate, list) else []
+    places = [*(_get(part, ("text",)) for part in parts), _get(answer, ("choices", "0", "delta", "content"))]
+    delta = answer.get("delta")
+    places.append(delta.get("text") if isinstance(delta, dict) else delta)
+    yield from (text for text in places if isinstance(text, str))
+
+
+def _iter_outermost(by_id: Mapping[str, Span]) -> Iterator[Span]:
+    """Yield the model spans that are not part of another one."""
+    for span in by_id.values():
+        around = by_id.get(span.parent_id or "")
+        if span.kind is SpanKind.MODEL and (around is None or around.kind is not SpanKind.MODEL):
+            yield span
+
+
+def _find_calls(span: Span, calls: Mapping[int, _Call], opened: float) -> list[int]:
+    """Return the calls that a model span of the agent describes: those within it or, if there are none, the nearest."""
+    began = span.start or 0.0
+    distances = {number: abs(call.began - opened - began) for number, call in calls.items()}
+    start, end = began - _CLOCK_SKEW, (span.end or began) + _CLOCK_SKEW
+    within = [number for number, call in calls.items() if start <= call.began - opened <= end]
+    return within or sorted(distances, key=distances.__getitem__)[:1]
+
+
+def _mark_replayed(span: Span) -> Span:
+    return span.model_copy(update={"attributes": {**span.attributes, SIMULATED: "replayed"}})
+
+
+def _find_parent(spans: Iterable[Span], when: float) -> Span | None:
+    """Return the agent or invocation that ran at a time: of several the one that began last."""
+    around = [
+        span
+        for span in spans
+        if span.kind in (SpanKind.AGENT, SpanKind.INVOCATION)
+        and span.start is not None
+        and span.start - _CLOCK_SKEW <= when <= (when if span.end is None else span.end + _CLOCK_SKEW)
+    ]
+    return max(around, key=lambda span: span.start or 0.0, default=None)
 
 
 # The model calls of one attempt at a case.
@@ -366,6 +468,7 @@ class _Call:
     error: str | None = None
     is_replayed: bool = False
     is_whole: bool = False
+    began: float = field(default_factory=time.perf_counter)
 
 
 _Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
@@ -399,10 +502,12 @@ class CaseModels:
         self._recorded: RecordedModels | None = None
         self._turn = 0
         self._calls: dict[int, _Call] = {}
-        self._unrecordable_calls = 0
-        self._unrecordable: str | None = None  # why these calls were made live
+        self._uncovered_calls = 0
+        self._first_uncovered: RequestDifference | None = None
         self._waiting: _Waiting | None = None  # None: not read yet
-        self.difference: str | None = None
+        self.opened_at = time.perf_counter()
+        """When the session of the agent was opened: times of spans are counted from there."""
+        self.difference: RequestDifference | None = None
         """Why the models were asked although there is a recording: the first request that differs."""
 
     @property
@@ -441,12 +546,13 @@ class CaseModels:
 
     def _let_pass(self, url: str, library: str) -> None:
         """Let a call be made that can be neither recorded nor replayed."""
-        why = f"{shorten(redact(url), 120)} is called with {library}, which can be neither recorded nor replayed"
+        self._uncovered_calls += 1
+        number = len(self._calls) + self._uncovered_calls
+        found = RequestDifference(call=number, turn=self._turn, uncovered=f"{library} ({shorten(redact(url), 120)})")
         if self._plan.mode is ModelMode.REPLAY:
             how = 'use httpx, requests or aiohttp (for Google clients: transport="rest"), or run with --models live'
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{why}; {how}"))
-        self._unrecordable_calls += 1
-        self._unrecordable = f"{why}: it is always live"
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}"))
+        self._first_uncovered = self._first_uncovered or found
 
     def _index(self, recorded: RecordedModels | None) -> _Waiting:
         """Return the recorded calls by turn and identity."""
@@ -466,12 +572,12 @@ class CaseModels:
             call.response, call.seconds, call.cost = found.response, found.seconds, found.cost
             call.is_replayed = call.is_whole = True
             return found.response
-        reason = self._explain_difference(call, waiting)
+        difference = None if self._recorded is None else self._find_difference(call, waiting)
         if self._plan.mode is ModelMode.REPLAY:
+            nothing = f"model call {len(self._calls)}: {self._explain_lack()}"
             del self._calls[number]  # it is not made
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=reason))
-        if self._recorded is not None:
-            self.difference = reason
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
+        self.difference = difference
         return None
 
     def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
@@ -486,16 +592,33 @@ class CaseModels:
         call.is_whole = call.error is None and not response.pop("cut", False)
         call.response = None if call.error is not None else response
 
+    def complete_trace(self, reported: Sequence[Span]) -> tuple[Span, ...]:
+        """Return the spans that the agent reported, with the replayed ones marked, and spans of all other calls."""
+        marked: set[tuple[int, str]] = set()
+        added: list[Span] = []
+        for turn in sorted({call.turn for call in self._calls.values()}):
+            left = {number: call for number, call in self._calls.items() if call.turn == turn}
+            by_id = {span.id: span for span in reported if span.turn == turn}
+            for span in _iter_outermost(by_id):
+                calls = [left.pop(number) for number in _find_calls(span, left, self.opened_at)]
+                if calls and all(call.is_replayed for call in calls):
+                    marked.add((turn, span.id))
+            for number, call in left.items():
+                parent = _find_parent(by_id.values(), call.began - self.opened_at)
+                added.append(_make_span(call, number=number, parent=parent, opened=self.opened_at))
+        spans = (_mark_replayed(span) if (span.turn, span.id) in marked else span for span in reported)
+        return (*spans, *added)
+
     @property
     def counts(self) -> ModelCalls:
         """How many calls were made and replayed, and the time that replaying saved."""
         replayed = [call for call in self._calls.values() if call.is_replayed]
         return ModelCalls(
-            live=len(self._calls) - len(replayed) + self._unrecordable_calls,
+            live=len(self._calls) - len(replayed) + self._uncovered_calls,
             replayed=len(replayed),
             saved_seconds=sum(call.seconds for call in replayed),
             saved_cost=add_costs(*(call.cost for call in replayed)),
-            difference=self.difference or self._unrecordable,
+            difference=self.difference or self._first_uncovered,
         )
 
     @property
@@ -542,20 +665,23 @@ class CaseModels:
                 return found
         return None
 
-    def _explain_difference(self, call: _Call, waiting: _Waiting) -> str:
-        number = len(self._calls)
-        name = f"model call {number} of turn {call.turn + 1}" if call.turn else f"model call {number}"
-        if self._recorded is None:
-            return f"{name}: {self._explain_lack()}"
+    def _find_difference(self, call: _Call, waiting: _Waiting) -> RequestDifference:
+        """Compare a request with the nearest recorded one of its turn."""
+        found = RequestDifference(call=len(self._calls), turn=call.turn)
         rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
         now = rules.simplify(call.request)
         differences = [find_differences(rules.simplify(each.request), now) for each in rest]
         nearest = min(filter(None, differences), key=len, default=None)
         if nearest is None:
-            return f"{name} was not made when the case was recorded"
+            return found
         first = nearest[0]
-        return f"{name} differs from the recording: {first}" + (f" ({first.hint})" if first.hint else "")
+        before, after = (None if text is None else shorten(text, _MOST_STORED) for text in (first.before, first.now))
+        return found.model_copy(update={"what": first.what, "before": before, "now": after, "hint": first.hint})
+
+
+_MOST_STORED = 2_000
+"""Characters of each text of a difference that are stored with a result."""
 
 
 def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -123,6 +123,8 @@ _PLACES = (
         _footer("run_all", "R", "run_all", "all", "run every case that is listed"),
         _key("run_fresh", "alt+l", "run_fresh", "run live",
              "run as above, but ask the agents' models again and record their answers: nothing is replayed"),
+        _key("record_samples", "alt+m", "record_samples", "record samples",
+             "record n samples: run live n times, keep the answers of each as a repeat, and show how many passed"),
         _key("simulate", "alt+s", "simulate", "simulate",
              "play the selected scenarios without judging; the next run judges these conversations"),
         _key("keep_conversation", "alt+k", "keep_conversation", "save talk",

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class RunWanted(Message):
     """Request to run these cases. `config`, if given, replaces their criteria. `ask` shows the plan first.
 
-    `only_plays` plays the scenarios and scores nothing. `fresh` replays no model calls. `options` are those of a run
-    that was stopped, to resume it.
+    `only_plays` plays the scenarios and scores nothing. `fresh` replays no model calls. `runs` is the number of
+    repeats, None for that of the settings. `options` are those of a run that was stopped, to resume it.
     """
 
     selections: Sequence[Selection]
@@ -40,6 +40,7 @@ class RunWanted(Message):
     ask: bool = False
     only_plays: bool = False
     fresh: bool = False
+    runs: int | None = None
     options: RunOptions | None = None
 
 

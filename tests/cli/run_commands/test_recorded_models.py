@@ -79,10 +79,20 @@ def test_explain_says_what_was_replayed_and_what_differed(workbench: CommandLine
     explained = workbench("explain", "home/s.evalset.json:a")
 
     assert "1 model call made, none replayed" in explained.out
-    assert (
-        'model call 1 differs from the recording: instruction changed: "Be nice." became "Be brief."' in explained.out
-    )
+    assert "model call 1 differs from the recording: instruction changed: Be [-nice-]{+brief+}." in explained.out
     assert len(server.calls) == 4
+
+
+def test_explain_shows_the_spread_of_live_samples_beside_a_replayed_verdict(
+    workbench: CommandLine, server: Server
+) -> None:
+    workbench("run", "--models", "auto", "--fresh", "--runs", "2")
+    workbench("run", "--models", "auto")
+
+    explained = workbench("explain", "home/s.evalset.json:a")
+
+    assert "2 of 2 live samples passed, " in explained.out
+    assert "response_match_score: mean 1.00, 1.00 to 1.00" in explained.out
 
 
 @pytest.mark.parametrize(
@@ -119,11 +129,12 @@ def test_watch_replays_while_requests_are_the_same(workbench: CommandLine, serve
         read_until("2 cases: 2 passed")
         path = workbench.root / "home" / "agent.py"
         path.write_text(path.read_text().replace('"predicted_trajectory": []', '"predicted_trajectory": list()'))
-        read_until("2 cases: 2 passed")
+        verdicts = read_until("2 cases: 2 passed")
         replayed = read_until("replayed")
     finally:
         process.kill()
         process.communicate()
 
+    assert sum(line.endswith("↺ 1 model call replayed\n") for line in verdicts) == 2
     assert "2 of 2 model calls replayed, $0.0040 and " in replayed[-1]
     assert len(server.calls) == 2

@@ -21,6 +21,7 @@ from tests.serving import QuietHandler, run_http_server
 from workbench.engine.plan import PlanError
 from workbench.model.results import FailureKind, ModelCalls
 from workbench.model.target import ModelMode
+from workbench.model.trace import Span, SpanKind
 
 pytestmark = pytest.mark.needs_fork
 
@@ -191,8 +192,57 @@ def test_a_changed_request_asks_the_model_and_says_what_differs(case: Project, s
     again = case.run(models=ModelMode.AUTO)
 
     difference = 'model call 1 differs from the recording: parameter temperature changed: nothing became "0.5"'
-    assert get_calls(changed).difference == difference
+    assert str(get_calls(changed).difference) == difference
     assert (get_calls(changed).live, get_calls(again).replayed, server.count) == (2, 2, 4)
+
+
+def find_model_spans(run: Any) -> list[Span]:
+    return [span for span in find_result(run, "a").execution.spans if span.kind is SpanKind.MODEL]
+
+
+def test_calls_are_model_steps_of_the_trace(case: Project, server: ModelServer) -> None:
+    server.seconds = 0.2
+    write_agent(case, server, more=", 'model': 'm'")
+
+    live, replayed = (case.run(models=ModelMode.AUTO) for _ in range(2))
+
+    steps = find_model_spans(live)
+    assert [(step.name, step.turn, step.simulator) for step in steps] == [("chat m", 0, None), ("chat m", 1, None)]
+    first, agent = steps[0], find_result(live, "a").execution.spans[0]
+    assert first.parent_id == agent.id
+    assert agent.start is not None and first.start is not None and first.start >= agent.start
+    assert first.duration is not None and first.duration >= 0.2
+    assert first.request["messages"][-1] == {"role": "user", "content": "hello"}
+    assert first.response["choices"][0]["message"]["content"].endswith("é hello")
+    assert KEY not in first.model_dump_json()
+    assert [step.simulator for step in find_model_spans(replayed)] == ["replayed", "replayed"]
+    assert [step.response for step in find_model_spans(replayed)] == [step.response for step in steps]
+
+
+REPORTING = """
+import contextlib
+from opentelemetry import trace
+
+ask_unseen = answer
+
+def answer(prompt):
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "own"}
+    tracer = trace.get_tracer("t")
+    first = prompt == "hello"
+    with tracer.start_as_current_span("chat", attributes=attributes) if first else contextlib.nullcontext():
+        return ask_unseen(prompt)
+"""
+
+
+def test_a_call_that_the_agent_reports_itself_is_no_second_step(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    with (case.root / "agent.py").open("a") as code:
+        code.write(REPORTING)
+
+    run = case.run(models=ModelMode.AUTO)
+
+    assert get_statuses(run) == {"a": "PASSED"}, get_failure_message(run, "a")
+    assert [(step.name, step.turn) for step in find_model_spans(run)] == [("own", 0), ("chat", 1)]
 
 
 def test_the_code_of_the_agent_may_change_while_its_requests_do_not(case: Project, server: ModelServer) -> None:
@@ -567,7 +617,7 @@ def test_a_call_over_grpc_is_named_as_live_and_refused_in_a_replay(case: Project
     calls = get_calls(live)
     assert (calls.live, calls.replayed, asked) == (2, 0, 2)
     assert "GenerativeService/GenerateContent" in str(calls.difference)
-    assert "is called with gRPC, which can be neither recorded nor replayed" in str(calls.difference)
+    assert "model call 1 is made with gRPC (grpc://" in str(calls.difference)
     assert get_statuses(replayed) == {"a": "ERROR"}
     assert 'transport="rest"' in get_failure_message(replayed, "a")
     assert len(requests) == asked
@@ -628,6 +678,6 @@ def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_repl
     refused = case.run(models=ModelMode.REPLAY)
 
     assert (get_calls(live).live, server.count) == (2, 2)
-    assert "is called with http.client" in str(get_calls(live).difference)
+    assert "is made with http.client (http://" in str(get_calls(live).difference)
     assert KEY not in str(get_calls(live).difference)
     assert "use httpx, requests or aiohttp" in get_failure_message(refused, "a")

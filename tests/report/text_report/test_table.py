@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from workbench.model.results import (
     JudgeSample,
     MetricResult,
     MetricStatus,
+    ModelCalls,
+    RequestDifference,
 )
 from workbench.model.run_events import MetricSummary
 from workbench.model.text import score_text
@@ -265,3 +268,20 @@ def test_a_long_eval_id_is_shortened_in_the_middle(make_report: MakeReport, make
     assert any("startxxx" in line and "xxxend" in line for line in lines)
     assert any("开始关" in line and "关结束" in line for line in lines)
     assert max(map(cell_length, lines)) < 150
+
+
+def test_replayed_model_calls_are_marked_and_reasons_of_live_ones_are_counted(
+    make_report: MakeReport, make_case: MakeCase
+) -> None:
+    difference = RequestDifference(call=2, turn=0, what="instruction, line 4", before="a", now="b")
+    partly = ModelCalls(live=1, replayed=2, difference=difference)
+    calls = {"all": ModelCalls(replayed=3), "some": partly, "more": partly, "none": None}
+    cases = [make_case(name, CaseStatus.PASSED, model_calls=made) for name, made in calls.items()]
+    report = make_report(cases)
+    report = replace(report, summary=report.summary.model_copy(update={"model_calls": ModelCalls(live=2, replayed=7)}))
+
+    lines = make_table(cases, report)
+
+    assert [line.rpartition(" s")[2].strip() for line in lines if "PASSED" in line] == ["↺", "↺ 2 of 3", "↺ 2 of 3", ""]
+    assert "↺ 7 of 9 model calls replayed, 0.00 s saved" in lines
+    assert "models asked live: instruction, line 4 changed (2 cases)" in lines

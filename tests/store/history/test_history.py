@@ -21,6 +21,7 @@ from workbench.model.results import (
     JudgeSample,
     MetricResult,
     MetricStatus,
+    ModelCalls,
 )
 from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.store.errors import StoreError
@@ -83,6 +84,19 @@ def test_jobs_mark_verdicts_with_missing_samples(history: History, store_run: St
     assert [each.job.misses_samples for each in history.last_verdicts()] == [True, False]
     assert history.run("r").summary == RunSummary(total=2, passed=2, partly_judged=1)
     assert [part.summary.partly_judged for part in history.list_runs_of_target("t")] == [1, 1]
+
+
+def test_jobs_mark_verdicts_that_rest_on_replayed_model_calls(history: History) -> None:
+    execution = Execution(model_calls=ModelCalls(live=1, replayed=2))
+    replayed = make_result("a").model_copy(update={"execution": execution})
+    history.begin_run(make_record("r", total=2))
+    stored = list(history.finish_jobs("r", map(FinishedJob, [replayed, make_result("b")])))
+    (a, b) = history.jobs("r")
+    history.begin_run(make_record("later", total=1))
+    history.reuse_results("later", {a.key: ("r", a.key)})
+
+    assert [each.job.is_replayed for each in stored] == [a.is_replayed, b.is_replayed] == [True, False]
+    assert [job.is_replayed for job in history.jobs("later")] == [True]
 
 
 def test_runs_are_listed_newest_first_up_to_a_limit(history: History, store_run: StoreRun) -> None:

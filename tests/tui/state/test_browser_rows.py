@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import AgentsImporting
 from workbench.tui.state.browser_rows import format_border_subtitle, format_border_title, format_row
@@ -90,3 +91,22 @@ def test_the_frame_shows_the_counts_of_cases_and_marks_and_the_order(make_listed
 
     assert format_border_title(project.browser) == "eval sets · 1 of 2"
     assert format_border_subtitle(project.browser) == "◆ 1 marked · file order"
+
+
+def test_a_replayed_verdict_is_marked_and_shows_if_its_live_samples_differ(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["a"])
+    job = make.stored_job(make.result(project.key("a"), CaseStatus.PASSED))
+
+    def draw(*repeats: tuple[CaseStatus, bool]) -> list[str]:
+        jobs = [
+            job._replace(key=JobKey(case=job.case, repeat=number), status=status, is_replayed=is_replayed)
+            for number, (status, is_replayed) in enumerate(repeats)
+        ]
+        project.state.load_stored({project.key("a"): jobs})
+        return draw_row(project, "a").split()
+
+    assert draw((CaseStatus.PASSED, True)) == ["✓", "a", "↺", "250", "ms"]
+    assert draw((CaseStatus.PASSED, False), (CaseStatus.FAILED, False)) == ["✗", "a", "1/2"]
+    assert draw((CaseStatus.PASSED, True)) == ["✓", "a", "↺", "~1/2"]
+    assert draw((CaseStatus.PASSED, False)) == ["✓", "a", "250", "ms"]
+    assert draw((CaseStatus.PASSED, True)) == ["✓", "a", "↺", "250", "ms"]

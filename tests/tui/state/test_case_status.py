@@ -11,11 +11,13 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
+    Execution,
     InvocationScore,
     Judgement,
     JudgeSample,
     MetricResult,
     MetricStatus,
+    ModelCalls,
 )
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished
 from workbench.tui.state.case_status import CaseRecord, CaseState, ResultLocation, StatusBoard
@@ -232,6 +234,25 @@ def test_every_verdict_knows_if_samples_are_missing(board: StatusBoard, make: An
     assert is_missing_samples(lambda: board.restore_result(partly, stored_at=stored_summary.finished_at, place=place))
     assert not is_missing_samples(lambda: board.apply(make_finished(whole)))
     assert is_missing_samples(lambda: board.restore_verdicts(key, {0: stored_summary}))
+
+
+def test_every_verdict_knows_if_model_calls_were_replayed(board: StatusBoard, make: Any) -> None:
+    key = make.key("a")
+    live = make.result(key, CaseStatus.PASSED)
+    replayed = live.model_copy(update={"execution": Execution(model_calls=ModelCalls(live=1, replayed=1))})
+    stored = make.stored_job(replayed)._replace(is_replayed=True)
+    place = ResultLocation("r0", JobKey(case=key, repeat=0))
+    record = get_record(board, key)
+
+    def is_replayed(change: Callable[[], object]) -> bool:
+        change()
+        return record.is_replayed
+
+    assert is_replayed(lambda: board.apply(make_finished(replayed)))
+    assert not is_replayed(lambda: board.apply(make_finished(live)))
+    assert is_replayed(lambda: board.restore_result(replayed, stored_at=stored.finished_at, place=place))
+    assert not is_replayed(lambda: board.apply(make_finished(live)))
+    assert is_replayed(lambda: board.restore_verdicts(key, {0: stored}))
 
 
 def test_events_of_unlisted_cases_change_nothing(board: StatusBoard, make: Any) -> None:

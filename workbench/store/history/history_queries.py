@@ -72,7 +72,8 @@ class StoredJob(NamedTuple):
     """A result without its metrics and execution, for lists of ten thousands.
 
     Times are those of `CaseResult`, keys and `lacks_baseline` those of `FinishedJob`. `failed_in_play`: an ERROR of a
-    run without scoring. `misses_samples`: a verdict has fewer samples of a judge than requested.
+    run without scoring. `misses_samples`: a verdict has fewer samples of a judge than requested. `is_replayed`: it
+    rests on recorded answers of the agent's models.
     """
 
     run_id: str
@@ -87,6 +88,7 @@ class StoredJob(NamedTuple):
     lacks_baseline: bool = False
     failed_in_play: bool = False
     misses_samples: bool = False
+    is_replayed: bool = False
 
     @property
     def case(self) -> CaseKey:
@@ -169,7 +171,8 @@ class RunPart(NamedTuple):
 
 JOB = """
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, run_id,
-    finished_at, execution_key, scoring_key, lacks_baseline, status = 'ERROR' AND is_unscored, misses_samples
+    finished_at, execution_key, scoring_key, lacks_baseline, status = 'ERROR' AND is_unscored, misses_samples,
+    is_replayed
 """
 """The columns of `read_job`."""
 SCORES = f"{JOB}, metrics"
@@ -189,9 +192,9 @@ IS_JOB = f"run = ? AND {IS_CASE} AND repeat = ?"
 COPY_JOB = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
-        misses_samples, execution, score)
+        misses_samples, is_replayed, execution, score)
     SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, agent_seconds, failure, finished_at,
-        execution_key, scoring_key, lacks_baseline, misses_samples, execution, score
+        execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, execution, score
     FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
 """
 """Adds a job of one run to another run."""
@@ -270,7 +273,7 @@ def read_verdict(*row: Any) -> StoredVerdict:
 def read_job(*row: Any) -> StoredJob:
     """Read the columns of JOB."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
-    run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples = rest
+    run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples, is_replayed = rest
     return StoredJob(
         run_id=run_id,
         key=JobKey(case=read_case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
@@ -284,6 +287,7 @@ def read_job(*row: Any) -> StoredJob:
         lacks_baseline=bool(lacks_baseline),
         failed_in_play=bool(failed_in_play),
         misses_samples=bool(misses_samples),
+        is_replayed=bool(is_replayed),
     )
 
 

@@ -139,8 +139,8 @@ _ADD_SCORE = "INSERT INTO score (id, execution, scoring_key, dependency_set, met
 _ADD_JOB = """
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
-        misses_samples, execution, score)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        misses_samples, is_replayed, execution, score)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -193,6 +193,7 @@ class ResultWriter:
                     job.scoring_key,
                     job.lacks_baseline,
                     has_missing_samples(result.metrics),
+                    result.execution.is_replayed,
                     execution.number,
                     score,
                 )
@@ -350,6 +351,7 @@ def _make_verdict(
         scoring_key=job.scoring_key,
         lacks_baseline=job.lacks_baseline,
         misses_samples=has_missing_samples(result.metrics),
+        is_replayed=result.execution.is_replayed,
     )
     number, dependencies, is_certain, finished_at = execution
     started_at = 0.0 if number is None else finished_at - result.duration_seconds

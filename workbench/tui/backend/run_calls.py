@@ -79,13 +79,15 @@ class Runs:
         ask: bool = False,
         only_plays: bool = False,
         fresh: bool = False,
+        runs: int | None = None,
     ) -> PlannedRun:
         """Plan a run, with the criteria in `config` if given. It needs confirmation if the settings or `ask` say so.
 
-        With `only_plays`, plan only the scenarios, without scoring. With `fresh`, replay no model calls.
+        With `only_plays`, plan only the scenarios, without scoring. With `fresh`, replay no model calls. `runs` is the
+        number of repeats, None for that of the settings.
         """
         options = options or RunOptions(
-            command=_RUN_COMMAND, scores=not only_plays, fresh=fresh, models_by_default=ModelMode.AUTO
+            command=_RUN_COMMAND, scores=not only_plays, fresh=fresh, runs=runs, models_by_default=ModelMode.AUTO
         )
 
         def plan(workspace: Workspace) -> PlannedRun:

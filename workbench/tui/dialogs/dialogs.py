@@ -25,7 +25,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
 from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
-from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, STALE, CaseState, get_badge
+from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, CaseState, get_badge
 from workbench.tui.state.finder import FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -360,7 +360,7 @@ class HelpScreen(Dialog[None], Filtering):
                 yield _row(keys_of(item, self._keymap), item.help)
             yield BLANK
         yield Paragraph.from_text("What the symbols mean", Style.HEADING)
-        for look in (*map(get_badge, CaseState), STALE, PARTLY_JUDGED, MARKED, EDITED):
+        for look in (*map(get_badge, CaseState), STALE, PARTLY_JUDGED, REPLAYED, MARKED, EDITED):
             yield Paragraph((StyledText(f"{look.symbol:<{_KEY_WIDTH}}", look.style), StyledText(look.word)), indent=2)
         yield BLANK
         yield Paragraph.from_text("Keys are changed in [keys] of workbench.toml, by these names:", Style.HEADING)

@@ -335,18 +335,19 @@ class MainScreen(Screen[None]):
 
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
-        place = self.state.selected_key
-        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place)))
+        self._runs.run_row()
 
     def action_run_fresh(self) -> None:
         """Run the selected case, set or target without replaying model calls."""
-        place = self.state.selected_key
-        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), fresh=True))
+        self._runs.run_row(fresh=True)
+
+    def action_record_samples(self) -> None:
+        """Run the selected case, set or target several times without replaying model calls."""
+        self._runs.record_samples()
 
     def action_simulate(self) -> None:
         """Play the scenarios of the selected case, set or target without scoring them."""
-        place = self.state.selected_key
-        self._runs.start(lambda: RunWanted(self.state.select_row_cases(place), only_plays=True))
+        self._runs.run_row(only_plays=True)
 
     def action_keep_conversation(self) -> None:
         """Add the conversation of a simulated user to its set as a fixed case."""

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -17,6 +18,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunFinished
 from workbench.store.errors import StoreError
+from workbench.tui.dialogs.dialogs import AskScreen
 from workbench.tui.screen_context import Controller, RunWanted, ScreenContext, background
 from workbench.tui.screens.plan_screen import PlanScreen
 from workbench.tui.screens.read_controller import ReadController
@@ -24,7 +26,7 @@ from workbench.tui.screens.save_controller import SaveController
 from workbench.tui.state.browser_list import Hashes
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.project_state import StoppedRun, explain_empty_selection
-from workbench.tui.state.run_plan import PlannedRun, sort_by_list
+from workbench.tui.state.run_plan import PlannedRun, check_setting, sort_by_list
 from workbench.tui.state.run_progress import RunProgress
 from workbench.tui.widgets.inputs import say
 
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
 _MOST_EVENTS = 4_000  # maximum in one tick, so that a tick stays short
 _BURST = 200  # events collected before key presses are processed
+
+
+_SAMPLES = 3
+"""Samples to record unless the user types another number."""
 
 
 @dataclass
@@ -173,6 +179,23 @@ class RunController(Controller):
         self.post_message(self.Preparing())
         self._run(request)
 
+    def run_row(self, *, fresh: bool = False, only_plays: bool = False) -> None:
+        """Run the selected case, set or target. The options are those of `RunWanted`."""
+        place = self.state.selected_key
+        self.start(lambda: RunWanted(self.state.select_row_cases(place), fresh=fresh, only_plays=only_plays))
+
+    @background(group="samples", exclusive=True)
+    async def record_samples(self) -> None:
+        """Ask for a number, and run the selected case, set or target so many times without replaying model calls."""
+        place = self.state.selected_key
+        question = "Record how many samples? The agents' models are asked anew for each."
+        number = await self.app.push_screen_wait(
+            AskScreen(question, value=str(_SAMPLES), check=partial(check_setting, "runs"))
+        )
+        if number is not None:
+            runs = int(number)
+            self.start(lambda: RunWanted(self.state.select_row_cases(place), fresh=True, runs=runs))
+
     @background(group="criteria", exclusive=True)
     async def choose_criteria(self, selections: Sequence[Selection]) -> None:
         """Let the user choose the criteria of these cases, and run the cases if the user asks for that."""
@@ -296,6 +319,7 @@ class RunController(Controller):
                 ask=wanted.ask,
                 only_plays=wanted.only_plays,
                 fresh=wanted.fresh,
+                runs=wanted.runs,
             )
             confirmed = await self._confirm(planned) if planned.asks else planned
             if confirmed is None:

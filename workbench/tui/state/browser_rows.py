@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from rich.cells import cell_len
 
-from workbench.model.results import has_missing_samples
+from workbench.model.results import CaseStatus, RequestDifference, has_missing_samples
 from workbench.report.run_report import describe_model_calls, missing_samples_lines
 from workbench.store.files import derive_set_name
 from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
@@ -18,6 +18,7 @@ from workbench.tui.state.case_status import (
     EDITED,
     MARKED,
     PARTLY_JUDGED,
+    REPLAYED,
     STALE,
     Badge,
     CaseRecord,
@@ -27,15 +28,19 @@ from workbench.tui.state.case_status import (
     find_worst_state,
     get_badge,
 )
+from workbench.tui.state.diff_lines import StyledTexts
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
     Heading,
     Line,
     Paragraph,
+    Side,
+    SideBySide,
     Style,
     StyledText,
     format_time_taken,
+    plural,
     safe,
     safe_line,
     shorten,
@@ -83,6 +88,11 @@ def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing
         right = StyledText("broken", badge.style)
     elif record is not None and _has_verdict(record):
         right = _format_time(record)
+        if record.hides_flakiness:
+            passed, total = _count_samples(record)
+            right = StyledText(f"{REPLAYED.symbol} ~{passed}/{total}", Style.WARNING)
+        elif record.is_replayed:
+            right = StyledText(f"{REPLAYED.symbol} {right.text}", right.style)
         partly = StyledText(f" {PARTLY_JUDGED.symbol}", PARTLY_JUDGED.style) if record.misses_samples else _NOTHING
         if browser.freshness.is_stale(row.case):
             mark, more = StyledText(STALE.symbol, STALE.style), right
@@ -125,6 +135,11 @@ def _format_time(record: CaseRecord) -> StyledText:
     if len(record.verdicts) > 1:
         return StyledText(f"{record.passed_repeats}/{len(record.verdicts)}", Style.MUTED)
     return StyledText(format_time_taken(record.agent_seconds or 0.0), Style.MUTED)
+
+
+def _count_samples(record: CaseRecord) -> tuple[int, int]:
+    """Return how many live samples passed, and how many there are."""
+    return sum(status is CaseStatus.PASSED for status in record.live_samples), len(record.live_samples)
 
 
 def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int], edited: StyledText) -> RowView:
@@ -224,8 +239,12 @@ def make_case_notes(subject: Subject) -> list[Block]:
         blocks.append(BLANK)
     calls = subject.result.execution.model_calls if subject.result is not None else None
     if calls:
-        lines = [describe_model_calls(calls), *([calls.difference] if calls.difference is not None else [])]
-        blocks += [Paragraph.from_text(safe(line), Style.MUTED) for line in lines]
+        blocks.append(Paragraph.from_text(describe_model_calls(calls), Style.MUTED))
+        if record is not None and record.hides_flakiness:
+            passed, total = _count_samples(record)
+            text = f"~ flaky: {passed} of {plural(total, 'live sample')} passed; this one is replayed"
+            blocks.append(Paragraph.from_text(text, Style.WARNING))
+        blocks += [] if calls.difference is None else _describe_difference(calls.difference)
         blocks.append(BLANK)
     if record is not None and subject.repeat is not None:
         blocks += _format_repeat(record, subject.repeat)
@@ -234,6 +253,21 @@ def make_case_notes(subject: Subject) -> list[Block]:
     elif record is not None and subject.repeat in record.outcomes and not subject.is_live:
         blocks += _note_expired_execution(record.outcomes[subject.repeat])
     return blocks
+
+
+def _describe_difference(difference: RequestDifference) -> Iterator[Block]:
+    """Describe a request that differs from the recording, with the changed words."""
+    yield Paragraph.from_text(safe(difference.heading), Style.MUTED)
+    before, now = difference.before, difference.now
+    texts = StyledTexts()
+    if before is not None and now is not None:
+        old, new = map(Side, texts.style_both(before, now))
+        yield SideBySide(old, new, differs=True)
+    elif before is not None or now is not None:
+        old_side, new_side = (None if text is None else Side(texts.style(text)) for text in (before, now))
+        yield SideBySide(old_side, new_side, differs=True)
+    if difference.hint is not None:
+        yield Paragraph.from_text(safe(difference.hint), Style.MUTED)
 
 
 def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: int) -> tuple[Block, ...]:
@@ -378,7 +412,8 @@ def make_heading(subject: Subject) -> Heading:
     if subject.pinned is not None:
         result = subject.pinned.result
         status = _format_status(find_worst_state([result.status]), partly=has_missing_samples(result.metrics))
-        return Heading(subject.pinned.title, status, ran=format_time_taken(result.agent_seconds))
+        mark = f"{REPLAYED.symbol} " if result.execution.is_replayed else ""
+        return Heading(subject.pinned.title, status, ran=f"{mark}{format_time_taken(result.agent_seconds)}")
     row = subject.row
     if row is None:
         return Heading("nothing is listed")
@@ -439,7 +474,8 @@ def _format_run_time(record: CaseRecord | None) -> str:
     if record is None or record.agent_seconds is None:
         return ""
     stored = f", stored {record.stored_at.astimezone():%Y-%m-%d %H:%M}" if record.stored_at is not None else ""
-    return f"{format_time_taken(record.agent_seconds)}{stored}"
+    mark = f"{REPLAYED.symbol} " if record.is_replayed else ""
+    return f"{mark}{format_time_taken(record.agent_seconds)}{stored}"
 
 
 def _format_counts(counts: Mapping[CaseState, int], *, stale: int) -> Iterator[Block]:

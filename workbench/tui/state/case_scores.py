@@ -25,7 +25,7 @@ from workbench.model.results import (
 )
 from workbench.model.text import REDACTED, compare_with_threshold, is_secret_key, pluralise, redact, score_text
 from workbench.report.dialect_report import POLICIES, rule_texts
-from workbench.report.run_report import agreement_text, samples_text
+from workbench.report.run_report import agreement_text, describe_range, samples_text
 from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import CaseState, get_metric_badge
@@ -401,7 +401,9 @@ def _describe_turns(metric: MetricResult) -> Iterator[Block]:
 
 def _describe_repeats(name: str, repeats: Sequence[CaseResult]) -> Iterator[Block]:
     yield BLANK
-    yield Paragraph.from_text("repeat by repeat", Style.HEADING)
+    known = [score for score in collect_scores(name, repeats) if score is not None]
+    spread = f"  {describe_range(known)}" if known else ""
+    yield Paragraph((StyledText("repeat by repeat", Style.HEADING), StyledText(spread)))
     for result in repeats:
         metric = next((metric for metric in result.metrics if metric.name == name), None)
         head = StyledText(f"repeat {result.repeat + 1:<3} ", Style.KEY)

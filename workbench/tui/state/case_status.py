@@ -14,6 +14,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnResult, has_missing_samples
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished, UserSpoke
 from workbench.model.trace import Span
+from workbench.report.run_report import REPLAY_MARK
 from workbench.store.history.history_queries import StoredJob
 from workbench.tui.state.text_layout import Style
 
@@ -84,6 +85,9 @@ EDITED = Badge("*", "unsaved edits", Style.WARNING)
 PARTLY_JUDGED = Badge("†", "judged by fewer samples than asked", Style.WARNING)
 """Badge of a case whose verdict lacks samples of a judge."""
 
+REPLAYED = Badge(REPLAY_MARK, "rests on recorded answers of models; alt+l asks them again", Style.MUTED)
+"""Badge of a case whose agent got recorded answers of its models."""
+
 FAILING_STATES = frozenset({CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED})
 """States of finished cases that did not pass: "run failed" runs them, and "next failing" finds them."""
 
@@ -121,7 +125,8 @@ class Outcome:
 
     `result` may be None if the history has it: it is then read when the case is selected. `location`: None if the
     result is not stored or its location is unknown. `is_played`: the agent ran, but nothing was scored; the status may
-    be ERROR all the same. `misses_samples`: the verdict rests on fewer judge samples than requested.
+    be ERROR all the same. `misses_samples`: the verdict rests on fewer judge samples than requested. `is_replayed`: it
+    rests on recorded answers of the agent's models.
     """
 
     status: CaseStatus
@@ -132,6 +137,7 @@ class Outcome:
     is_played: bool = False
     location: ResultLocation | None = None
     misses_samples: bool = False
+    is_replayed: bool = False
 
 
 @dataclass(slots=True)
@@ -144,7 +150,8 @@ class CaseRecord:
 
     `previous_outcomes` are the outcomes before that run, kept while the run has only cancelled ones: a run that ends
     so says nothing about the case, and they are restored. `reused_verdicts` are earlier verdicts that are still
-    current, while `outcomes` were only played: they determine the state.
+    current, while `outcomes` were only played: they determine the state. `live_samples` are the repeats of its newest
+    run that replayed no model calls, if they are more than one.
     """
 
     key: CaseKey
@@ -155,6 +162,7 @@ class CaseRecord:
     pending_user_messages: dict[int, Content] = field(default_factory=dict)
     previous_outcomes: dict[int, Outcome] = field(default_factory=dict)
     reused_verdicts: dict[int, Outcome] = field(default_factory=dict)
+    live_samples: Sequence[CaseStatus] = ()
     pending_jobs: int = 0  # unfinished jobs of the current run
     has_newest_outcomes: bool = True  # False from the start of a run until its first event about the case
     result_number: int = 0  # sequence number of its newest result within this session; 0: none in this session
@@ -200,6 +208,16 @@ class CaseRecord:
     def misses_samples(self) -> bool:
         """True if the verdict on a repeat rests on fewer judge samples than requested."""
         return any(outcome.misses_samples for outcome in self.verdicts.values())
+
+    @property
+    def is_replayed(self) -> bool:
+        """True if the verdict on a repeat rests on recorded answers of the agent's models."""
+        return any(outcome.is_replayed for outcome in self.verdicts.values())
+
+    @property
+    def hides_flakiness(self) -> bool:
+        """True if the verdict rests on replayed answers, and live samples of the case disagree."""
+        return self.is_replayed and len({status is CaseStatus.PASSED for status in self.live_samples}) > 1
 
     @property
     def lacks_results(self) -> bool:
@@ -381,6 +399,7 @@ class StatusBoard:
     def _load_stored(self, record: CaseRecord, stored: Sequence[StoredJob]) -> None:
         record.outcomes, record.reused_verdicts = _convert_stored_jobs(stored), {}
         record.state = _find_state(record)
+        _note_samples(record)
         if any(job.case != record.key for job in stored):  # the case ran under another name
             self._cases_with_earlier_verdict.add(record.key)
 
@@ -401,6 +420,7 @@ class StatusBoard:
             stored_at=stored_at,
             location=place,
             misses_samples=has_missing_samples(result.metrics),
+            is_replayed=result.execution.is_replayed,
         )
         record = self._records.get(result.case)
         if record is None:
@@ -509,6 +529,7 @@ class StatusBoard:
             for repeat, outcome in record.outcomes.items():
                 if outcome.result is not None and outcome.in_history:
                     self._touch_result(record.key, repeat)
+        _note_samples(record)
         self._set_state(record, _find_state(record))
 
     def _touch_result(self, case: CaseKey, repeat: int) -> None:
@@ -555,6 +576,7 @@ def _convert_stored_job(job: StoredJob) -> Outcome:
         is_played=job.is_from_unscored_run,
         location=ResultLocation(job.run_id, job.key),
         misses_samples=job.misses_samples,
+        is_replayed=job.is_replayed,
     )
 
 
@@ -571,7 +593,15 @@ def _make_outcome(event: CaseFinished, run_id: str) -> Outcome:
         is_played=is_played,
         location=place,
         misses_samples=has_missing_samples(event.result.metrics),
+        is_replayed=event.result.execution.is_replayed,
     )
+
+
+def _note_samples(record: CaseRecord) -> None:
+    """Remember the outcomes of a run that replayed nothing, for runs that replay one of them."""
+    statuses = [outcome.status for outcome in record.outcomes.values() if not outcome.is_played]
+    if statuses and not any(outcome.is_replayed for outcome in record.outcomes.values()):
+        record.live_samples = statuses if len(statuses) > 1 else ()
 
 
 def _is_under_way(record: CaseRecord) -> bool:

@@ -28,11 +28,19 @@ from workbench.report.comparison import (
     score_change_text,
     threshold_text,
 )
-from workbench.report.run_report import counts_text, explain_incomplete, samples_text, time_text
+from workbench.report.run_report import (
+    counts_text,
+    describe_samples,
+    explain_incomplete,
+    find_live_samples,
+    samples_text,
+    time_text,
+)
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
+    REPLAYED,
     STALE,
     ResultLocation,
     find_worst_state,
@@ -346,13 +354,14 @@ class Executions(CursorRows):
         current = CURRENT if self._is_current(job) else " "
         is_usual = job.status in (CaseStatus.PASSED, CaseStatus.FAILED)
         word = f"{'' if is_usual else f' {badge.word}'}{f' {PARTLY_JUDGED.symbol}' if job.misses_samples else ''}"
+        took = f"{f'{REPLAYED.symbol} ' if job.is_replayed else ''}{format_time_taken(job.agent_seconds)}"
         repeat = f" [{job.key.repeat + 1}]" if self._has_repeats(job.run_id) else ""
         pieces = [
             StyledText(mark, Style.HEADING),
             StyledText(current, Style.KEY),
             StyledText(f"{badge.symbol} ", badge.style),
             StyledText(f"{time_text(job.finished_at)}{repeat} "),
-            StyledText(f"{format_time_taken(job.agent_seconds):>8}", Style.MUTED),
+            StyledText(f"{took:>8}", Style.MUTED),
             StyledText("  △" if self._differs_from_older(index) else "   ", Style.WARNING),
             StyledText(word, badge.style),
         ]
@@ -394,7 +403,7 @@ class Executions(CursorRows):
         if job is None:
             return []
         run = self.history.runs[job.run_id]
-        blocks = [*self._draw_trend(), BLANK]
+        blocks = [*self._draw_trend(), *self._describe_samples(), BLANK]
         blocks.append(
             Paragraph(
                 (StyledText(f"run {safe_line(job.run_id)}", Style.HEADING), StyledText(f"  {explain_incomplete(run)}"))
@@ -431,6 +440,11 @@ class Executions(CursorRows):
             yield Paragraph(
                 (StyledText(sparkline(times), Style.KEY), StyledText(f"  duration, {span}", Style.MUTED)), indent=2
             )
+
+    def _describe_samples(self) -> Iterator[Block]:
+        """Describe how the repeats of the newest run without replayed model calls differ."""
+        for number, line in enumerate(describe_samples(find_live_samples(self.history.executions))):
+            yield Paragraph.from_text(safe(line), Style.MUTED if number else Style.TEXT, indent=4 if number else 2)
 
     def _describe_changes(self) -> Iterator[Block]:
         """Describe the differences to the previous run, and the changes since the execution."""

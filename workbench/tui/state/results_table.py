@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import sqrt
 from statistics import fmean
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from rich.cells import cell_len
 
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, has_missing_samples
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus, ModelCalls, has_missing_samples
 from workbench.model.text import redact, score_text
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import samples_text
@@ -21,6 +22,7 @@ from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
+    REPLAYED,
     STALE,
     CaseState,
     find_worst_state,
@@ -61,8 +63,8 @@ class TableRow:
 
     `actual_calls`: None if the tool calls are unknown. `expected_calls`: None without a reference. `repeat`: None for
     a row of several repeats, whose numbers are `repeat_numbers`; `passed` of them passed. `misses_samples`: a verdict
-    rests on fewer judge samples than requested. `search_text` is made once, because a filter reads it with every key.
-    `is_stale`: the verdict is stale.
+    rests on fewer judge samples than requested. `model_calls` are those of the agent, None if unknown. `search_text`
+    is made once, because a filter reads it with every key. `is_stale`: the verdict is stale.
     """
 
     case: CaseKey
@@ -78,6 +80,7 @@ class TableRow:
     failure: str
     scores: Mapping[str, TableScore]
     misses_samples: bool
+    model_calls: ModelCalls | None
     search_text: str
     is_stale: bool = False
 
@@ -118,6 +121,7 @@ def make_table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
         failure=failure,
         scores={metric.name: _make_score(metric) for metric in result.metrics},
         misses_samples=has_missing_samples(result.metrics),
+        model_calls=result.execution.model_calls,
         search_text=_make_search_text(_format_name(result.case, result.repeat), status, response, trajectory, failure),
     )
 
@@ -151,11 +155,17 @@ def _merge_rows(rows: Sequence[TableRow]) -> TableRow:
         failure=failure,
         scores={name: _merge_scores([row.scores[name] for row in rows if name in row.scores]) for name in names},
         misses_samples=any(row.misses_samples for row in rows),
+        model_calls=_add_calls(row.model_calls for row in rows),
         search_text=_make_search_text(
             _format_name(first.case, None), status, first.response, first.trajectory, failure
         ),
         is_stale=first.is_stale,
     )
+
+
+def _add_calls(calls: Iterable[ModelCalls | None]) -> ModelCalls | None:
+    known = [each for each in calls if each is not None]
+    return reduce(ModelCalls.add, known) if known else None
 
 
 _WORST_FIRST = (
@@ -196,6 +206,9 @@ def _shorten(text: str) -> str:
 
 EVAL_SET = "eval_set"
 """Id of a column that is only shown for several sets."""
+
+MODEL_CALLS = "model_calls"
+"""Id of a column that is only shown if model calls were recorded or replayed."""
 
 SortValue = float | str | None
 
@@ -238,8 +251,20 @@ def _format_status(row: TableRow) -> StyledText:
     badge = get_badge(row.status)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
+    replayed = f" {REPLAYED.symbol}" if row.model_calls is not None and row.model_calls.replayed else ""
     shown = STALE if row.is_stale else badge
-    return StyledText(f"{badge.symbol} {shown.word}{count}{partly}", shown.style)
+    is_long = bool(count and (partly or replayed))
+    word = "" if is_long and not row.is_stale else f" {shown.word}"  # the symbol says it too
+    return StyledText(f"{badge.symbol}{word}{count}{partly}{replayed}", shown.style)
+
+
+def _format_model_calls(row: TableRow) -> StyledText:
+    calls = row.model_calls
+    if not calls:
+        return StyledText("")
+    if not calls.replayed:
+        return StyledText(f"{calls.live:,} live")
+    return StyledText(f"{calls.replayed:,} of {calls.live + calls.replayed:,} replayed", Style.MUTED)
 
 
 def _format_calls(row: TableRow) -> StyledText:
@@ -278,6 +303,13 @@ _FACTS = (
         _get_latency,
         _get_latency,
         format_time_taken,
+    ),
+    Column(
+        MODEL_CALLS,
+        "model calls",
+        20,
+        _format_model_calls,
+        lambda row: row.model_calls.live if row.model_calls else None,
     ),
     Column("failure", "failure", 32, lambda row: StyledText(row.failure, Style.ERROR), lambda row: row.failure or None),
 )
@@ -386,6 +418,7 @@ class ResultTable(CursorRows):
         self._matching_rows: list[TableRow] = []  # listed rows in file order
         self._rows: list[TableRow] = []
         self._has_repeats = False
+        self._has_model_calls = False
         self._longest_name = 0  # in cells
         self._states: Counter[CaseState] = Counter()
         self._stale = 0  # rows that are listed
@@ -411,9 +444,9 @@ class ResultTable(CursorRows):
 
     @property
     def columns(self) -> list[Column]:
-        """Visible columns; that of the eval set only for several sets."""
-        unwanted = self.hidden if len(self._sets) > 1 else {*self.hidden, EVAL_SET}
-        return [column for column in self.all_columns if column.id not in unwanted]
+        """Visible columns; that of the eval set only for several sets, that of model calls only if there are any."""
+        empty = {*([] if len(self._sets) > 1 else [EVAL_SET]), *([] if self._has_model_calls else [MODEL_CALLS])}
+        return [column for column in self.all_columns if column.id not in self.hidden | empty]
 
     def copy_view(self, other: ResultTable) -> None:
         """Copy columns, order and filter of another table."""
@@ -428,6 +461,7 @@ class ResultTable(CursorRows):
             self._all.append(row)
             self._sets.add(row.case.eval_set)
             self._has_repeats = self._has_repeats or bool(row.repeat)
+            self._has_model_calls = self._has_model_calls or bool(row.model_calls)
             self._longest_name = max(self._longest_name, cell_len(row.name))
             for name, score in row.scores.items():
                 self._metrics[name] = score.status in _DECIDING or self._metrics.get(name, False)

@@ -15,6 +15,7 @@ from workbench.model.trace import Span, SpanKind
 from workbench.report.text_report import format_value
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.call_line import format_call
+from workbench.tui.state.case_status import REPLAYED
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -115,6 +116,7 @@ def span_row(
         StyledText(fold, Style.MUTED),
         _status(node, slowest=slowest),
         StyledText(f"{SYMBOLS[span.kind]} ", _KIND_STYLES[span.kind]),
+        StyledText(f"{REPLAYED.symbol} " if _is_replayed(span) else "", REPLAYED.style),
         StyledText(redact(safe_line(span.name or span.id)), Style.ERROR if span.error is not None else Style.TEXT),
     )
     notes = (
@@ -128,11 +130,14 @@ def span_row(
 
 
 def _describe_simulator(span: Span) -> StyledText:
-    if span.simulator is None:
+    if span.simulator is None or _is_replayed(span):
         return StyledText("")
-    if span.kind is SpanKind.MODEL:
-        return StyledText(f" {safe_line(span.simulator)}", Style.MUTED)
     return StyledText(f" simulated: {safe_line(span.simulator)}", Style.WARNING)
+
+
+def _is_replayed(span: Span) -> bool:
+    """True if the span is a model call with a recorded answer."""
+    return span.kind is SpanKind.MODEL and span.simulator is not None
 
 
 def _format_values(span: Span, room: int) -> Line:

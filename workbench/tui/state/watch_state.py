@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.results import CaseResult, CaseStatus, ModelCalls
+from workbench.report.run_report import describe_sources, mark_replayed
 from workbench.tui.state.browser_list import Freshness, Hashes
 from workbench.tui.state.case_status import (
     STALE,
@@ -157,7 +158,8 @@ class SeenChange:
     """A change, the cases it affects, and their results.
 
     `affected` are the first jobs that run because of it, `jobs` all of them. `reused` counts earlier verdicts that are
-    current again. `seconds` is the time from the save to the first verdict.
+    current again. `seconds` is the time from the save to the first verdict. `model_calls` are those of jobs whose agent
+    called a model.
     """
 
     number: int
@@ -168,6 +170,7 @@ class SeenChange:
     reused: int
     seconds: float | None = None
     verdicts: dict[JobKey, CaseStatus] = field(default_factory=dict)
+    model_calls: dict[JobKey, ModelCalls] = field(default_factory=dict)
     alarm: Alarm = field(default_factory=Alarm)
 
 
@@ -333,6 +336,8 @@ class WatchState:
         if change is None:
             return
         change.verdicts[job] = result.status
+        if result.execution.model_calls:
+            change.model_calls[job] = result.execution.model_calls
         if change.seconds is None:
             change.seconds = event.seconds_since_save
         if result.status is not CaseStatus.PASSED and result.case in self._passed:
@@ -504,7 +509,7 @@ def _entries(watch: WatchState, board: StatusBoard) -> Iterator[Entry]:
             (StyledText(f" {plural(len(watch.pending), 'case')} to run or judge when w resumes", Style.WARNING),)
         )
         pending = [(each, STALE) for each in watch.pending[:_MOST_PENDING]]
-        yield from _case_entries(pending, ("pending",), with_reasons=True)
+        yield from _case_entries(pending, ("pending",), {}, with_reasons=True)
         yield from _count_entry(len(watch.pending) - _MOST_PENDING)
     for change in watch.changes:
         yield from _change_entries(change, board)
@@ -530,7 +535,8 @@ def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
     for reach in change.reaches:
         yield Entry((StyledText(f"   {safe_line(reach)}", Style.KEY),))
     affected = [(each, _find_look(each.job, change, board)) for each in change.affected]
-    yield from _case_entries(affected, ("change", change.number), with_reasons=len(change.reaches) != 1)
+    place = ("change", change.number)
+    yield from _case_entries(affected, place, change.model_calls, with_reasons=len(change.reaches) != 1)
     yield from _count_entry(len(change.jobs) - len(change.affected))
 
 
@@ -558,7 +564,11 @@ def _find_look(job: JobKey, change: SeenChange, board: StatusBoard) -> Badge:
 
 
 def _case_entries(
-    affected: Sequence[tuple[AffectedJob, Badge]], place: tuple[object, ...], *, with_reasons: bool
+    affected: Sequence[tuple[AffectedJob, Badge]],
+    place: tuple[object, ...],
+    model_calls: Mapping[JobKey, ModelCalls],
+    *,
+    with_reasons: bool,
 ) -> Iterator[Entry]:
     for each, badge in affected:
         repeat = f" repeat {each.job.repeat + 1}" if each.job.repeat else ""
@@ -570,7 +580,10 @@ def _case_entries(
             StyledText(f"{name}{gap}"),
             StyledText(": ".join(filter(None, facts)), Style.MUTED),
         )
-        yield Entry(line, job=each.job, identity=(*place, each.job))
+        calls = model_calls.get(each.job)
+        asked = () if calls is None else (StyledText(describe_sources(calls), Style.MUTED),)
+        short = () if calls is None else (StyledText(mark_replayed(calls) or "live", Style.MUTED),)
+        yield Entry(line, asked, short, job=each.job, identity=(*place, each.job))
 
 
 def _count_entry(count: int) -> Iterator[Entry]:

@@ -31,6 +31,6 @@ def test_a_replayed_model_call_is_marked_in_its_row_and_facts() -> None:
     detail = SpanDetail()
     detail.show(view)
 
-    assert "gemini replayed" in render_rows(view)[1]
+    assert "✦ ↺ gemini" in render_rows(view)[1]
     facts = [join_text(line).rstrip() for line in detail.render(90)]
     assert "replayed    the model was not asked: its recorded answer to the same request was used" in facts
