@@ -12,7 +12,6 @@ from workbench.metrics import (
     final_state,
     measures,
     response,
-    tool_calls_vertex,
     trajectory,
 )
 from workbench.metrics import metric_types as option_reading
@@ -45,7 +44,6 @@ def _collect_definitions() -> Mapping[str, Definition]:
     families = (
         trajectory.METRICS,
         response.METRICS,
-        tool_calls_vertex.METRICS,
         response_judges.MATCH_METRICS,
         rubrics.METRICS,
         hallucinations.METRICS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.metrics.tool_calls_vertex import NoCall, WrittenCall, parameter_kv_match, read_call
+from workbench.metrics.response import NoCall, WrittenCall, parameter_kv_match, read_call
 from workbench.testing import EvalResult, EvalTask
 
 METRICS = ["tool_call_valid", "tool_name_match", "tool_parameter_key_match", "tool_parameter_kv_match"]
