@@ -18,9 +18,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..json_safe import describe
 from ..otlp import KEYS, Traces
 from ..recording.recorder import quiet
+from ..wire import describe
 from . import base
 from .base import MOST_STEPS, check_texts, explain_truncation
 from .external_session import (
