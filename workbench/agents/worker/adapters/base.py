@@ -91,6 +91,9 @@ class Adapter:
         A file of the agent may have any name. No thread may be started. `load` reports what is missing.
         """
 
+    def import_model_libraries(self) -> None:
+        """Import what only sessions need whose model calls are intercepted, as `import_libraries` does, and once."""
+
     def import_roots(self) -> list[str]:
         """Return folders to put first on `sys.path` before `load`. Their modules are always compiled from source and
         never imported before the fork."""

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..model_interception import find_session
 from ..otlp import KEYS, Traces
 from ..recording.recorder import quiet
 from ..wire import describe
@@ -34,6 +35,8 @@ from .external_session import (
 )
 
 if TYPE_CHECKING:
+    from ..model_interception import Models
+    from ..model_proxy import ModelProxy
     from ..otlp_receiver import Inbox
     from ..tool_interception import Tools
 
@@ -189,11 +192,29 @@ _NODE = re.compile(r"Node\.js v[\d.]+")
 class Adapter(base.Adapter):
     """One program. `location` is its command line, quoted as for a shell but run without one."""
 
+    def __init__(self, target: dict[str, Any]) -> None:
+        super().__init__(target)
+        self._end_imports: Callable[[], None] = lambda: None
+
     def import_libraries(self) -> None:
         """See `Adapter.import_libraries`."""
         if self.target["options"].get("otlp"):
             with contextlib.suppress(ImportError):
                 from .. import otlp_receiver  # noqa: F401
+
+    def import_model_libraries(self) -> None:
+        """See `Adapter.import_model_libraries`."""
+        with contextlib.suppress(ImportError):
+            from .http.http_mapping import defer_certificates, read_certificates
+
+            with defer_certificates():
+                from .. import model_proxy  # noqa: F401
+            self._end_imports = read_certificates
+
+    def prepare_for_metrics(self) -> None:
+        """See `Adapter.prepare_for_metrics`."""
+        with quiet:
+            self._end_imports()
 
     def load(self) -> None:
         """Find the program."""
@@ -214,9 +235,15 @@ class Adapter(base.Adapter):
         tools: Tools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
         """Open a session and start its program. See `Adapter.open`."""
+        models = find_session()
+        proxy = None if models is None else _start_proxy(models, self.target)
         inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
         with quiet:  # passed on as a whole; what the program reads is unknown
-            variables = None if inbox is None else inbox.build_environment(dict(os.environ))
+            variables = dict(os.environ)
+            if inbox is not None:
+                variables = inbox.build_environment(variables)
+            if proxy is not None:
+                variables = proxy.build_environment(variables)
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._words,
@@ -230,10 +257,24 @@ class Adapter(base.Adapter):
         except OSError as error:
             if inbox is not None:
                 inbox.close()
+            if proxy is not None:
+                proxy.stop()
             raise base.LoadError(
                 f"the program {self._words[0]!r} of target {self.target['name']!r} cannot be started: {error.strerror}"
             ) from None
-        return CommandSession(self.target, session, emit_span, process, inbox)
+        return CommandSession(self.target, session, emit_span, process, inbox=inbox, proxy=proxy)
+
+
+def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy:
+    """Start the proxy for the model calls of a program. Raises LoadError if a library is missing."""
+    try:
+        from ..model_proxy import ModelProxy
+    except ModuleNotFoundError as error:
+        raise base.LoadError(
+            f"{error.name} is not installed for the interpreter of target {target['name']!r}, and model calls cannot "
+            "be recorded or replayed without it: install it there, leave out `python`, or run with --models live"
+        ) from None
+    return ModelProxy(models)
 
 
 class CommandSession(ExternalSession):
@@ -245,9 +286,12 @@ class CommandSession(ExternalSession):
         request: dict[str, Any],
         emit_span: base.EmitSpan,
         process: asyncio.subprocess.Process,
+        *,
         inbox: Inbox | None,
+        proxy: ModelProxy | None,
     ) -> None:
-        """`inbox` receives its spans, if the settings ask for them."""
+        """`inbox` receives its spans, if the settings ask for them; `proxy` its requests to models, if these are
+        intercepted."""
         wait_seconds = target["options"].get("otlp_wait_seconds", WAIT_SECONDS)
 
         def make_traces(opened: float) -> Traces:
@@ -255,6 +299,7 @@ class CommandSession(ExternalSession):
 
         super().__init__(target, request, emit_span, make_traces=make_traces)
         self._process = process
+        self._proxy = proxy
         self._program = f"the program {target['location']}"
         self._tail = b""
         self._listening = asyncio.ensure_future(self._forward_stderr())
@@ -276,13 +321,17 @@ class CommandSession(ExternalSession):
         try:
             await self._expect_silence(f"before turn {index + 1} was given")
             await self._write(turn)
-            return await self._answer(events, index)
+            answer = await self._answer(events, index)
+            if self._proxy is not None:
+                await self._proxy.settle()
         except base.AgentFault as error:
             await self._kill()
             raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
         except BaseException:  # also a cancellation: a program in the middle of a turn is useless
             self._signal()
+            self._stop_proxy()
             raise
+        return answer
 
     async def close(self) -> dict[str, Any]:
         """Close the program's input, and kill the program if it does not end. See `base.Session.close`.
@@ -398,8 +447,13 @@ class CommandSession(ExternalSession):
         self._signal()
         await self._wait_exit_code()
         self._next.cancel()
+        self._stop_proxy()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._listening, _END_SECONDS)
+
+    def _stop_proxy(self) -> None:
+        if self._proxy is not None:
+            self._proxy.stop()
 
     def _signal(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
