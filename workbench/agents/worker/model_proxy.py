@@ -24,7 +24,7 @@ from yarl import URL
 
 from .adapters.base import LoadError
 from .adapters.http.http_session import describe_connection_error, find_proxy
-from .model_interception import Copy, Models, Replayed, Request, inside_call
+from .model_interception import Copy, Models, Replayed, Request
 from .otlp_receiver import LocalServer
 from .tool_interception import NotAnswered
 
@@ -215,7 +215,7 @@ class ModelProxy:
         """Ask the model, and send its answer as it arrives; `copy` records it."""
         with contextlib.ExitStack() as stack:
             try:
-                with inside_call(), contextlib.nullcontext() if copy is None else copy:
+                with contextlib.nullcontext() if copy is None else copy:
                     response = await self._send(request, url, body)
             except (aiohttp.ClientError, LoadError, OSError, ValueError) as error:
                 return _refuse(502, f"{URL(url).host} could not be reached: {_describe(error)}")

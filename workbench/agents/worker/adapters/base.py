@@ -78,6 +78,9 @@ class Adapter:
     blocking: bool = False
     """True if `Session.turn` runs the agent's code synchronously: a shared process calls it in a thread."""
 
+    is_outside: bool = False
+    """True if the agent runs in a process of its own: HTTP clients in the worker are not the agent's."""
+
     waits_only: bool = False
     """True if sessions only wait for other processes and never block the event loop. Messages of the same round of the
     loop may then be sent together."""

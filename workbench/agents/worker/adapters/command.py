@@ -192,6 +192,8 @@ _NODE = re.compile(r"Node\.js v[\d.]+")
 class Adapter(base.Adapter):
     """One program. `location` is its command line, quoted as for a shell but run without one."""
 
+    is_outside = True
+
     def __init__(self, target: dict[str, Any]) -> None:
         super().__init__(target)
         self._end_imports: Callable[[], None] = lambda: None
