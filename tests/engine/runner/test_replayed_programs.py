@@ -138,7 +138,6 @@ def test_cases_in_parallel_get_their_own_answers(case: Project, server: ModelSer
     case.add_set({name: [turn("hello")] for name in names})
     server.seconds = 0.2
     write_program(case, """
-        name = turn["session"]["id"]
         parts = [ask(prompt), ask(prompt)]
         say(type="finished", response=" ".join(parts))
     """)  # fmt: skip

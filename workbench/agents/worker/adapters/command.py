@@ -256,11 +256,13 @@ class Adapter(base.Adapter):
                 start_new_session=True,  # so that its children end with it
                 env=variables,
             )
-        except OSError as error:
+        except BaseException as error:  # also a cancellation
             if inbox is not None:
                 inbox.close()
             if proxy is not None:
                 proxy.stop()
+            if not isinstance(error, OSError):
+                raise
             raise base.LoadError(
                 f"the program {self._words[0]!r} of target {self.target['name']!r} cannot be started: {error.strerror}"
             ) from None
@@ -326,13 +328,13 @@ class CommandSession(ExternalSession):
             answer = await self._answer(events, index)
             if self._proxy is not None:
                 await self._proxy.settle()
-        except base.AgentFault as error:
-            await self._kill()
-            raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
-        except BaseException:  # also a cancellation: a program in the middle of a turn is useless
+        except BaseException as error:  # also a cancellation: a program in the middle of a turn is useless
             self._signal()
             self._stop_proxy()
-            raise
+            if not isinstance(error, base.AgentFault):
+                raise
+            await self._kill()
+            raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
         return answer
 
     async def close(self) -> dict[str, Any]:
