@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import os
 import socket
@@ -128,6 +130,20 @@ def test_a_recorded_answer_is_sent_without_a_request(proxy: ModelProxy, engine: 
     assert len(engine.outcomes) == 1
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_requests_without_a_body_are_recorded_and_replayed(
+    proxy: ModelProxy, engine: Engine, server: ModelServer, method: str
+) -> None:
+    url = lead(proxy, f"{server.url}/v1/responses")
+
+    first = httpx.request(method, url)
+    engine.replays = [engine.get_outcome()]
+    second = httpx.request(method, url)
+
+    assert [each["body"] for each in engine.asked] == [None, None]
+    assert (second.status_code, second.content, server.count) == (200, first.content, 1)
+
+
 def test_a_stream_is_passed_on_chunk_by_chunk(proxy: ModelProxy, engine: Engine, server: ModelServer) -> None:
     server.streams, server.pause_seconds = True, 0.3
     times = []
@@ -244,6 +260,35 @@ def test_large_bodies_pass_whole(proxy: ModelProxy, engine: Engine, server: Mode
     assert engine.asked[0]["body"] == body
 
 
+def test_a_compressed_request_passes_as_it_is(proxy: ModelProxy, engine: Engine) -> None:
+    bodies = []
+
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:
+            bodies.append((self.headers["Content-Encoding"], self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+    data = gzip.compress(b"{}")
+    with run_http_server(Handler) as url:
+        response = httpx.post(lead(proxy, f"{url}/v1/messages"), content=data, headers={"Content-Encoding": "gzip"})
+
+    assert bodies == [("gzip", data)]
+    assert (response.status_code, response.content) == (204, b"")
+    assert engine.get_outcome()["chunks"] == []
+
+
+def test_a_client_may_offer_another_version_of_http(proxy: ModelProxy, engine: Engine, server: ModelServer) -> None:
+    """Java's client does so in each first request to an address without encryption."""
+    url = lead(proxy, f"{server.url}/v1/messages")
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABk"}
+
+    response = httpx.post(url, json=BODY, headers={"Authorization": "x", **offer})
+
+    assert response.status_code == 200
+    assert {"upgrade", "http2-settings"}.isdisjoint(server.headers[0])
+
+
 def test_addresses_in_responses_lead_to_the_proxy(proxy: ModelProxy, engine: Engine) -> None:
     class Handler(QuietHandler):
         def do_GET(self) -> None:
@@ -289,6 +334,8 @@ async def test_outcomes_are_reported_before_a_turn_ends(proxy: ModelProxy, engin
 
 @contextmanager
 def run_forward_proxy(seen: list[str]) -> Iterator[str]:
+    """Run a proxy that answers requests itself, and connects to the port of a tunnel on this machine."""
+
     class Handler(QuietHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -298,8 +345,26 @@ def run_forward_proxy(seen: list[str]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(b"{}")
 
+        def do_CONNECT(self) -> None:
+            seen.append(self.path)
+            self.close_connection = True
+            with socket.create_connection(("127.0.0.1", int(self.path.rpartition(":")[2]))) as other:
+                self.send_response(200)
+                self.end_headers()
+                back = threading.Thread(target=_relay, args=(other, self.connection), daemon=True)
+                back.start()
+                _relay(self.connection, other)
+                back.join(5)
+
     with run_http_server(Handler) as url:
         yield url
+
+
+def _relay(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
 
 
 def test_the_user_s_own_proxy_is_used_for_models_only(
@@ -316,6 +381,23 @@ def test_the_user_s_own_proxy_is_used_for_models_only(
     assert response.status_code == 200, response.text
     assert seen == ["http://models.example/v1/chat/completions"]
     assert len(engine.asked) == 1
+
+
+def test_an_encrypted_request_passes_the_user_s_own_proxy(
+    proxy: ModelProxy, engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+
+    with _run_tls_server(authority) as url, run_forward_proxy(seen) as address:
+        monkeypatch.setenv("HTTPS_PROXY", address)
+        place = url.replace("localhost", "models.example")
+        response = httpx.post(lead(proxy, f"{place}/v1/messages"), json=BODY)
+
+    assert response.text == "{}"
+    assert seen == [place.removeprefix("https://")]
 
 
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"])
@@ -354,7 +436,7 @@ def _run_tls_server(authority: trustme.CA) -> Iterator[str]:
             pass
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
+    authority.issue_cert("localhost", "models.example").configure_cert(context)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that does not trust it

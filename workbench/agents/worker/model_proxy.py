@@ -128,6 +128,7 @@ class ModelProxy:
         self._server = LocalServer(
             application,
             name="workbench-models",
+            auto_decompress=False,  # a model gets the body as the program sends it
             handler_cancellation=True,  # a program that hangs up ends its request to the model
             max_line_size=_LONGEST_LINE,
             max_field_size=_LONGEST_LINE,
@@ -190,7 +191,7 @@ class ModelProxy:
         host = re.sub("%(?:3A|40|5B|5D)", lambda match: unquote(match[0]), host, flags=re.IGNORECASE)
         if scheme not in ("http", "https") or not host:
             return _refuse(404, f"found no address of a model, expected a path such as {VARIABLE}/https/HOST/...")
-        if "upgrade" in request.headers:
+        if request.headers.get("Upgrade", "").lower() == "websocket":
             return _refuse(501, "websockets do not pass workbench's proxy for models: run with --models live")
         base = f"{scheme}://{host}"
         begin = self._begins.get(base)
@@ -226,15 +227,15 @@ class ModelProxy:
             if copy is not None:
                 copy.begin(response.status, response.headers.items())
                 stack.callback(copy.end, cut=True)  # unless it has ended
-            await answer.prepare(request)
             try:
+                await answer.prepare(request)
                 async for chunk in response.content.iter_any():
                     if copy is not None:
                         copy.add(chunk)
                         if response.content.at_eof():
                             copy.end()  # before the program can end its turn
                     await answer.write(chunk)
-            except aiohttp.ClientError:  # one of both is gone; the program must notice that the answer is cut
+            except (aiohttp.ClientError, ConnectionError):  # one of both is gone; the program must notice a cut answer
                 if request.transport is not None:
                     request.transport.close()
                 return answer
@@ -252,14 +253,16 @@ class ModelProxy:
         if place.user is not None:
             credentials = f"{place.user}:{place.password or ''}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
+        proxy = find_proxy(url)
+        is_encrypted = any(address.lower().startswith("https:") for address in (url, proxy or ""))
         return await self._client.request(
             request.method,
             place.with_user(None),
             data=body or None,
             headers=headers,
             allow_redirects=False,  # the program follows them, or does not
-            proxy=find_proxy(url),
-            ssl=self._load_certificates() if place.scheme == "https" else True,
+            proxy=proxy,
+            ssl=self._load_certificates() if is_encrypted else True,
         )
 
     def _load_certificates(self) -> ssl.SSLContext:
