@@ -133,14 +133,9 @@ def import_libraries(adapter: Adapter) -> None:
 
 
 def import_model_libraries(adapter: Adapter) -> None:
-    """Import what the adapter needs to intercept model calls, as above. The agent's folders do not count."""
-    kept, roots = sys.path[:], {os.path.abspath(root) for root in adapter.import_roots()}
-    sys.path[:] = [entry for entry in kept if os.path.abspath(entry) not in roots]
-    try:
-        with quiet:
-            adapter.import_model_libraries()
-    finally:
-        sys.path[:] = kept
+    """Import the libraries with which the adapter intercepts model calls, unrecorded as well."""
+    with quiet:
+        adapter.import_model_libraries()
 
 
 _entered = False

@@ -14,7 +14,7 @@ import re
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -27,10 +27,6 @@ from .adapters.http.http_session import describe_connection_error, find_proxy
 from .model_interception import Copy, Models, Replayed, Request
 from .otlp_receiver import LocalServer
 from .tool_interception import NotAnswered
-
-if TYPE_CHECKING:
-    Message = dict[str, Any]
-
 
 # Variables that lead to the proxy.
 
@@ -189,11 +185,11 @@ class ModelProxy:
         scheme, _, path = path.partition("/")
         host, _, path = path.partition("/")
         host = re.sub("%(?:3A|40|5B|5D)", lambda match: unquote(match[0]), host, flags=re.IGNORECASE)
-        if scheme not in ("http", "https") or not host:
+        base = f"{scheme}://{host}"
+        if scheme not in ("http", "https") or not _has_host(base):
             return _refuse(404, f"found no address of a model, expected a path such as {VARIABLE}/https/HOST/...")
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return _refuse(501, "websockets do not pass workbench's proxy for models: run with --models live")
-        base = f"{scheme}://{host}"
         begin = self._begins.get(base)
         url = f"{base}/{path if not begin or _VERSION.search(path) else f'{begin}/{path}'}"
         body = await request.read()
@@ -218,8 +214,8 @@ class ModelProxy:
             try:
                 with contextlib.nullcontext() if copy is None else copy:
                     response = await self._send(request, url, body)
-            except (aiohttp.ClientError, LoadError, OSError, ValueError) as error:
-                return _refuse(502, f"{URL(url).host} could not be reached: {_describe(error)}")
+            except ConnectionError as error:
+                return _refuse(502, f"{URL(url).host} could not be reached: {error}")
             stack.callback(response.close)
             answer = web.StreamResponse(
                 status=response.status, reason=response.reason, headers=self._convert_headers(response, url)
@@ -244,7 +240,10 @@ class ModelProxy:
             return answer
 
     async def _send(self, request: web.Request, url: str, body: bytes) -> aiohttp.ClientResponse:
-        """Send a request as the program made it, except that the answer must be readable here."""
+        """Send a request as the program made it, but accept only encodings that are known here.
+
+        Raises ConnectionError.
+        """
         place = URL(url, encoded=True)
         headers = CIMultiDict(_drop_hop_by_hop(request.headers.items()))
         if "Accept-Encoding" in headers:
@@ -253,17 +252,22 @@ class ModelProxy:
         if place.user is not None:
             credentials = f"{place.user}:{place.password or ''}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(credentials).decode()}"
-        proxy = find_proxy(url)
-        is_encrypted = any(address.lower().startswith("https:") for address in (url, proxy or ""))
-        return await self._client.request(
-            request.method,
-            place.with_user(None),
-            data=body or None,
-            headers=headers,
-            allow_redirects=False,  # the program follows them, or does not
-            proxy=proxy,
-            ssl=self._load_certificates() if is_encrypted else True,
-        )
+        try:
+            proxy = find_proxy(url)
+            is_encrypted = any(address.lower().startswith("https:") for address in (url, proxy or ""))
+            return await self._client.request(
+                request.method,
+                place.with_user(None),
+                data=body or None,
+                headers=headers,
+                allow_redirects=False,  # the program follows them, or does not
+                proxy=proxy,
+                ssl=self._load_certificates() if is_encrypted else True,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionError(describe_connection_error(error)) from None
+        except (LoadError, ValueError) as error:  # of the proxy, or of the address
+            raise ConnectionError(str(error)) from None
 
     def _load_certificates(self) -> ssl.SSLContext:
         """Return the context with the certificates that the environment names, or the system trusts."""
@@ -295,6 +299,14 @@ class ModelProxy:
         return headers
 
 
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # raised for an invalid port too
+        return False
+
+
 def _drop_hop_by_hop(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     named = list(headers)
     listed = {
@@ -317,9 +329,3 @@ def _refuse(status: int, message: str) -> web.Response:
     """Return an error in a form that the SDKs of all providers show."""
     error = {"type": "workbench", "code": status, "status": "WORKBENCH", "message": f"workbench: {message}"}
     return web.json_response({"type": "error", "error": error}, status=status)
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, (aiohttp.ClientError, OSError)):
-        return describe_connection_error(error)
-    return str(error)

@@ -95,7 +95,10 @@ class Adapter:
         """
 
     def import_model_libraries(self) -> None:
-        """Import what only sessions need whose model calls are intercepted, as `import_libraries` does, and once."""
+        """Import what only sessions need whose model calls are intercepted. See `import_libraries`.
+
+        The agent's folders may be on `sys.path` already.
+        """
 
     def import_roots(self) -> list[str]:
         """Return folders to put first on `sys.path` before `load`. Their modules are always compiled from source and

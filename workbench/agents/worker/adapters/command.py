@@ -206,12 +206,15 @@ class Adapter(base.Adapter):
 
     def import_model_libraries(self) -> None:
         """See `Adapter.import_model_libraries`."""
+        path, roots = sys.path[:], [os.path.abspath(root) for root in self.import_roots()]
+        sys.path[:] = [entry for entry in path if os.path.abspath(entry) not in roots]
         with contextlib.suppress(ImportError):
             from .http.http_mapping import defer_certificates, read_certificates
 
             with defer_certificates():
                 from .. import model_proxy  # noqa: F401
             self._end_imports = read_certificates
+        sys.path[:] = path
 
     def prepare_for_metrics(self) -> None:
         """See `Adapter.prepare_for_metrics`."""
@@ -237,16 +240,12 @@ class Adapter(base.Adapter):
         tools: Tools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
         """Open a session and start its program. See `Adapter.open`."""
-        models = find_session()
-        proxy = None if models is None else _start_proxy(models, self.target)
-        inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
-        with quiet:  # passed on as a whole; what the program reads is unknown
-            variables = dict(os.environ)
-            if inbox is not None:
-                variables = inbox.build_environment(variables)
-            if proxy is not None:
-                variables = proxy.build_environment(variables)
+        inbox: Inbox | None = None
+        proxy: ModelProxy | None = None
         try:
+            inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
+            models = find_session() if session.get("models") else None
+            proxy = None if models is None else _start_proxy(models, self.target)
             process = await asyncio.create_subprocess_exec(
                 *self._words,
                 stdin=asyncio.subprocess.PIPE,
@@ -254,7 +253,7 @@ class Adapter(base.Adapter):
                 stderr=asyncio.subprocess.PIPE,
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # so that its children end with it
-                env=variables,
+                env=_build_environment(inbox, proxy),
             )
         except BaseException as error:  # also a cancellation
             if inbox is not None:
@@ -278,7 +277,23 @@ def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy:
             f"{error.name} is not installed for the interpreter of target {target['name']!r}, and model calls cannot "
             "be recorded or replayed without it: install it there, leave out `python`, or run with --models live"
         ) from None
-    return ModelProxy(models)
+    try:
+        return ModelProxy(models)
+    except OSError as error:
+        raise base.AgentFault(
+            f"the proxy for model calls cannot be started: {error.strerror}", kind="infrastructure"
+        ) from None
+
+
+def _build_environment(inbox: Inbox | None, proxy: ModelProxy | None) -> dict[str, str] | None:
+    """Return the environment of a program; None if it is that of the worker."""
+    if inbox is None and proxy is None:
+        return None
+    with quiet:  # passed on as a whole; what the program reads is unknown
+        variables = dict(os.environ)
+    if inbox is not None:
+        variables = inbox.build_environment(variables)
+    return variables if proxy is None else proxy.build_environment(variables)
 
 
 class CommandSession(ExternalSession):

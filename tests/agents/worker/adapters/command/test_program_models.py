@@ -10,13 +10,14 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+import trustme
 
 from tests.agents.worker.adapters.command.conftest import Program
 from tests.serving import ModelServer, run_model_server
-from workbench.agents.agent_host import AgentError
+from workbench.agents.agent_host import AgentError, CustomScoreRequest
 from workbench.agents.worker.adapters.command import Adapter
 from workbench.agents.worker.model_interception import Models, forget, open_session
-from workbench.model.evalset import Content
+from workbench.model.evalset import Content, Invocation
 from workbench.model.results import Failure, FailureKind
 
 ASK = """
@@ -167,6 +168,49 @@ async def test_the_proxy_of_a_session_ends_with_it_in_a_shared_process(
     await other.finish()
 
 
+async def test_a_session_without_recording_has_no_proxy(
+    bench: Any, write_program: Program, server: ModelServer
+) -> None:
+    target = write_program("""
+        for turn in turns():
+            say(type="finished", response=str("WORKBENCH_MODEL_PROXY" in os.environ))
+    """)
+    host = bench.host(**target, isolation="worker")
+    recorded = await bench.open(host, models=Desk())
+    await recorded.turn(Content.of_text("a", role="user"), turn=0)
+
+    talk = await bench.talk(host, "b")
+
+    assert talk.responses == ["False"]
+    await recorded.finish()
+
+
+async def test_a_metric_trusts_the_authority_of_the_env_file(
+    bench: Any, write_program: Program, server: ModelServer, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy's library reads certificates when it is imported, which must not be before `.env` is loaded."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    trustme.CA().cert_pem.write_to_path(str(bench.folder / "authority.pem"))
+    bench.write(".env", f"SSL_CERT_FILE={bench.folder / 'authority.pem'}\n")
+    bench.write(
+        "metrics.py",
+        """
+        from aiohttp.connector import _SSL_CONTEXT_VERIFIED
+
+        def trust(instance):
+            return {"trust": _SSL_CONTEXT_VERIFIED.cert_store_stats()["x509_ca"]}
+        """,
+    )
+    target = write_program("for turn in turns():\n    say(type='finished', response='x')")
+    host = bench.host(**target, **way, env_file=bench.folder / ".env")
+    await bench.talk(host, "a", models=Desk())
+
+    turn = Invocation.model_validate({"user_content": {"role": "user", "parts": [{"text": "a"}]}})
+    answer = await host.score(CustomScoreRequest(metric="trust", function="metrics.trust", actual=[turn]))
+
+    assert answer.score == 1.0
+
+
 async def test_an_interpreter_without_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "workbench.agents.worker.model_proxy", None)
     target = {"name": "desk", "kind": "command", "location": sys.executable, "path": ".", "options": {}}
@@ -177,6 +221,6 @@ async def test_an_interpreter_without_the_library_is_named(monkeypatch: pytest.M
 
     try:
         with pytest.raises(Exception, match="is not installed for the interpreter of target 'desk', and model calls"):
-            await adapter.open({}, lambda _: None)
+            await adapter.open({"models": {"endpoints": []}}, lambda _: None)
     finally:
         forget(models)
