@@ -463,7 +463,7 @@ def test_sdks_find_the_proxy_in_their_variables(proxy: ModelProxy) -> None:
         "GOOGLE_GEMINI_BASE_URL": f"{proxy.url}/https/generativelanguage.googleapis.com",
         "GEMINI_API_BASE": f"{proxy.url}/https/generativelanguage.googleapis.com",
         "MISTRAL_BASE_URL": f"{proxy.url}/https/api.mistral.ai",
-        "MISTRAL_API_BASE": f"{proxy.url}/https/api.mistral.ai",
+        "MISTRAL_AZURE_API_BASE": f"{proxy.url}/https/api.mistral.ai",
         "GROQ_BASE_URL": f"{proxy.url}/https/api.groq.com",
         "GROQ_API_BASE": f"{proxy.url}/https/api.groq.com",
         "CO_API_URL": f"{proxy.url}/https/api.cohere.com",

@@ -39,7 +39,7 @@ _PROVIDERS = (
     (("GOOGLE_GEMINI_BASE_URL",), "https://generativelanguage.googleapis.com", "v1beta"),
     (("GEMINI_API_BASE",), "https://generativelanguage.googleapis.com", "v1beta"),
     (("MISTRAL_BASE_URL",), "https://api.mistral.ai", "v1"),
-    (("MISTRAL_API_BASE",), "https://api.mistral.ai", "v1"),
+    (("MISTRAL_AZURE_API_BASE",), "https://api.mistral.ai", "v1"),
     (("GROQ_BASE_URL",), "https://api.groq.com", "openai/v1"),
     (("GROQ_API_BASE",), "https://api.groq.com", "openai/v1"),
     (("CO_API_URL",), "https://api.cohere.com", ""),

@@ -185,6 +185,20 @@ async def test_a_session_without_recording_has_no_proxy(
     await recorded.finish()
 
 
+async def test_a_program_may_export_its_spans_too(bench: Any, write_program: Program, server: ModelServer) -> None:
+    target = write_program("""
+        for turn in turns():
+            names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OPENAI_BASE_URL")
+            say(type="finished", response=" ".join(os.environ[name].split("/")[2] for name in names))
+    """)
+
+    talk = await bench.talk(bench.host(**target, options={"otlp": True, "otlp_wait_seconds": 0}), "a", models=Desk())
+
+    spans, models = talk.responses[0].split()
+    assert spans != models
+    assert server.url.removeprefix("http://") not in (spans, models)
+
+
 async def test_a_metric_trusts_the_authority_of_the_env_file(
     bench: Any, write_program: Program, server: ModelServer, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
