@@ -174,10 +174,10 @@ def test_a_program_that_hangs_up_ends_the_request(proxy: ModelProxy, engine: Eng
 def test_a_program_that_hangs_up_before_the_answer_ends_the_request(
     proxy: ModelProxy, engine: Engine, server: ModelServer
 ) -> None:
-    server.seconds = 1.0
+    server.seconds = 3.0
 
     with pytest.raises(httpx.ReadTimeout):
-        ask(proxy, server, timeout=0.1)
+        ask(proxy, server, timeout=httpx.Timeout(10, read=0.2))
 
     assert "CancelledError" in engine.get_outcome()["error"]
 

@@ -13,13 +13,12 @@ import os
 import re
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
 from yarl import URL
 
 from .adapters.base import LoadError
@@ -27,6 +26,10 @@ from .adapters.http.http_session import describe_connection_error, find_proxy
 from .model_interception import Copy, Models, Replayed, Request
 from .otlp_receiver import LocalServer
 from .tool_interception import NotAnswered
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDict, CIMultiDictProxy
+
 
 # Variables that lead to the proxy.
 
@@ -245,7 +248,7 @@ class ModelProxy:
         Raises ConnectionError.
         """
         place = URL(url, encoded=True)
-        headers = CIMultiDict(_drop_hop_by_hop(request.headers.items()))
+        headers = _copy_headers(request.headers)
         if "Accept-Encoding" in headers:
             accepted = [each for each in _DECODABLE if each in headers["Accept-Encoding"].lower()]
             headers["Accept-Encoding"] = ", ".join(accepted) or "identity"
@@ -289,7 +292,7 @@ class ModelProxy:
 
     def _convert_headers(self, response: aiohttp.ClientResponse, url: str) -> CIMultiDict[str]:
         """Return the headers of a response. Addresses in them lead here too."""
-        headers = CIMultiDict(_drop_hop_by_hop(response.headers.items()))
+        headers = _copy_headers(response.headers)
         if "Content-Length" in response.headers:
             headers["Content-Length"] = response.headers["Content-Length"]
         origin = "/".join(url.split("/", 3)[:3])
@@ -307,12 +310,13 @@ def _has_host(url: str) -> bool:
         return False
 
 
-def _drop_hop_by_hop(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    named = list(headers)
-    listed = {
-        each.strip().lower() for name, value in named if name.lower() == "connection" for each in value.split(",")
-    }
-    return [(name, value) for name, value in named if name.lower() not in _HOP_BY_HOP | listed]
+def _copy_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """Copy headers without those that concern one connection."""
+    copied = headers.copy()
+    listed = {each.strip().lower() for value in headers.getall("Connection", ()) for each in value.split(",")}
+    for name in _HOP_BY_HOP | listed:
+        copied.popall(name, None)
+    return copied
 
 
 async def _replay(request: web.Request, replayed: Replayed) -> web.StreamResponse:

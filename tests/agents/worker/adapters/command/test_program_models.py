@@ -97,6 +97,8 @@ async def test_a_call_between_two_turns_is_answered(bench: Any, write_program: P
         for turn in turns():
             if turn["turn"] == 0:
                 threading.Thread(target=ask_later).start()
+            while turn["turn"] and not found:
+                time.sleep(0.01)
             say(type="finished", response=" ".join(found))
     """)
     )
@@ -108,6 +110,7 @@ async def test_a_call_between_two_turns_is_answered(bench: Any, write_program: P
         await asyncio.sleep(0.05)
         if desk.outcomes:
             break
+    assert desk.outcomes
     second = await session.turn(Content.of_text("b", role="user"), turn=1, last=True)
     await session.finish()
 
