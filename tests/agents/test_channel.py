@@ -18,7 +18,7 @@ import pytest
 from workbench.agents.channel import PROTOCOL, Channel, Listener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
-from workbench.agents.worker.json_safe import describe, explain_unfit, make_json_safe
+from workbench.agents.worker.wire import describe, explain_unfit, make_json_safe
 from workbench.model.text import add_secrets
 
 HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}

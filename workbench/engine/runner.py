@@ -572,7 +572,7 @@ class Runner:
         if planned.tools is not None:
             tools = CaseTools(planned.tools, key, ask=self._services_of(planned.target).ask)
         models = None
-        if self._models is not None and planned.target.runs_in_worker:
+        if self._models is not None and planned.target.has_recorded_models:
             models = self._models.open(key)
         listener = Listener(
             user_spoke=user_spoke, turn_finished=turn_finished, span_finished=span_finished, opened=opened

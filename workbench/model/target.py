@@ -93,6 +93,11 @@ class Target(Fact):
         """True if its code runs in a worker process, where its tool calls can be observed and simulated."""
         return not self.is_remote and self.kind not in (AgentKind.COMMAND, AgentKind.RECORDED)
 
+    @property
+    def has_recorded_models(self) -> bool:
+        """True if its model calls can be recorded and replayed: it runs in a worker process, or is started by one."""
+        return self.runs_in_worker or self.kind is AgentKind.COMMAND
+
 
 # Descriptions of agents, read from their code without running them
 

@@ -34,9 +34,9 @@ from workbench.agents.agent_sessions import build_instance, read_scores
 from workbench.agents.worker.adapters import function
 from workbench.agents.worker.adapters.base import AgentFault, EmitSpan, Session
 from workbench.agents.worker.faults import describe_failure
-from workbench.agents.worker.json_safe import describe
 from workbench.agents.worker.responses import has_trajectory
 from workbench.agents.worker.scoring import RowMetric
+from workbench.agents.worker.wire import describe
 from workbench.engine.run_resources import EngineThread
 from workbench.model.evalset import Content
 from workbench.model.results import Failure, FailureKind, TurnResult

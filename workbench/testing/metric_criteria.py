@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from workbench.agents.worker.json_safe import describe
+from workbench.agents.worker.wire import describe
 from workbench.metrics.judges.templated import format_template
 from workbench.metrics.registry import find_nearest_metric, known_metrics
 from workbench.model.criteria import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,6 +20,15 @@ def answer(prompt):
     body = {{"model": "m", "messages": [instruction, {{"role": "user", "content": prompt}}]}}
     said = httpx.post("{url}/v1/chat/completions", json=body).json()
     return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
+"""
+PROGRAM = """
+import json, os, sys
+sys.path.insert(0, "home")
+import agent
+
+for line in sys.stdin:
+    answer = agent.answer(json.loads(line)["prompt"])
+    print(json.dumps({"type": "finished", **answer}), flush=True)
 """
 PRICES = """
 [judge.prices."m"]
@@ -46,7 +56,28 @@ def server(workbench: CommandLine) -> Iterator[Server]:
         yield server
 
 
-def test_a_run_says_what_it_replayed_and_saved(workbench: CommandLine, server: Server) -> None:
+@pytest.fixture
+def use_program(workbench: CommandLine, server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that puts the agent into a program, which finds the server in its environment."""
+
+    def use() -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        code = (workbench.root / "home" / "agent.py").read_text()
+        code = code.replace(f'"{server.url}/v1/chat', '__import__("os").environ["OPENAI_BASE_URL"] + "/chat')
+        workbench.write("home/agent.py", code)
+        workbench.write("program.py", PROGRAM)
+        target = f'kind = "command"\ntarget = ["{sys.executable}", "program.py"]\neval_sets = ["home/*.evalset.json"]'
+        workbench.write("workbench.toml", f"[targets.home]\n{target}\n{PRICES}")
+
+    return use
+
+
+@pytest.mark.parametrize("is_program", [False, True], ids=["function", "program"])
+def test_a_run_says_what_it_replayed_and_saved(
+    workbench: CommandLine, server: Server, use_program: Callable[[], None], is_program: bool
+) -> None:
+    if is_program:
+        use_program()
     first = workbench("run", "--models", "auto")
     second = workbench("run", "--models", "auto")
     third = workbench("run", "--models", "auto", "--format", "json")
@@ -115,7 +146,10 @@ def test_options_that_exclude_each_other_are_refused(
     assert message in refused.error
 
 
-def test_watch_replays_while_requests_are_the_same(workbench: CommandLine, server: Server) -> None:
+@pytest.mark.parametrize("is_program", [False, True], ids=["function", "program"])
+def test_watch_replays_while_requests_are_the_same(
+    workbench: CommandLine, server: Server, use_program: Callable[[], None], is_program: bool
+) -> None:
     def read_until(text: str) -> list[str]:
         assert process.stdout is not None
         lines: list[str] = []
@@ -124,6 +158,8 @@ def test_watch_replays_while_requests_are_the_same(workbench: CommandLine, serve
             assert lines[-1], lines
         return lines
 
+    if is_program:
+        use_program()
     process = workbench.start("watch", "--plain")
     try:
         read_until("2 cases: 2 passed")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -17,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
-from tests.serving import QuietHandler, run_http_server
+from tests.serving import ModelServer, QuietHandler, run_http_server, run_model_server
 from workbench.engine.plan import PlanError
 from workbench.model.results import FailureKind, ModelCalls
 from workbench.model.target import ModelMode
@@ -65,57 +62,14 @@ CLIENTS = {
 }
 
 
-class ModelServer:
-    """A server that speaks OpenAI's protocol; it numbers its answers. `failures` are statuses of the next answers."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.failures: list[int] = []
-        self.seconds = 0.0
-        self.compresses = False
-        self.streams = False
-        self.url = ""
-        self._lock = threading.Lock()
-
-    def handler(server) -> type[QuietHandler]:  # noqa: N805 - `self` is the handler's
-        class Handler(QuietHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with server._lock:
-                    server.count += 1
-                    number = server.count
-                    status = server.failures.pop(0) if server.failures else 200
-                time.sleep(server.seconds)
-                said = f"{number}: é {body['messages'][-1]['content']}"
-                choice = {"message": {"role": "assistant", "content": said}}
-                answer = {"choices": [choice], "debug": f"for {self.headers['Authorization']}"}
-                text = json.dumps(answer, ensure_ascii=False)
-                data = (f"data: {text}\n\ndata: [DONE]\n\n: the end\n\n" if server.streams else text).encode()
-                data = gzip.compress(data) if server.compresses else data
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Set-Cookie", f"session={KEY}")
-                if server.compresses:
-                    self.send_header("Content-Encoding", "gzip")
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
-                for start in range(0, len(data), 11):
-                    piece = data[start : start + 11]
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                self.wfile.write(b"0\r\n\r\n")
-
-        return Handler
-
-
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    server = ModelServer()
-    with run_http_server(server.handler()) as url:
-        server.url = f"{url}/v1/chat/completions?key={KEY}"
+    with run_model_server(secret=KEY) as server:
         yield server
+
+
+def address_of(server: ModelServer) -> str:
+    return f"{server.url}/v1/chat/completions?key={KEY}"
 
 
 def write_agent(project: Project, server: ModelServer, client: str = CLIENTS["httpx"], *, more: str = "") -> None:
@@ -124,7 +78,7 @@ def write_agent(project: Project, server: ModelServer, client: str = CLIENTS["ht
     lines = [line[8:] if line.startswith("        ") else line for line in client.strip("\n").splitlines()]
     (project.root / "agent.py").write_text(
         "def ask(prompt):\n"
-        f"    url, headers = {server.url!r}, {{'Authorization': 'Bearer {KEY}'}}\n"
+        f"    url, headers = {address_of(server)!r}, {{'Authorization': 'Bearer {KEY}'}}\n"
         f"    body = {body}{more}}}\n" + "".join(f"    {line}\n" for line in lines) + "\n"
         "def answer(prompt):\n"
         "    said = ask(prompt)['choices'][0]['message']['content']\n"
@@ -492,7 +446,7 @@ def test_settings_name_further_endpoints_and_what_is_volatile(case: Project, ser
     path = case.root / "agent.py"
     path.write_text(path.read_text().replace("/v1/chat/completions", "/our/model"))
     toml = case.root / "workbench.toml"
-    host = server.url.removeprefix("http://").partition("/")[0]
+    host = server.url.removeprefix("http://")
     toml.write_text(f'{toml.read_text()}[replay]\nmodels = "auto"\nendpoints = ["{host}"]\nvolatile_fields = ["run"]\n')
 
     case.run()

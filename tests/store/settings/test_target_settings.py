@@ -167,4 +167,5 @@ def test_only_a_local_python_agent_has_a_folder_and_runs_in_a_worker(tmp_path: P
 
     assert {name for name, target in targets.items() if target.is_remote} == {"http", "a2a", "deployed"}
     assert {name for name, target in targets.items() if target.runs_in_worker} == {"local"}
+    assert {name for name, target in targets.items() if target.has_recorded_models} == {"local", "command"}
     assert {name for name, target in targets.items() if find_agent_folder(target)} == {"local"}

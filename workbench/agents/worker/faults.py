@@ -7,10 +7,10 @@ import os
 import re
 
 from .adapters.base import AgentFault, LoadError
-from .json_safe import explain_unfit
 from .recording import hooks
 from .recording.recorder import quiet
 from .recording.scope import is_workspace
+from .wire import explain_unfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -132,6 +132,12 @@ def import_libraries(adapter: Adapter) -> None:
         adapter.import_libraries()
 
 
+def import_model_libraries(adapter: Adapter) -> None:
+    """Import the libraries with which the adapter intercepts model calls, unrecorded as well."""
+    with quiet:
+        adapter.import_model_libraries()
+
+
 _entered = False
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 def open_session(models: Models) -> None:
     """Intercept the calls of a session."""
-    with quiet:
-        _wrap_clients()
+    if not models.adapter.is_outside:
+        with quiet:
+            _wrap_clients()
     model_interception.open_session(models)
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .json_safe import describe, make_json_safe
 from .telemetry import MOST, convert_span, count_model_calls, format_exception, redact_span
+from .wire import describe, make_json_safe
 
 if TYPE_CHECKING:
     from .otlp_receiver import Inbox

@@ -1,11 +1,12 @@
-"""An endpoint on this machine for OpenTelemetry exporters: OTLP over HTTP, JSON and protobuf.
+"""Web servers on this machine, and the one for OpenTelemetry exporters: OTLP over HTTP, JSON and protobuf.
 
-It runs in a thread with its own event loop, because spans may arrive while the worker's loop is blocked.
+They run in threads with event loops of their own, because requests may arrive while the worker's loop is blocked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 import threading
@@ -30,6 +31,47 @@ _TOO_LARGE = (
     f"an exporter sent more than {_LARGEST // 1024**2} MB at once, which was refused: let it send fewer spans in a "
     "request (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)"
 )
+
+
+class LocalServer:
+    """A web server on this machine, in a thread with its own event loop."""
+
+    def __init__(self, application: web.Application, *, name: str, port: int = 0, **options: Any) -> None:
+        """Start to listen. `port` 0 is a free one, `options` are those of aiohttp. Raises OSError."""
+        self.port = port
+        self.loop = asyncio.new_event_loop()
+        self._application = application
+        self._options = options
+        self._failure: OSError | None = None
+        self._is_ready = threading.Event()
+        with quiet:
+            self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            self._thread.start()
+        self._is_ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Stop listening, and cancel what is not answered yet."""
+        with contextlib.suppress(RuntimeError):  # it has stopped
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(_END_SECONDS)
+
+    def _serve(self) -> None:
+        with quiet:
+            runner = web.AppRunner(self._application, shutdown_timeout=0.1, access_log=None, **self._options)
+            try:
+                self.loop.run_until_complete(runner.setup())
+                self.loop.run_until_complete(web.TCPSite(runner, _OUR_HOST, self.port).start())
+                self.port = runner.addresses[0][1]
+            except OSError as error:
+                self._failure = error
+            finally:
+                self._is_ready.set()
+            if self._failure is None:
+                self.loop.run_forever()
+            self.loop.run_until_complete(runner.cleanup())
+            self.loop.close()
 
 
 class Inbox:
@@ -110,13 +152,14 @@ class Receiver:
         self._inboxes: dict[str, Inbox] = {}  # by key and by trace
         self._open = 0
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: LocalServer | None = None
 
     def inbox(self) -> Inbox:
         """Return an inbox for one conversation. Raises OSError if the port is in use."""
         with self._lock:
-            if self._loop is None:
-                self._start()
+            if self._server is None:
+                self._server = LocalServer(self._create_application(), name="workbench-otlp", port=self._wanted)
+                self.port = self._server.port
             inbox = Inbox(self)
             self._inboxes[inbox.key] = inbox
             self._open += 1
@@ -133,40 +176,9 @@ class Receiver:
                 return
             self._inboxes.pop(inbox.trace_id, None)
             self._open -= 1
-            if not self._open and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join(_END_SECONDS)
-                self._loop = None
-
-    def _start(self) -> None:
-        """Start to listen. Raises OSError."""
-        loop = asyncio.new_event_loop()
-        ready = threading.Event()
-        failures: list[OSError] = []
-
-        def serve() -> None:
-            with quiet:
-                runner = web.AppRunner(self._create_application(), shutdown_timeout=0.1, access_log=None)
-                try:
-                    loop.run_until_complete(runner.setup())
-                    loop.run_until_complete(web.TCPSite(runner, _OUR_HOST, self._wanted).start())
-                    self.port = runner.addresses[0][1]
-                except OSError as error:
-                    failures.append(error)
-                finally:
-                    ready.set()
-                if not failures:
-                    loop.run_forever()
-                loop.run_until_complete(runner.cleanup())
-                loop.close()
-
-        with quiet:
-            self._thread = threading.Thread(target=serve, name="workbench-otlp", daemon=True)
-            self._thread.start()
-        ready.wait()
-        if failures:
-            raise failures[0]
-        self._loop = loop
+            if not self._open and self._server is not None:
+                self._server.stop()
+                self._server = None
 
     def _create_application(self) -> web.Application:
         application = web.Application(client_max_size=_LARGEST)

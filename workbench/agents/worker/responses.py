@@ -8,8 +8,8 @@ from collections import deque
 
 from .adapters import base
 from .adapters.base import MOST_STEPS, check_texts, explain_truncation
-from .json_safe import CUSTOM, UNNAMED_ARGUMENT, describe, explain_unfit, make_json_safe, parse_text
 from .loading import suggest_name
+from .wire import CUSTOM, UNNAMED_ARGUMENT, describe, explain_unfit, make_json_safe, parse_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import sys
 from .adapters.base import AgentFault, LoadError
 from .adapters.function import is_async, read_positional_parameters
 from .faults import summarize
-from .json_safe import describe, make_json_safe
 from .loading import find_object, import_user_module
+from .wire import describe, make_json_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from . import faults, model_clients, model_interception, scoring, tool_interception
 from .adapters.base import SpanLimit
 from .agent_import import describe_environment
-from .loading import enter, make_adapter, restore_path
+from .loading import enter, import_model_libraries, make_adapter, restore_path
 from .model_interception import Models
 from .recording.recorder import quiet
 from .tool_interception import Questions, Tools
@@ -264,6 +264,7 @@ class _Server:
                 self._fail({"session": number, "turn": None}, dict(self._loaded or {}))
                 return False
             if item.models is not None:
+                import_model_libraries(self._adapter)
                 self._adapter.intercept_models()
             emit = self._make_span_sender(number, item.limit)
             item.session = await self._settle(self._adapter.open(item.request, emit, item.tools))

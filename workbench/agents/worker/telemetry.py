@@ -13,8 +13,8 @@ import threading
 import time
 from contextvars import ContextVar
 
-from .json_safe import explain_unfit, make_json_safe
 from .responses import may_be_secret
+from .wire import explain_unfit, make_json_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

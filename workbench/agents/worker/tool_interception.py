@@ -21,12 +21,11 @@ from types import CodeType, FunctionType
 
 from . import faults
 from .adapters.base import AgentFault, LoadError
-from .json_safe import describe, explain_unfit, make_json_safe
 from .loading import find_object, suggest_name
 from .recording.recorder import quiet
 from .recording.scope import is_workspace
 from .responses import clean_docstring, is_safe_to_show, redact_annotation
-from .wire import Wire
+from .wire import Wire, describe, explain_unfit, make_json_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -382,6 +382,7 @@ class _Zygote:
         if any(each.get("models") for each in message.get("messages", ())):
             with quiet:  # once, not in each child
                 from . import model_clients, tool_interception  # noqa: F401
+            loading.import_model_libraries(self._adapter)
         zygote = os.getpid()
         pipes: list[int] = []
         try:

@@ -16,8 +16,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ..json_safe import describe
 from ..loading import find_object
+from ..wire import describe
 from . import base
 from .base import AgentFault, LoadError, make_not_installed_error
 from .function import Session

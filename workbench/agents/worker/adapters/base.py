@@ -78,6 +78,9 @@ class Adapter:
     blocking: bool = False
     """True if `Session.turn` runs the agent's code synchronously: a shared process calls it in a thread."""
 
+    is_outside: bool = False
+    """True if the agent runs in a process of its own: HTTP clients in the worker are not the agent's."""
+
     waits_only: bool = False
     """True if sessions only wait for other processes and never block the event loop. Messages of the same round of the
     loop may then be sent together."""
@@ -89,6 +92,12 @@ class Adapter:
         """Import the adapter's own libraries before the agent's folders are on `sys.path` and before the fork.
 
         A file of the agent may have any name. No thread may be started. `load` reports what is missing.
+        """
+
+    def import_model_libraries(self) -> None:
+        """Import what only sessions need whose model calls are intercepted. See `import_libraries`.
+
+        The agent's folders may be on `sys.path` already.
         """
 
     def import_roots(self) -> list[str]:

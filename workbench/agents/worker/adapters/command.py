@@ -18,9 +18,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..json_safe import describe
+from ..model_interception import find_session
 from ..otlp import KEYS, Traces
 from ..recording.recorder import quiet
+from ..wire import describe
 from . import base
 from .base import MOST_STEPS, check_texts, explain_truncation
 from .external_session import (
@@ -34,6 +35,8 @@ from .external_session import (
 )
 
 if TYPE_CHECKING:
+    from ..model_interception import Models
+    from ..model_proxy import ModelProxy
     from ..otlp_receiver import Inbox
     from ..tool_interception import Tools
 
@@ -189,11 +192,34 @@ _NODE = re.compile(r"Node\.js v[\d.]+")
 class Adapter(base.Adapter):
     """One program. `location` is its command line, quoted as for a shell but run without one."""
 
+    is_outside = True
+
+    def __init__(self, target: dict[str, Any]) -> None:
+        super().__init__(target)
+        self._end_imports: Callable[[], None] = lambda: None
+
     def import_libraries(self) -> None:
         """See `Adapter.import_libraries`."""
         if self.target["options"].get("otlp"):
             with contextlib.suppress(ImportError):
                 from .. import otlp_receiver  # noqa: F401
+
+    def import_model_libraries(self) -> None:
+        """See `Adapter.import_model_libraries`."""
+        path, roots = sys.path[:], [os.path.abspath(root) for root in self.import_roots()]
+        sys.path[:] = [entry for entry in path if os.path.abspath(entry) not in roots]
+        with contextlib.suppress(ImportError):
+            from .http.http_mapping import defer_certificates, read_certificates
+
+            with defer_certificates():
+                from .. import model_proxy  # noqa: F401
+            self._end_imports = read_certificates
+        sys.path[:] = path
+
+    def prepare_for_metrics(self) -> None:
+        """See `Adapter.prepare_for_metrics`."""
+        with quiet:
+            self._end_imports()
 
     def load(self) -> None:
         """Find the program."""
@@ -214,10 +240,12 @@ class Adapter(base.Adapter):
         tools: Tools | None = None,  # noqa: ARG002 - the engine never asks to hear of tools that run elsewhere
     ) -> CommandSession:
         """Open a session and start its program. See `Adapter.open`."""
-        inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
-        with quiet:  # passed on as a whole; what the program reads is unknown
-            variables = None if inbox is None else inbox.build_environment(dict(os.environ))
+        inbox: Inbox | None = None
+        proxy: ModelProxy | None = None
         try:
+            inbox = None if self._receiver is None else open_inbox(self._receiver, self.target)
+            models = find_session() if session.get("models") else None
+            proxy = None if models is None else _start_proxy(models, self.target)
             process = await asyncio.create_subprocess_exec(
                 *self._words,
                 stdin=asyncio.subprocess.PIPE,
@@ -225,15 +253,47 @@ class Adapter(base.Adapter):
                 stderr=asyncio.subprocess.PIPE,
                 limit=_LONGEST_LINE,
                 start_new_session=True,  # so that its children end with it
-                env=variables,
+                env=_build_environment(inbox, proxy),
             )
-        except OSError as error:
+        except BaseException as error:  # also a cancellation
             if inbox is not None:
                 inbox.close()
+            if proxy is not None:
+                proxy.stop()
+            if not isinstance(error, OSError):
+                raise
             raise base.LoadError(
                 f"the program {self._words[0]!r} of target {self.target['name']!r} cannot be started: {error.strerror}"
             ) from None
-        return CommandSession(self.target, session, emit_span, process, inbox)
+        return CommandSession(self.target, session, emit_span, process, inbox=inbox, proxy=proxy)
+
+
+def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy:
+    """Start the proxy for the model calls of a program. Raises LoadError if a library is missing."""
+    try:
+        from ..model_proxy import ModelProxy
+    except ModuleNotFoundError as error:
+        raise base.LoadError(
+            f"{error.name} is not installed for the interpreter of target {target['name']!r}, and model calls cannot "
+            "be recorded or replayed without it: install it there, leave out `python`, or run with --models live"
+        ) from None
+    try:
+        return ModelProxy(models)
+    except OSError as error:
+        raise base.AgentFault(
+            f"the proxy for model calls cannot be started: {error.strerror}", kind="infrastructure"
+        ) from None
+
+
+def _build_environment(inbox: Inbox | None, proxy: ModelProxy | None) -> dict[str, str] | None:
+    """Return the environment of a program; None if it is that of the worker."""
+    if inbox is None and proxy is None:
+        return None
+    with quiet:  # passed on as a whole; what the program reads is unknown
+        variables = dict(os.environ)
+    if inbox is not None:
+        variables = inbox.build_environment(variables)
+    return variables if proxy is None else proxy.build_environment(variables)
 
 
 class CommandSession(ExternalSession):
@@ -245,9 +305,12 @@ class CommandSession(ExternalSession):
         request: dict[str, Any],
         emit_span: base.EmitSpan,
         process: asyncio.subprocess.Process,
+        *,
         inbox: Inbox | None,
+        proxy: ModelProxy | None,
     ) -> None:
-        """`inbox` receives its spans, if the settings ask for them."""
+        """`inbox` receives its spans, if the settings ask for them; `proxy` its requests to models, if these are
+        intercepted."""
         wait_seconds = target["options"].get("otlp_wait_seconds", WAIT_SECONDS)
 
         def make_traces(opened: float) -> Traces:
@@ -255,6 +318,7 @@ class CommandSession(ExternalSession):
 
         super().__init__(target, request, emit_span, make_traces=make_traces)
         self._process = process
+        self._proxy = proxy
         self._program = f"the program {target['location']}"
         self._tail = b""
         self._listening = asyncio.ensure_future(self._forward_stderr())
@@ -276,13 +340,17 @@ class CommandSession(ExternalSession):
         try:
             await self._expect_silence(f"before turn {index + 1} was given")
             await self._write(turn)
-            return await self._answer(events, index)
-        except base.AgentFault as error:
+            answer = await self._answer(events, index)
+            if self._proxy is not None:
+                await self._proxy.settle()
+        except BaseException as error:  # also a cancellation: a program in the middle of a turn is useless
+            self._signal()
+            self._stop_proxy()
+            if not isinstance(error, base.AgentFault):
+                raise
             await self._kill()
             raise base.AgentFault(f"{self._program} {error}", kind=error.kind) from None
-        except BaseException:  # also a cancellation: a program in the middle of a turn is useless
-            self._signal()
-            raise
+        return answer
 
     async def close(self) -> dict[str, Any]:
         """Close the program's input, and kill the program if it does not end. See `base.Session.close`.
@@ -398,8 +466,13 @@ class CommandSession(ExternalSession):
         self._signal()
         await self._wait_exit_code()
         self._next.cancel()
+        self._stop_proxy()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._listening, _END_SECONDS)
+
+    def _stop_proxy(self) -> None:
+        if self._proxy is not None:
+            self._proxy.stop()
 
     def _signal(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -9,9 +9,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..json_safe import describe, make_json_safe
 from ..otlp import NOTES, Traces, TurnTraces
 from ..responses import make_agent_span, make_call_spans, make_turn_result, names_secret, read_answer, replace_cut_value
+from ..wire import describe, make_json_safe
 from . import base
 from .base import LoadError
 

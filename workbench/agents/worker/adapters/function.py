@@ -9,9 +9,9 @@ import sys
 import time
 from types import FunctionType, MethodType
 
-from ..json_safe import describe, make_json_safe
 from ..loading import find_object
 from ..responses import has_trajectory, make_agent_span, make_call_spans, make_turn_result, read_answer
+from ..wire import describe, make_json_safe
 from . import base
 
 TYPE_CHECKING = False

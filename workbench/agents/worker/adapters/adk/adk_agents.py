@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from ... import faults
-from ...json_safe import describe
 from ...loading import suggest_name
 from ...responses import clean_docstring, redact_schema
 from ...tool_interception import Tools
+from ...wire import describe
 from ..base import LoadError, make_not_installed_error
 from ..object_json import as_json
 

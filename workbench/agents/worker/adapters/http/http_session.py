@@ -65,7 +65,7 @@ class Connections:
         port: int | None = target["options"].get("otlp_port")
         self._receiver = None if port is None else create_receiver(target, port=port)
         with quiet:  # this reads all variables, and few of them matter
-            self.proxy = _find_proxy(url)
+            self.proxy = find_proxy(url)
             if any(address is not None and address.lower().startswith("https:") for address in (url, self.proxy)):
                 read_certificates()
         self._connector: aiohttp.TCPConnector | None = None
@@ -212,7 +212,7 @@ def _decode_body(data: bytes, charset: str) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _find_proxy(url: str) -> str | None:
+def find_proxy(url: str) -> str | None:
     """Return the proxy that the environment names for a URL. Raises LoadError if its address is invalid."""
     parts = urlsplit(url)
     if urllib.request.proxy_bypass(parts.hostname or ""):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ...json_safe import describe
 from ...loading import find_object
+from ...wire import describe
 from .. import base
 from .langchain_messages import choose_form
 

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
-from ...json_safe import CUSTOM, UNNAMED_ARGUMENT, describe, parse_text
+from ...wire import CUSTOM, UNNAMED_ARGUMENT, describe, parse_text
 from ..base import AgentFault, LoadError
 from ..object_json import as_json
 
