@@ -516,7 +516,7 @@ class CaseModels:
         endpoints = [*ENDPOINTS.values(), *(_make_expression(each) for each in self._plan.endpoints)]
         return {
             "endpoints": endpoints,
-            "own_models": self._plan.mode is not ModelMode.AUTO,
+            "all_calls": self._plan.mode is not ModelMode.AUTO,
         }
 
     def begin_turn(self, turn: int) -> None:

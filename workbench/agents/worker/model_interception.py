@@ -43,12 +43,12 @@ class Models:
     """The model calls of one session. Any thread may call its methods.
 
     `settings` is `models` of the `open` message: `endpoints`, the expressions that addresses of models match, and
-    `own_models`, whether models whose code is the agent's own are intercepted as well.
+    `all_calls`, whether all calls must be intercepted: else models whose code is the agent's own are left alone.
     """
 
     def __init__(self, questions: Questions, settings: Message, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.own_models: bool = bool(settings.get("own_models"))
+        self.must_intercept_all: bool = bool(settings.get("all_calls"))
         self._questions = questions
         self._expressions: list[str] = settings["endpoints"]
 

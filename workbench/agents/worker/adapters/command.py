@@ -268,11 +268,16 @@ class Adapter(base.Adapter):
         return CommandSession(self.target, session, emit_span, process, inbox=inbox, proxy=proxy)
 
 
-def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy:
-    """Start the proxy for the model calls of a program. Raises LoadError if a library is missing."""
+def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy | None:
+    """Start the proxy for the model calls of a program.
+
+    If a library is missing, return None where recordings are only a convenience, else raise LoadError.
+    """
     try:
         from ..model_proxy import ModelProxy
     except ModuleNotFoundError as error:
+        if not models.must_intercept_all:
+            return None
         raise base.LoadError(
             f"{error.name} is not installed for the interpreter of target {target['name']!r}, and model calls cannot "
             "be recorded or replayed without it: install it there, leave out `python`, or run with --models live"

@@ -35,7 +35,7 @@ def ask(prompt):
 class Desk:
     """Has each model asked, and collects the calls. `refuses`: ends the session instead, as the mode replay does."""
 
-    interception: Mapping[str, Any] = {"endpoints": ["/chat/completions"], "own_models": True}
+    interception: Mapping[str, Any] = {"endpoints": ["/chat/completions"], "all_calls": True}
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.turn = -1
@@ -228,16 +228,24 @@ async def test_a_metric_trusts_the_authority_of_the_env_file(
     assert answer.score == 1.0
 
 
-async def test_an_interpreter_without_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("all_calls", [True, False])
+async def test_an_interpreter_without_the_library_is_named_if_models_may_not_be_asked(
+    monkeypatch: pytest.MonkeyPatch, all_calls: bool
+) -> None:
     monkeypatch.setitem(sys.modules, "workbench.agents.worker.model_proxy", None)
     target = {"name": "desk", "kind": "command", "location": sys.executable, "path": ".", "options": {}}
     adapter = Adapter(target)
     adapter.load()
-    models = Models(None, {"endpoints": []}, adapter)  # type: ignore[arg-type]
+    settings = {"endpoints": [], "all_calls": all_calls}
+    models = Models(None, settings, adapter)  # type: ignore[arg-type]
     open_session(models)
 
     try:
+        if not all_calls:
+            session = await adapter.open({"models": settings}, lambda _: None)
+            await session.close()
+            return
         with pytest.raises(Exception, match="is not installed for the interpreter of target 'desk', and model calls"):
-            await adapter.open({"models": {"endpoints": []}}, lambda _: None)
+            await adapter.open({"models": settings}, lambda _: None)
     finally:
         forget(models)

@@ -275,7 +275,7 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
     @functools.wraps(generate)
     async def ask_and_generate(self: Any, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:
         models = find_session()
-        if models is None or (is_own and not models.own_models):
+        if models is None or (is_own and not models.must_intercept_all):
             async for response in generate(self, llm_request, stream):
                 yield response
             return
