@@ -323,6 +323,8 @@ class CaseTools:
         seed = f"{job.case.eval_id}\0{job.repeat}"
         self._draws = {name: Draws(tool, seed=seed) for name, tool in self._tools.items()}
         self._replay = None if plan.replay is None else Replay(plan.replay, job.case, repeat=job.repeat)
+        self.unrecorded_calls: list[str] = []
+        """The tools of the calls that were not in the recording, and were therefore simulated or made."""
         self._asks_model = environment is not None and environment.needs_model
         self._model = None if environment is None else ModelTools(environment, ask=ask, repeat=job.repeat)
         self._one_at_a_time = asyncio.Lock()
@@ -341,6 +343,12 @@ class CaseTools:
             "everything": self._plan.record is not None or self._replay is not None,
         }
 
+    def replay(self, calls: Sequence[RecordedCall] | None) -> None:
+        """Answer the calls that follow from these recorded ones only; None: from no recording."""
+        case = RecordedCase(eval_set=self._job.case.eval_set, eval_id=self._job.case.eval_id, calls=tuple(calls or ()))
+        recording = ToolRecording(Path(), {case.key: case})
+        self._replay = None if calls is None else Replay(recording, self._job.case, repeat=0)
+
     async def answer(self, call: ToolCall) -> ToolAnswer:
         """See `ToolDesk.answer`."""
         self._begun[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
@@ -352,6 +360,7 @@ class CaseTools:
                 )
             if self._plan.unrecorded == "error":
                 raise AgentError(Failure(kind=FailureKind.TOOL, message=found))
+            self.unrecorded_calls.append(call.tool)
         simulated = self._tools.get(call.tool)
         if simulated is not None:
             injection = self._draws[call.tool].next(call.args)
