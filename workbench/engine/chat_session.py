@@ -88,9 +88,9 @@ def _read_tool_calls(spans: Sequence[Span], turn: int, target: Target) -> list[R
     for span in spans:
         if span.kind is not SpanKind.TOOL or span.turn != turn or span.name in _OF_THE_FRAMEWORK:
             continue
-        response, is_known = span.response, span.response is not None or _may_return_nothing(span, target)
-        if target.kind is AgentKind.LANGCHAIN and isinstance(response, dict) and [*response] == ["result"]:
-            response = response["result"] if isinstance(response["result"], str) else response  # a message of text
+        response = span.response
+        if target.kind is AgentKind.LANGCHAIN and _is_wrapped(response) and isinstance(response["result"], str):
+            response = response["result"]  # the text of a message
         actions = span.attributes.get("actions")
         found.append(
             RecordedCall(
@@ -98,15 +98,28 @@ def _read_tool_calls(spans: Sequence[Span], turn: int, target: Target) -> list[R
                 args=dict(span.request) if isinstance(span.request, Mapping) else {},
                 response=response,
                 actions=dict(actions) if isinstance(actions, Mapping) else {},
-                unfit=None if is_known else "its result is not recorded",
+                unfit=None if _has_result(span, target) else "its result is not recorded",
             )
         )
     return found
 
 
-def _may_return_nothing(span: Span, target: Target) -> bool:
-    """Return True if the trace of a tool that returned None has no response."""
-    return target.kind is AgentKind.ADK and span.error is None
+def _is_wrapped(response: Any) -> bool:
+    """Return True if a response may be a value that was put into an object."""
+    return isinstance(response, dict) and [*response] == ["result"]
+
+
+def _has_result(span: Span, target: Target) -> bool:
+    """Return True if the trace of a tool call has what the tool returned, and all its changes to the session."""
+    match target.kind:
+        case AgentKind.ADK:
+            return span.response is not None or span.error is None  # a tool may return None
+        case AgentKind.LANGCHAIN:
+            return span.response is not None
+        case AgentKind.FUNCTION:
+            return span.response is not None and not _is_wrapped(span.response)
+        case _:
+            return False
 
 
 def find_tool_warning(branch: Branch, target: Target) -> str:
@@ -120,7 +133,7 @@ def find_tool_warning(branch: Branch, target: Target) -> str:
     if not branch.unrecorded_tools:
         return ""
     names = ", ".join(branch.unrecorded_tools)
-    return f"what these tools returned is not recorded, so they will really be called: {names}"
+    return f"the results of these tools cannot be replayed, so they will really be called: {names}"
 
 
 class BranchReplay:
@@ -461,7 +474,7 @@ class NewCase:
     session_input: SessionInput
     final_state: Mapping[str, Any] | None = None
     expected: Sequence[Mapping[str, Any] | None] = ()
-    expected_format: DocumentFormat = DocumentFormat.CURRENT
+    expected_format: DocumentFormat | None = None
 
     def list_turns(self, format: DocumentFormat) -> Iterator[tuple[TurnResult, Mapping[str, Any] | None]]:
         """Yield each turn with its expected data, None if the actual one is expected."""

@@ -224,7 +224,7 @@ def test_tools_without_recorded_results_are_named_before_they_are_called(project
     branch = make_branch(execution, 1, target=target, models=None)
 
     assert find_tool_warning(branch, target) == (
-        "what these tools returned is not recorded, so they will really be called: add"
+        "the results of these tools cannot be replayed, so they will really be called: add"
     )
     elsewhere = target.model_copy(update={"kind": AgentKind.HTTP})
     assert find_tool_warning(branch, elsewhere) == (
@@ -271,7 +271,13 @@ def test_a_case_of_a_branch_keeps_what_the_original_expects_of_replayed_turns(sh
     document = EvalSetDocument.open(path)
     original = document.raw_case(0)["conversation"][0]
 
-    new = NewCase(eval_id="other", turns=execution.turns, session_input=SessionInput(), expected=[original])
+    new = NewCase(
+        eval_id="other",
+        turns=execution.turns,
+        session_input=SessionInput(),
+        expected=[original],
+        expected_format=document.format,
+    )
     write_case(document, new)
 
     first, second = document.raw_case(1)["conversation"]

@@ -408,7 +408,7 @@ def test_proposed_names_are_not_in_use() -> None:
     assert propose_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
     assert propose_set_name(used_sets, target="home", places=anywhere) == "a/chats_2.evalset.json"
     assert propose_set_name([], target="home", places=anywhere) == "chats.evalset.json"
-    assert propose_case_id({"chat_1"}) == "chat_2"
+    assert propose_case_id({"chat_1"}, None) == "chat_2"
 
 
 @pytest.mark.parametrize(
