@@ -284,3 +284,26 @@ def test_a_case_of_a_branch_keeps_what_the_original_expects_of_replayed_turns(sh
     assert first == original and first["final_response"]["parts"][0]["text"] == "expected"
     assert second["final_response"]["parts"][0]["text"].startswith("bought")
     assert second["user_content"]["parts"][0]["text"] == "eggs"
+
+
+def test_a_tool_call_that_is_not_recorded_is_made_and_named(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, execution = run_case(shop, workspace, models=ModelMode.LIVE)
+    path = shop.root / "shop" / "agent.py"
+    path.write_text(path.read_text().replace('{"item": part.text}', '{"item": part.text.upper()}'))
+
+    listener = open_branch(workspace, job, execution, 1)
+    assert listener.wait_for(StateSeen).state == {"basket": ["MILK"]}
+
+    (answered,) = (event for event in listener.events if isinstance(event, TurnAnswered))
+    assert answered.live_parts[1] == "buy was called: the recording of turn 1 lacks this call"
+    assert count(shop, "tool_calls") == 3
+
+
+def test_the_recording_of_another_run_is_not_used(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, recorded = run_case(shop, workspace)
+    _, live = run_case(shop, workspace, models=ModelMode.LIVE)
+
+    assert workspace.read_model_calls(job, recorded) is not None
+    assert workspace.read_model_calls(job, live) is None

@@ -240,7 +240,10 @@ async def begin_branch(app: App[None], context: ScreenContext, source: BranchSou
     """
     turns = source.execution.turns
     messages = [safe_line(turn.invocation.user_content.text(), width=60) for turn in turns]
-    choices = [*(f"up to turn {number}: {text}" for number, text in enumerate(messages, start=1)), "no turn"]
+    choices = [
+        *(f"up to turn {number}: {text}" for number, text in enumerate(messages, start=1)),
+        "no turn: a fresh session",
+    ]
     last = len(turns) - 1 if source.turn is None else min(source.turn, len(turns) - 1)
     question = f"Branch of {source.title}: which turns are replayed before your message?"
     chosen = await app.push_screen_wait(ChooseScreen(question, choices, chosen=last))

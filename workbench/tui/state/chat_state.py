@@ -521,9 +521,14 @@ class ChatLines:
 
 def describe_turn(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
     """Describe one turn, followed by an empty line."""
-    mark = (StyledText(" · replayed", Style.KEY),) if turn.is_replayed else ()
-    when = StyledText(f"  turn {turn.number + 1} · {turn.at.astimezone():%H:%M:%S}", Style.MUTED)
-    yield Paragraph((StyledText("you", Style.HEADING), when, *mark))
+    yield Paragraph(
+        (
+            StyledText("you", Style.HEADING),
+            StyledText(f"  turn {turn.number + 1} · {turn.at.astimezone():%H:%M:%S}", Style.MUTED),
+            StyledText(" · replayed" if turn.is_replayed and not turn.live_parts else "", Style.KEY),
+            StyledText(" · asked again" if turn.live_parts else "", Style.WARNING),
+        )
+    )
     yield Paragraph.from_text(safe(_extract_text(turn.content)), indent=_INDENT)
     if turn.result is None:
         yield from _limit_newest(_list_current_steps(turn))

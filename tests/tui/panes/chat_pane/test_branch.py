@@ -22,6 +22,8 @@ def lookup(word):
     return {{"found": word.upper()}}
 
 def answer(prompt, session):
+    if prompt == "fail":
+        raise ValueError("failed")
     word = lookup(prompt)["found"]
     session.state["words"] = [*session.state.get("words", []), word]
     body = {{"model": "m", "messages": [{{"role": "user", "content": " ".join(session.state["words"])}}]}}
@@ -86,14 +88,38 @@ async def test_a_case_is_branched_after_a_turn_and_kept_as_a_case(words: Any, op
     assert kept["session_input"]["state"] == {"words": ["ZERO"]}
 
 
-async def test_the_turn_at_the_cursor_is_proposed(project: Path, open_app: Any) -> None:
+async def test_a_session_that_failed_is_replayed_up_to_the_branch_before_the_next_message(
+    words: Any, open_app: Any
+) -> None:
+    with run_server(reply) as server:
+        project = words(server.url)
+        async with open_app(project) as screen:
+            await screen.until("words")
+            await screen.press("j", "j", "r")
+            await screen.until("2 model calls made")
+            await screen.press("B")
+            await screen.until("Branch of words")
+            await screen.press("1")
+            await screen.until("branch of words after turn 1")
+            await say(screen, "fail")
+            await screen.until("ValueError: failed", "the session is over")
+            await screen.press("ctrl+a", "ctrl+k")
+
+            await say(screen, "three")
+
+            await screen.until("heard ZERO ONE THREE", "branch of words after turn 1 · 2 turns")
+            assert len(server.calls) == 3 and (project / "lookups").read_text() == "xxx"
+
+
+@pytest.mark.parametrize("keys", [["1", "}"], ["2"], ["3", "down"]])
+async def test_the_turn_at_the_cursor_is_proposed(project: Path, open_app: Any, keys: list[str]) -> None:
     async with open_app(project) as screen:
         await open_chat(screen)
         await screen.press("escape", "r")
         await screen.until("✗1")
-        await screen.press("1")
+        await screen.press(keys[0])
         await screen.until("first of the case")
-        await screen.press("}", "B")
+        await screen.press(*keys[1:], "B")
         await screen.until("Branch of one")
         await screen.press("enter")
         await screen.until("The results of these tools cannot be replayed", "add. Continue?")
