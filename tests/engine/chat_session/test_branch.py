@@ -12,7 +12,7 @@ from tests.engine.conftest import Project, find_result, turn
 from workbench.engine.chat_session import Branch, NewCase, find_tool_warning, make_branch, write_case
 from workbench.engine.plan import Selection
 from workbench.engine.workspace import Workspace
-from workbench.model.evalset import SessionInput
+from workbench.model.evalset import Content, SessionInput
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, Execution
 from workbench.model.run_events import StateSeen, TurnAnswered, TurnBegan, TurnFailed
@@ -307,3 +307,74 @@ def test_the_recording_of_another_run_is_not_used(shop: Project) -> None:
 
     assert workspace.read_model_calls(job, recorded) is not None
     assert workspace.read_model_calls(job, live) is None
+
+
+LANGCHAIN = """
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+
+def note():
+    with open("calls", "a") as file:
+        file.write("x")
+
+@tool
+def weather(city: str) -> dict:
+    "Tell the weather."
+    note()
+    return {"degrees": 3}
+
+@tool
+def later(city: str) -> str:
+    "Tell it later."
+    note()
+    return f"{city} later"
+
+@tool
+def count(city: str) -> int:
+    "Count."
+    note()
+    return 7
+
+class Scripted(BaseChatModel):
+    @property
+    def _llm_type(self):
+        return "scripted"
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        if messages[-1].type == "human":
+            names = ("weather", "later", "count")
+            calls = [{"name": name, "args": {"city": "Rome"}, "id": f"{name}{len(messages)}"} for name in names]
+            message = AIMessage(content="", tool_calls=calls)
+        else:
+            message = AIMessage(content=" ".join(m.content for m in messages if m.type == "tool"))
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+answer = create_agent(Scripted(), [weather, later, count])
+"""
+
+
+@pytest.mark.needs_langchain
+def test_tools_of_langchain_are_answered_as_they_answered(project: Project) -> None:
+    project.add_agent(LANGCHAIN)
+    project.add_set({"asks": [turn("how is it?")]})
+    settings = project.root / "workbench.toml"
+    settings.write_text(settings.read_text().replace('"function"', '"langchain"'))
+    workspace = project.open_workspace()
+    execution = find_result(project.run(workspace=workspace), "asks").execution
+    target = workspace.project.targets["sample"]
+    branch = make_branch(execution, 1, target=target, models=None)
+    assert find_tool_warning(branch, target) == ""
+
+    listener = Listener(workspace.chat("sample", branch=branch))
+    listener.wait_for(StateSeen)
+
+    (answered,) = (event for event in listener.events if isinstance(event, TurnAnswered))
+    assert answered.live_parts == ()
+    assert answered.result.invocation.final_response == Content.of_text('{"degrees": 3} Rome later 7', role="model")
+    assert (project.root / "calls").read_text() == "xxx"
