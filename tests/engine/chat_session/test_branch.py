@@ -378,3 +378,61 @@ def test_tools_of_langchain_are_answered_as_they_answered(project: Project) -> N
     assert answered.live_parts == ()
     assert answered.result.invocation.final_response == Content.of_text('{"degrees": 3} Rome later 7', role="model")
     assert (project.root / "calls").read_text() == "xxx"
+
+
+TEAM = """
+from pathlib import Path
+from google.adk.agents import Agent
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.tools import ToolContext
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
+
+HERE = Path(__file__).parent
+
+class Scripted(BaseLlm):
+    async def generate_content_async(self, request, stream=False):
+        with open(HERE / "model_calls", "a") as file:
+            file.write("x")
+        part, tools = request.contents[-1].parts[-1], request.tools_dict
+        if part.function_response is not None:
+            reply = types.Part(text=f"{self.model} got {part.function_response.response}")
+        elif "transfer_to_agent" in tools and self.model == "root":
+            reply = types.Part(function_call=types.FunctionCall(name="transfer_to_agent", args={"agent_name": "helper"}))
+        elif "expert" in tools:
+            reply = types.Part(function_call=types.FunctionCall(name="expert", args={"request": "help"}))
+        elif "note" in tools:
+            reply = types.Part(function_call=types.FunctionCall(name="note", args={}))
+        else:
+            reply = types.Part(text="?")
+        yield LlmResponse(content=types.Content(role="model", parts=[reply]))
+
+def note(tool_context: ToolContext) -> str:
+    "Note it."
+    with open(HERE / "tool_calls", "a") as file:
+        file.write("x")
+    tool_context.state["notes"] = tool_context.state.get("notes", 0) + 1
+    return "noted"
+
+expert = Agent(name="expert", model=Scripted(model="expert"), description="Knows.", tools=[note])
+helper = Agent(name="helper", model=Scripted(model="helper"), description="Helps.", tools=[AgentTool(expert)])
+root_agent = Agent(name="team", model=Scripted(model="root"), sub_agents=[helper])
+"""
+
+
+def test_a_branch_goes_on_with_the_agent_that_the_recording_transferred_to(shop: Project) -> None:
+    (shop.root / "shop" / "agent.py").write_text(TEAM)
+    workspace = shop.open_workspace()
+    job, execution = run_case(shop, workspace)
+    made = count(shop, "model_calls"), count(shop, "tool_calls")
+
+    listener = open_branch(workspace, job, execution, 1)
+    replayed = listener.wait_for(StateSeen)
+    (answered,) = (event for event in listener.events if isinstance(event, TurnAnswered))
+    assert (replayed.state, answered.live_parts) == ({"notes": 1}, ())
+    assert (count(shop, "model_calls"), count(shop, "tool_calls")) == made
+
+    live = listener.say("more")
+
+    assert live.state == {"notes": 2}
+    assert count(shop, "tool_calls") == made[1] + 1

@@ -304,6 +304,8 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
             outcome = {"error": f"{type(error).__name__}: {error}"}
             raise
         finally:
+            if "cut" in outcome and items and not items[-1][1].partial:
+                outcome = {}  # the response is complete: an agent that hands over does not ask for more
             seconds = round(time.perf_counter() - started, 6)
             models.report(answer, {"seconds": seconds, **_dump_responses(items), **outcome})
             if hasattr(responses, "aclose"):
