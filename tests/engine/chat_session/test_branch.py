@@ -398,7 +398,8 @@ class Scripted(BaseLlm):
         if part.function_response is not None:
             reply = types.Part(text=f"{self.model} got {part.function_response.response}")
         elif "transfer_to_agent" in tools and self.model == "root":
-            reply = types.Part(function_call=types.FunctionCall(name="transfer_to_agent", args={"agent_name": "helper"}))
+            transfer = types.FunctionCall(name="transfer_to_agent", args={"agent_name": "helper"})
+            reply = types.Part(function_call=transfer)
         elif "expert" in tools:
             reply = types.Part(function_call=types.FunctionCall(name="expert", args={"request": "help"}))
         elif "note" in tools:

@@ -530,6 +530,18 @@ def test_the_message_of_a_replayed_turn_does_not_return_to_the_input() -> None:
     assert not chat.restore_draft(conversation.turns[0]) and not chat.draft
 
 
+def test_replayed_turns_are_not_lost_with_a_session() -> None:
+    chat = TargetChat("home")
+    begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
+    chat.start(apply_events(make_conversation("on", "off"), begin, make_turn_answer(0, "a")))
+    assert chat.unsaved_turns == 0
+
+    assert chat.conversation is not None
+    apply_events(chat.conversation, make_turn_begin(1, "off"), make_turn_answer(1, "b"))
+
+    assert chat.unsaved_turns == 1
+
+
 def test_a_case_of_a_branch_is_named_like_the_case() -> None:
     of_case = make_branch_origin(turns=1, case=CaseKey(target="home", eval_set="s", eval_id="lights"))
     of_chat = make_branch_origin(turns=0, case=None)

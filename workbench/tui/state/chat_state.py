@@ -289,9 +289,9 @@ class TargetChat:
 
     @property
     def unsaved_turns(self) -> int:
-        """Number of answered turns that would be lost with the session."""
-        answered = len(self.conversation.answered_turns) if self.conversation is not None else 0
-        return answered if answered > self.saved_turns else 0
+        """Number of answered turns that would be lost with the session: all but those that were only replayed."""
+        answered = self.conversation.answered_turns if self.conversation is not None else ()
+        return sum(not turn.is_replayed for turn in answered) if len(answered) > self.saved_turns else 0
 
     @property
     def is_busy(self) -> bool:
