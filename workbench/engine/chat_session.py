@@ -326,6 +326,7 @@ class Conversation:
         self._turns = 0
         self._answering: asyncio.Task[TurnResult] | None = None
         self._opened = asyncio.Event()
+        self._is_cancelled = False
         for content in () if replay is None else replay.messages:
             self._said.put_nowait(content)
 
@@ -335,6 +336,7 @@ class Conversation:
 
     def cancel(self) -> None:
         """See `Chat.cancel`."""
+        self._is_cancelled = True
         if self._answering is not None:
             self._answering.cancel()
 
@@ -386,6 +388,8 @@ class Conversation:
             self._replay.begin_turn(turn)
         started = time.perf_counter()
         self._answering = answering = asyncio.ensure_future(session.turn(content, turn=turn))
+        if is_replayed and self._is_cancelled:  # between two turns of a branch
+            answering.cancel()
         opened = asyncio.ensure_future(self._opened.wait())
         await asyncio.wait([answering, opened], return_when=asyncio.FIRST_COMPLETED)
         opened.cancel()

@@ -264,6 +264,21 @@ def test_stopping_a_branch_ends_its_session(project: Project) -> None:
     assert [content.text() for content in ended.unsaid] == ["there"]
 
 
+def test_a_branch_that_is_stopped_between_two_turns_ends(project: Project) -> None:
+    project.add_set({"echo": [turn("hi"), turn("there")]})
+    workspace = project.open_workspace()
+    execution = find_result(project.run(workspace=workspace), "echo").execution
+    project.add_agent("import time\ndef answer(prompt): return prompt if prompt == 'hi' else time.sleep(1000)")
+    branch = make_branch(execution, 2, target=workspace.project.targets["sample"], models=None)
+    listener = Listener(workspace.chat("sample", branch=branch))
+    listener.wait_for(TurnAnswered)
+
+    listener.chat.cancel()  # while the state after the turn is read
+
+    failed = listener.wait_for(TurnFailed)
+    assert (failed.turn, failed.status) == (1, CaseStatus.CANCELLED)
+
+
 def test_a_case_of_a_branch_keeps_what_the_original_expects_of_replayed_turns(shop: Project) -> None:
     workspace = shop.open_workspace()
     _, execution = run_case(shop, workspace)
