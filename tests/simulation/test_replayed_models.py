@@ -241,6 +241,25 @@ def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
     ]
 
 
+def test_only_the_first_turns_of_a_chat_are_replayed() -> None:
+    case = open_case(record((make_request(), make_response("recorded"))), turns=1)
+
+    assert answer(case, 1, make_request()) == make_response("recorded")
+    case.begin_turn(1)
+    assert answer(case, 2, make_request()) is None
+
+    assert (case.difference, case.count_live_calls(0), case.count_live_calls(1)) == (None, 0, 1)
+
+
+def test_a_model_of_the_agents_own_that_was_not_recorded_leaves_the_others_replayed() -> None:
+    own = {**make_request(), "method": "GENERATE", "url": "adk:agent.Own"}
+    case = open_case(record((make_request(), make_response("recorded"))), turns=1)
+
+    assert case.interception["own_models"]
+    assert answer(case, 1, own) is None
+    assert answer(case, 2, make_request()) == make_response("recorded")
+
+
 def test_replay_refuses_what_is_not_recorded() -> None:
     case = open_case(record((make_request("a"), make_response("1"))), ModelMode.REPLAY)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,164 @@ from workbench.model.evalset import (
     SessionInput,
 )
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseResult, CaseStatus, Failure, FailureKind, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.target import AgentKind, Target
-from workbench.model.trace import get_trajectory
+from workbench.model.trace import Span, SpanKind, get_trajectory
 from workbench.report.turn_diff import list_messages, list_responses
+from workbench.simulation.replayed_models import CaseModels
+from workbench.simulation.simulated_tools import CaseTools, RecordedCall, ToolRecording
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import create_eval_set
 from workbench.store.files import EVAL_SET_SUFFIX
+from workbench.store.model_answers import RecordedModels
 from workbench.store.settings import RunSettings
+
+# Branches: chats that begin with the turns of a recording.
+
+_OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
+"""Tools of ADK that only steer the agents. They are called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The begin of a chat: answered turns that are replayed before its first live message.
+
+    `tools` are the recorded tool calls of each turn. `unrecorded_tools` are tools whose results are not recorded.
+    `models` are the recorded model calls; None if there are none.
+    """
+
+    turns: Sequence[TurnResult] = ()
+    tools: Sequence[Sequence[RecordedCall]] = ()
+    unrecorded_tools: Sequence[str] = ()
+    models: RecordedModels | None = None
+
+    @property
+    def tool_recording(self) -> ToolRecording:
+        """The recorded tool calls of all turns."""
+        case = CaseKey(target="", eval_set="", eval_id="")
+        return ToolRecording.of_case(case, (call for calls in self.tools for call in calls))
+
+
+def make_branch(execution: Execution, turns: int, *, target: Target, models: RecordedModels | None) -> Branch:
+    """Make a branch of the first turns of an execution. `models` are its recorded model calls."""
+    count = min(turns, len(execution.turns))
+    calls = [_read_tool_calls(execution.spans, turn, target) for turn in range(count)]
+    return Branch(
+        turns=execution.turns[:count],
+        tools=[[call for call in of_turn if call.unfit is None] for of_turn in calls],
+        unrecorded_tools=tuple(
+            dict.fromkeys(call.tool for of_turn in calls for call in of_turn if call.unfit is not None)
+        ),
+        models=models,
+    )
+
+
+def _read_tool_calls(spans: Sequence[Span], turn: int, target: Target) -> list[RecordedCall]:
+    """Read the tool calls of a turn from its trace. Those whose result is unknown are `unfit`."""
+    found = []
+    for span in spans:
+        if span.kind is not SpanKind.TOOL or span.turn != turn or span.name in _OF_THE_FRAMEWORK:
+            continue
+        response = span.response
+        if target.kind is AgentKind.LANGCHAIN and _is_wrapped(response) and isinstance(response["result"], str):
+            response = response["result"]  # the text of a message
+        actions = span.attributes.get("actions")
+        found.append(
+            RecordedCall(
+                tool=span.name,
+                args=dict(span.request) if isinstance(span.request, Mapping) else {},
+                response=response,
+                actions=dict(actions) if isinstance(actions, Mapping) else {},
+                unfit=None if _has_result(span, target) else "its result is not recorded",
+            )
+        )
+    return found
+
+
+def _is_wrapped(response: Any) -> bool:
+    """Return True if a response may be a value that was put into an object."""
+    return isinstance(response, dict) and [*response] == ["result"]
+
+
+def _has_result(span: Span, target: Target) -> bool:
+    """Return True if the trace of a tool call has what the tool returned, and all its changes to the session."""
+    match target.kind:
+        case AgentKind.ADK:
+            return span.response is not None or span.error is None  # a tool may return None
+        case AgentKind.LANGCHAIN:
+            return span.response is not None
+        case AgentKind.FUNCTION:
+            return span.response is not None and not _is_wrapped(span.response)
+        case _:
+            return False
+
+
+def find_tool_warning(branch: Branch, target: Target) -> str:
+    """Return which tools a replay of the turns really calls, and why; empty if it calls none."""
+    if not branch.turns:
+        return ""
+    if not target.runs_in_worker:
+        has_calls = any(turn.calls_unknown or get_trajectory(turn.invocation) for turn in branch.turns)
+        why = f"the tools of an agent of kind {target.kind.value} run elsewhere"
+        return f"the tools of the replayed turns will really be called: {why}" if has_calls else ""
+    if not branch.unrecorded_tools:
+        return ""
+    names = ", ".join(branch.unrecorded_tools)
+    return f"the results of these tools cannot be replayed, so they will really be called: {names}"
+
+
+class BranchReplay:
+    """Replays the turns of a branch, and says what of them was not replayed."""
+
+    def __init__(self, branch: Branch, target: Target, *, models: CaseModels | None, tools: ToolDesk | None) -> None:
+        self.turns = len(branch.turns)
+        self.messages = [turn.invocation.user_content for turn in branch.turns]
+        self._branch = branch
+        self._target = target
+        self._models = models
+        self._tools = tools if isinstance(tools, CaseTools) else None
+        self._has_explained = False  # the first model call that differs
+
+    def begin_turn(self, turn: int) -> None:
+        """Answer tool calls from the recording of a turn; after the last one, from none."""
+        if self._tools is not None:
+            self._tools.unrecorded_calls.clear()
+            self._tools.replay(self._branch.tools[turn] if turn < self.turns else None)
+
+    def list_live_parts(self, turn: int, result: TurnResult) -> tuple[str, ...]:
+        """Return sentences that say what of a turn was not replayed, and why."""
+        if turn >= self.turns:
+            return ()
+        why = self._explain_live_models(turn)
+        found = [] if why is None else [f"turn {turn + 1} was asked again: {why}"]
+        called = dict.fromkeys(() if self._tools is None else self._tools.unrecorded_calls)
+        found += [f"{tool} was called: the recording of turn {turn + 1} lacks this call" for tool in called]
+        if not found and not _is_same_answer(result, self._branch.turns[turn]):
+            found = [f"turn {turn + 1} has another answer, or other tool calls, than in the recording"]
+        return tuple(found)
+
+    def _explain_live_models(self, turn: int) -> str | None:
+        """Return why models were asked in a turn; None if they were not."""
+        if self._models is None:
+            return f"an agent of kind {self._target.kind.value} asks its models itself"
+        if not self._models.count_live_calls(turn):
+            return None
+        if self._models.difference is None:
+            return "its model calls are not recorded"
+        if self._has_explained:
+            return "an earlier model call differs from the recording"
+        self._has_explained = True
+        return str(self._models.difference)
+
+
+def _is_same_answer(one: TurnResult, other: TurnResult) -> bool:
+    texts = [each.invocation.final_response for each in (one, other)]
+    said, recorded = (None if text is None else text.text(thoughts=False) for text in texts)
+    return said == recorded and get_trajectory(one.invocation) == get_trajectory(other.invocation)
+
 
 # Manual chats: one session with an agent in its own process.
 
@@ -60,6 +207,8 @@ class Chat:
         self.target = target
         self.session_input = session_input
         self.log = EventLog[ChatEvent](last=ChatEnded)
+        self.models: CaseModels | None = None
+        """Records the model calls of the session; None if they are not recorded."""
         self._call_engine = call_engine
         self._conversation: Conversation | None = None
         self._done: Future[None] | None = None
@@ -113,10 +262,13 @@ def start_chat(
     settings: RunSettings,
     thread: EngineThread,
     tools: ToolDesk | None = None,
+    models: CaseModels | None = None,
+    branch: Branch | None = None,
 ) -> Chat:
     """Start a manual chat. No process starts before the first turn. Raises ChatError.
 
-    The session input has the defaults of a case. `tools` may answer tool calls.
+    The session input has the defaults of a case. `tools` may answer tool calls, `models` model calls. The turns of
+    `branch` are replayed at once.
     """
     if target.kind is AgentKind.RECORDED:
         raise ChatError(f"target {target.name!r} has recorded sessions, so there is no agent to talk to")
@@ -134,6 +286,7 @@ def start_chat(
         announce_spans=True,
         alone=True,  # current code in every session, and cancelling affects no other session
         tools=tools,
+        models=models,
     )
 
     async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
@@ -142,7 +295,11 @@ def start_chat(
         return await host.open(request, on_span=on_span, on_opened=on_opened)
 
     chat = Chat(target, given, call_engine=thread.call)
-    conversation = Conversation(chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds)
+    chat.models = models
+    replay = None if branch is None else BranchReplay(branch, target, models=models, tools=tools)
+    conversation = Conversation(
+        chat.log, open_session=open_session, timeout_seconds=settings.timeout_seconds, replay=replay
+    )
     chat.attach(conversation, thread.submit(conversation.run()))
     return chat
 
@@ -150,17 +307,28 @@ def start_chat(
 class Conversation:
     """A chat on the engine's loop.
 
-    `timeout_seconds` is how long a turn may take, from the moment the agent is imported.
+    `timeout_seconds` is how long a turn may take, from the moment the agent is imported. `replay` has the first turns.
     """
 
-    def __init__(self, log: EventLog[ChatEvent], *, open_session: OpenSession, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        log: EventLog[ChatEvent],
+        *,
+        open_session: OpenSession,
+        timeout_seconds: float,
+        replay: BranchReplay | None = None,
+    ) -> None:
         self._log = log
+        self._replay = replay
         self._open_session = open_session
         self._timeout = timeout_seconds
         self._said: asyncio.Queue[Content | None] = asyncio.Queue()  # None: the end
         self._turns = 0
         self._answering: asyncio.Task[TurnResult] | None = None
         self._opened = asyncio.Event()
+        self._is_cancelled = False
+        for content in () if replay is None else replay.messages:
+            self._said.put_nowait(content)
 
     def say(self, content: Content) -> None:
         """See `Chat.say`."""
@@ -168,6 +336,7 @@ class Conversation:
 
     def cancel(self) -> None:
         """See `Chat.cancel`."""
+        self._is_cancelled = True
         if self._answering is not None:
             self._answering.cancel()
 
@@ -213,16 +382,23 @@ class Conversation:
     async def _turn(self, session: AgentSession, content: Content) -> SessionEnd | None:
         """Run one turn. If it fails, return the end of the session."""
         turn, self._turns = self._turns, self._turns + 1
-        self._log.append(TurnBegan(turn=turn, content=content, at=datetime.now(UTC)))
+        is_replayed = self._replay is not None and turn < self._replay.turns
+        self._log.append(TurnBegan(turn=turn, content=content, at=datetime.now(UTC), is_replayed=is_replayed))
+        if self._replay is not None:
+            self._replay.begin_turn(turn)
         started = time.perf_counter()
         self._answering = answering = asyncio.ensure_future(session.turn(content, turn=turn))
+        if is_replayed and self._is_cancelled:  # between two turns of a branch
+            answering.cancel()
         opened = asyncio.ensure_future(self._opened.wait())
         await asyncio.wait([answering, opened], return_when=asyncio.FIRST_COMPLETED)
         opened.cancel()
         await asyncio.wait([answering], timeout=self._timeout)
         self._answering = None
         if answering.done() and not answering.cancelled() and answering.exception() is None:
-            self._log.append(TurnAnswered(turn=turn, result=answering.result()))
+            result = answering.result()
+            live_parts = () if self._replay is None else self._replay.list_live_parts(turn, result)
+            self._log.append(TurnAnswered(turn=turn, result=result, live_parts=live_parts))
             return None
         failure, printed = await self._failure(session, answering, turn)
         self._log.append(
@@ -293,13 +469,21 @@ class CaseForm:
 class NewCase:
     """A new case: actual turns as expectations, and the initial session.
 
-    `final_state` is the expected final state; None expects none.
+    `final_state` is the expected final state; None expects none. `expected` are the first turns as another case of the
+    form `expected_format` expects them, None for an actual one.
     """
 
     eval_id: str
     turns: Sequence[TurnResult]
     session_input: SessionInput
     final_state: Mapping[str, Any] | None = None
+    expected: Sequence[Mapping[str, Any] | None] = ()
+    expected_format: DocumentFormat | None = None
+
+    def list_turns(self, format: DocumentFormat) -> Iterator[tuple[TurnResult, Mapping[str, Any] | None]]:
+        """Yield each turn with its expected data, None if the actual one is expected."""
+        expected = self.expected if format is self.expected_format else ()
+        return zip_longest(self.turns, expected[: len(self.turns)])
 
 
 def detect_form(document: EvalSetDocument) -> CaseForm:
@@ -318,8 +502,12 @@ def write_case(document: EvalSetDocument, case: NewCase) -> None:
 
     Raises StoreError, also if calls or arguments are unknown.
     """
-    told = [pair for pair in enumerate(case.turns) if not pair[1].has_no_call_report]
-    unknown = next(filter(None, (explain_unknown_calls(turn, number) for number, turn in told)), None)
+    actual = [
+        (number, turn)
+        for number, (turn, expected) in enumerate(case.list_turns(document.format))
+        if expected is None and not turn.has_no_call_report
+    ]
+    unknown = next(filter(None, (explain_unknown_calls(turn, number) for number, turn in actual)), None)
     if unknown is not None:
         raise StoreError(document.path, f"{case.eval_id} cannot be saved: {unknown}")
     data = _case_data(document, case)
@@ -344,8 +532,8 @@ def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
     data: dict[str, Any] = {
         "eval_id": case.eval_id,
         "conversation": [
-            _turn_data(turn, form, invocation_id=f"{case.eval_id}_{number}")
-            for number, turn in enumerate(case.turns, start=1)
+            expected or _turn_data(turn, form, invocation_id=f"{case.eval_id}_{number}")
+            for number, (turn, expected) in enumerate(case.list_turns(form.format), start=1)
         ],
         "session_input": _session_data(case.session_input),
         "creation_timestamp": time.time(),
@@ -415,7 +603,9 @@ def _legacy_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
         raise StoreError(document.path, "the old format has no final session state; migrate the file first")
     return {
         "name": case.eval_id,
-        "data": [_legacy_turn(document, turn.invocation) for turn in case.turns],
+        "data": [
+            expected or _legacy_turn(document, turn.invocation) for turn, expected in case.list_turns(document.format)
+        ],
         "initial_session": _session_data(case.session_input),
     }
 

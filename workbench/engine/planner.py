@@ -82,7 +82,7 @@ class ToolPlanner:
                 f"{target.kind.value}, because they run elsewhere"
             )
             return None
-        functions = self._functions(target)
+        functions = self.list_functions(target)
         environment = None if path is None else self._environment(path)
         named = functions or environment is not None or (self._replay is not None and self._replay.tools)
         if options.record_tools is not None and target.kind is AgentKind.FUNCTION and not named:
@@ -100,7 +100,7 @@ class ToolPlanner:
             scripted=environment is not None and environment.needs_model and is_scripted(target, environment.model),
         )
 
-    def _functions(self, target: Target) -> dict[str, str]:
+    def list_functions(self, target: Target) -> dict[str, str]:
         """Map the names of a function agent's tools to their functions."""
         found: dict[str, str] = {}
         for place in target.tools:
@@ -144,10 +144,17 @@ class ToolPlanner:
             self.problems.append(f"{shown_path(path)}: there is no folder {shown_path(path.parent)}")
 
 
-def create_standalone_tools(target: Target, *, model: str, ask: Ask) -> CaseTools | None:
-    """Create the simulated tools of a target without a case, with their own state. Raises PlanError."""
+def create_standalone_tools(
+    target: Target, *, model: str, ask: Ask, replay: ToolRecording | None = None
+) -> CaseTools | None:
+    """Create the simulated tools of a target without a case, with their own state. Raises PlanError.
+
+    Calls are first answered from the recording `replay`, if it is given.
+    """
     planner = ToolPlanner(RunOptions(), model=model)
     plan = planner.plan(target)
+    if replay is not None:
+        plan = replace(plan or ToolPlan(functions=planner.list_functions(target)), replay=replay, unrecorded="call")
     if planner.problems:
         raise PlanError(*planner.problems)
     nowhere = JobKey(case=CaseKey(target=target.name, eval_set="", eval_id=""))

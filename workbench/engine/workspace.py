@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from workbench.agents.agent_host import AgentHost, ToolDesk
 from workbench.engine.acceptance import Acceptances
-from workbench.engine.chat_session import Chat, ChatError, start_chat
+from workbench.engine.chat_session import Branch, Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
     FormerNames,
     find_run_to_resume,
@@ -33,10 +33,11 @@ from workbench.engine.runner import start_run
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
-from workbench.model.identity import CaseInSet, CaseKey
-from workbench.model.results import CaseResult
-from workbench.model.target import Target
+from workbench.model.identity import CaseInSet, CaseKey, JobKey
+from workbench.model.results import CaseResult, Execution
+from workbench.model.target import ModelMode, Target
 from workbench.model.text import suggest_name
+from workbench.simulation.replayed_models import CaseModels, ModelPlan, RequestRules
 from workbench.store.datasets.dataset_files import Recorded
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -45,6 +46,7 @@ from workbench.store.files import remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
+from workbench.store.model_answers import RECORDINGS, RecordedModels, RecordingStore
 from workbench.store.project_discovery import Project, discover, find_root
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -351,8 +353,8 @@ class Workspace:
         self._resources.thread.call(self._resources.prepare_text, plan)
         self._resources.thread.call(self._resources.hosts.prepare, plan)
 
-    def chat(self, target: str, *, session_input: SessionInput | None = None) -> Chat:
-        """Open a manual chat with the agent of a target. Raises ChatError."""
+    def chat(self, target: str, *, session_input: SessionInput | None = None, branch: Branch | None = None) -> Chat:
+        """Open a manual chat with the agent of a target, which may begin with a branch. Raises ChatError."""
         found = self._project.targets.get(target)
         if found is None:
             raise ChatError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
@@ -362,7 +364,9 @@ class Workspace:
             hosts=self._resources.hosts,
             settings=self.settings.run,
             thread=self._resources.thread,
-            tools=self._create_chat_tools(found),
+            tools=self._create_chat_tools(found, branch),
+            models=self._create_chat_models(found, branch),
+            branch=branch,
         )
         self._chats = [*(other for other in self._chats if not other.is_over), chat]
         return chat
@@ -407,13 +411,45 @@ class Workspace:
         self._generations = [*(other for other in self._generations if not other.done.done()), generation]
         return generation
 
-    def _create_chat_tools(self, target: Target) -> ToolDesk | None:
-        """Create the simulated tools of a chat, with their own state and account. Raises ChatError."""
+    def _create_chat_tools(self, target: Target, branch: Branch | None) -> ToolDesk | None:
+        """Create the simulated and replayed tools of a chat, with their own state and account. Raises ChatError."""
         ask = open_standalone_ask(target, self.settings.judge, judges=self._resources.open_judges)
+        replay = branch.tool_recording if branch is not None and branch.turns and target.runs_in_worker else None
         try:
-            return create_standalone_tools(target, model=self.settings.simulation.model, ask=ask)
+            return create_standalone_tools(target, model=self.settings.simulation.model, ask=ask, replay=replay)
         except PlanError as error:
             raise ChatError(str(error)) from error
+
+    def _create_chat_models(self, target: Target, branch: Branch | None) -> CaseModels | None:
+        """Create what records the model calls of a chat, and replays those of a branch; None for agents elsewhere."""
+        settings = self.settings.replay
+        if not target.has_recorded_models or (branch is None and settings.models == "live"):
+            return None
+        plan = ModelPlan(
+            mode=ModelMode.AUTO,
+            prices=build_prices(self.settings.judge),
+            rules=RequestRules(volatile_fields=settings.volatile_fields, volatile_texts=settings.volatile_texts),
+            endpoints=settings.endpoints,
+            turns=0 if branch is None else len(branch.turns),
+        )
+
+        async def read() -> RecordedModels | None:
+            return None if branch is None else branch.models
+
+        return CaseModels(plan, JobKey(CaseKey(target=target.name, eval_set="", eval_id="")), read)
+
+    def read_model_calls(self, job: JobKey, execution: Execution) -> RecordedModels | None:
+        """Read the recorded model calls of an execution; None if none are recorded, or those of another execution.
+
+        Raises StoreError.
+        """
+        counts = execution.model_calls
+        if counts is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
+            return None
+        with contextlib.closing(RecordingStore(self.root)) as store:
+            recorded = store.read(job)
+        is_own = recorded is not None and len(recorded.calls) == counts.live + counts.replayed
+        return recorded if is_own else None
 
     def history(self) -> History:
         """Open the stored results for reading; the caller closes them. Raises StoreError."""

@@ -181,12 +181,13 @@ RunEvent = Annotated[
 
 
 class TurnBegan(Fact):
-    """A message was sent to the agent. Turns count from 0."""
+    """A message was sent to the agent. Turns count from 0. `is_replayed`: it belongs to the begin of a branch."""
 
     kind: Literal["turn_began"] = "turn_began"
     turn: int
     content: Content
     at: datetime
+    is_replayed: bool = False
 
 
 class StepSeen(Fact):
@@ -197,11 +198,12 @@ class StepSeen(Fact):
 
 
 class TurnAnswered(Fact):
-    """A turn ended without an error."""
+    """A turn ended without an error. `live_parts` are sentences: what of a replayed turn was not replayed, and why."""
 
     kind: Literal["turn_answered"] = "turn_answered"
     turn: int
     result: TurnResult
+    live_parts: tuple[str, ...] = ()
 
 
 class StateSeen(Fact):

@@ -444,6 +444,7 @@ class ModelPlan:
 
     `replay` is a file with recordings; without it, they are those of the project, which are kept up to date in the mode
     AUTO. `record` is the file that gets the calls. `fresh`: nothing is replayed, and the recordings are replaced.
+    `turns`: only the calls of so many turns are replayed, which is a chat; None: those of all turns.
     """
 
     mode: ModelMode
@@ -453,6 +454,7 @@ class ModelPlan:
     replay: Recording | None = None
     record: Path | None = None
     fresh: bool = False
+    turns: int | None = None
 
 
 @dataclass
@@ -516,7 +518,8 @@ class CaseModels:
         endpoints = [*ENDPOINTS.values(), *(_make_expression(each) for each in self._plan.endpoints)]
         return {
             "endpoints": endpoints,
-            "all_calls": self._plan.mode is not ModelMode.AUTO,
+            "own_models": self._plan.mode is not ModelMode.AUTO or self._plan.turns is not None,
+            "optional": self._plan.mode is ModelMode.AUTO,
         }
 
     def begin_turn(self, turn: int) -> None:
@@ -565,7 +568,8 @@ class CaseModels:
 
     def _answer(self, call: _Call, number: int, waiting: _Waiting) -> Mapping[str, Any] | None:
         self._calls[number] = call
-        if self._plan.mode is ModelMode.LIVE or self.difference is not None:
+        is_live = self._plan.turns is not None and call.turn >= self._plan.turns
+        if self._plan.mode is ModelMode.LIVE or self.difference is not None or is_live:
             return None
         found = self._take(call, waiting)
         if found is not None:
@@ -577,8 +581,15 @@ class CaseModels:
             nothing = f"model call {len(self._calls)}: {self._explain_lack()}"
             del self._calls[number]  # it is not made
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
-        self.difference = difference
+        if not self._is_unrecorded_model(call.request):
+            self.difference = difference
         return None
+
+    def _is_unrecorded_model(self, request: Mapping[str, Any]) -> bool:
+        """Return True for a model of the agent's own code, which runs do not record, in a chat, which does."""
+        recorded = () if self._recorded is None else self._recorded.calls
+        is_of_framework = self._plan.turns is not None and request["url"].startswith("adk:")
+        return is_of_framework and all(call.request["url"] != request["url"] for call in recorded)
 
     def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
         """See `ModelDesk.record_outcome`."""
@@ -621,6 +632,10 @@ class CaseModels:
             difference=self.difference or self._first_uncovered,
         )
 
+    def count_live_calls(self, turn: int) -> int:
+        """Return how many calls of a turn were made."""
+        return sum(call.turn == turn and not call.is_replayed for call in self._calls.values())
+
     @property
     def has_calls(self) -> bool:
         """True if a model was called."""
@@ -635,10 +650,10 @@ class CaseModels:
             call.is_whole or (call.error is not None and (call.turn, call.key) in answered) for call in calls
         )
 
-    def build_recording(self, prices: Prices) -> RecordedModels:
-        """Return all calls that ended, for a recording. The first price imports a library."""
+    def build_recording(self, prices: Prices | None) -> RecordedModels:
+        """Return all calls that ended, for a recording. The first price imports a library; None: without costs."""
         for call in self._calls.values():
-            if not call.is_replayed and call.response is not None:
+            if prices is not None and not call.is_replayed and call.response is not None:
                 call.cost = calculate_cost(call.request, call.response, prices)
         calls = [
             RecordedModelCall(

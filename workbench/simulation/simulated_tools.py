@@ -7,7 +7,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +79,11 @@ class ToolRecording:
         """Read a file. Raises StoreError with the line if the file is no recording."""
         blocks = _read_blocks(path)
         return cls(path, {_name_case(each.job): each.calls for each in blocks if each.job is not None})
+
+    @classmethod
+    def of_case(cls, case: CaseKey, calls: Iterable[RecordedCall]) -> ToolRecording:
+        """Return the recording of one case, which is in no file."""
+        return cls(Path(), {_name_case(JobKey(case, 0)): tuple(calls)})
 
     @property
     def tools(self) -> Sequence[str]:
@@ -336,6 +341,8 @@ class CaseTools:
         seed = f"{job.case.eval_id}\0{job.repeat}"
         self._draws = {name: Draws(tool, seed=seed) for name, tool in self._tools.items()}
         self._replay = None if plan.replay is None else Replay(plan.replay, job.case, repeat=job.repeat)
+        self.unrecorded_calls: list[str] = []
+        """The tools of the calls that were not in the recording, and were therefore simulated or made."""
         self._asks_model = environment is not None and environment.needs_model
         self._model = None if environment is None else ModelTools(environment, ask=ask, repeat=job.repeat)
         self._one_at_a_time = asyncio.Lock()
@@ -354,6 +361,11 @@ class CaseTools:
             "everything": self._plan.record is not None or self._replay is not None,
         }
 
+    def replay(self, calls: Sequence[RecordedCall] | None) -> None:
+        """Answer the calls that follow from these recorded ones only; None: from no recording."""
+        recording = ToolRecording.of_case(self._job.case, calls or ())
+        self._replay = None if calls is None else Replay(recording, self._job.case, repeat=0)
+
     async def answer(self, call: ToolCall) -> ToolAnswer:
         """See `ToolDesk.answer`."""
         self._begun[call.number] = RecordedCall(tool=call.tool, args=dict(call.args))
@@ -365,6 +377,7 @@ class CaseTools:
                 )
             if self._plan.unrecorded == "error":
                 raise AgentError(Failure(kind=FailureKind.TOOL, message=found))
+            self.unrecorded_calls.append(call.tool)
         simulated = self._tools.get(call.tool)
         if simulated is not None:
             injection = self._draws[call.tool].next(call.args)

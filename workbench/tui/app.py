@@ -41,10 +41,10 @@ from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import find_root
-from workbench.store.settings import LoadedSettings, load_settings
+from workbench.store.settings import FILE_NAME, LoadedSettings, load_settings
 from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
-from workbench.tui.backend.project_calls import find_named_files
+from workbench.tui.backend.project_calls import find_named_files, read_settings
 from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Result, is_leaving, wait_until_built
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
 from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
@@ -439,7 +439,21 @@ class WorkbenchApp(App[None]):
             case _ if item.key == ("tui", "theme"):
                 self._find_theme()
             case _:
-                main.open_setting(item.key)
+                self._open_setting(item.key)
+
+    @work(group="open_file", description="open setting")
+    async def _open_setting(self, place: Sequence[str]) -> None:
+        """Open the file that defines a setting at its line in the user's editor; else that of the project."""
+        from workbench.tui.external_editor import open_file  # seldom needed
+
+        try:
+            root, found = await self._backend.call(lambda workspace: (workspace.root, read_settings(workspace)))
+        except StoreError as error:
+            say(self._main, str(error), severity="error")
+            return
+        setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
+        path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
+        await open_file(self._main.app, path or root / FILE_NAME, line=line)
 
     def _find_theme(self) -> None:
         """Open a palette of all themes."""

@@ -65,6 +65,17 @@ class CaseWanted(Message):
 
 
 @dataclass
+class BranchWanted(Message):
+    """Request for a chat that begins with turns of the last run of this case; `turn` is proposed as the last of them.
+
+    None: the last turn.
+    """
+
+    case: CaseKey
+    turn: int | None = None
+
+
+@dataclass
 class TabWanted(Message):
     """Request to open this tab. If a case is given, its editor begins to edit the first prompt."""
 
@@ -217,6 +228,10 @@ class Pane(Vertical):
 
     def copyable(self) -> str | None:
         """Return the text to copy, unescaped; None if there is none."""
+        return None
+
+    def find_turn_at_cursor(self) -> int | None:
+        """Return the turn that the cursor is in, counted from 0; None if it is in no turn."""
         return None
 
 

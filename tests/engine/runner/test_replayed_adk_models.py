@@ -97,6 +97,28 @@ def test_calls_of_adk_are_replayed_with_everything_that_they_hold(adk: Project) 
     assert [span.simulator for span in before.spans if span.kind is SpanKind.MODEL] == [None, None]
 
 
+def test_calls_of_an_agent_that_hands_over_are_replayed(adk: Project) -> None:
+    def transfer(call: Call) -> HttpResponse:
+        tools = json.dumps(call.body.get("tools", []))
+        part: dict[str, Any] = {"text": "I am the helper."}
+        if "helper" in tools:
+            part = {"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "helper"}}}
+        return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
+
+    team = (
+        'helper = Agent(name="helper", model={model}, description="Helps.")\nroot_agent = Agent(sub_agents=[helper], '
+    )
+    with run_server(transfer) as server:
+        code = AGENT.replace("root_agent = Agent(", team).format(url=server.url, model='"gemini-2.5-flash"')
+        (adk.root / "dice" / "agent.py").write_text(code)
+
+        first = run(adk, models=ModelMode.AUTO)
+        second = run(adk, models=ModelMode.AUTO)
+
+        assert len(server.calls) == 2
+    assert (get_calls(first).live, get_calls(second).replayed) == (2, 2)
+
+
 def test_a_changed_instruction_is_named_with_its_line(adk: Project) -> None:
     with run_server(answer) as server:
         write_agent(adk, server.url)

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.engine.workspace import Workspace
+from workbench.model.identity import CaseKey
+from workbench.model.results import TurnResult
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.tui.backend.document_calls import (
@@ -18,6 +21,7 @@ from workbench.tui.backend.document_calls import (
     copy_cases,
     delete_cases,
     move_case,
+    read_expected_turns,
     rename_case,
 )
 from workbench.tui.state.case_filter import (
@@ -139,3 +143,33 @@ def test_an_accepted_path_is_inside_the_project(path: str, used_names: set[str])
 @given(st.text(max_size=3), st.sets(st.text(max_size=5), max_size=6))
 def test_a_free_name_is_not_in_use(name: str, used_names: set[str]) -> None:
     assert find_free_name(name, used_names) not in used_names
+
+
+def make_answered_turn(prompt: str) -> TurnResult:
+    invocation = {"user_content": {"parts": [{"text": prompt}]}, "final_response": {"parts": [{"text": "actual"}]}}
+    return TurnResult.model_validate({"invocation": invocation, "duration_seconds": 0.1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"name": "a", "data": [{"query": "Hi", "reference": "Hello"}, {"query": "Bye", "reference": "Bye"}]}]',
+        make_set_text(
+            '{"eval_id": "a", "conversation": [{"user_content": {"parts": [{"text": "Hi"}]}, "note": 1}, '
+            '{"user_content": {"parts": [{"text": "Bye"}]}}]}'
+        ),
+    ],
+)
+def test_expected_turns_are_those_of_the_file_if_their_messages_are_unchanged(tmp_path: Path, text: str) -> None:
+    document = open_set(tmp_path, text)
+    raw = document.raw_case(0)
+    key = CaseKey(target="t", eval_set="s.evalset.json", eval_id="a")
+    turns = [make_answered_turn("Hi"), make_answered_turn("changed"), make_answered_turn("more")]
+
+    with Workspace.open(tmp_path) as workspace:
+        found = read_expected_turns(workspace, key, turns)
+        gone = read_expected_turns(workspace, key.model_copy(update={"eval_id": "b"}), turns)
+
+    assert found.turns == [(raw.get("data") or raw["conversation"])[0], None]
+    assert found.format is document.format
+    assert gone.turns == ()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from workbench.engine.chat_session import Branch
 from workbench.model.evalset import Content, SessionInput
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
@@ -18,6 +19,7 @@ from workbench.model.trace import Span, SpanKind
 from workbench.store.project_discovery import NewSets, Project
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.chat_state import (
+    BranchOrigin,
     ChatLines,
     ChatPhase,
     Conversation,
@@ -408,7 +410,7 @@ def test_proposed_names_are_not_in_use() -> None:
     assert propose_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
     assert propose_set_name(used_sets, target="home", places=anywhere) == "a/chats_2.evalset.json"
     assert propose_set_name([], target="home", places=anywhere) == "chats.evalset.json"
-    assert propose_case_id({"chat_1"}) == "chat_2"
+    assert propose_case_id({"chat_1"}, None) == "chat_2"
 
 
 @pytest.mark.parametrize(
@@ -484,3 +486,66 @@ def test_a_simulated_call_says_so_while_it_runs_and_afterwards() -> None:
     )
 
     assert "→ set_device  id=1  (simulated: model)" in render_chat(conversation)
+
+
+def make_branch_origin(*, turns: int, case: CaseKey | None) -> BranchOrigin:
+    answered = make_turn_answer(0, "hello").result
+    return BranchOrigin(branch=Branch(turns=[answered] * turns), case=case)
+
+
+def test_a_replayed_turn_is_marked_and_says_what_was_asked_again() -> None:
+    begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
+    conversation = apply_events(make_conversation("on"), begin, make_turn_answer(0, "done"))
+    exact = render_chat(conversation)
+    why = "turn 1 was asked again: instruction, line 4 [bold]\x1b"
+    again = make_turn_answer(0, "done").model_copy(update={"live_parts": (why,)})
+    apply_events(conversation, again)
+
+    assert "turn 1" in exact and "· replayed" in exact
+    assert "· asked again" in render_chat(conversation) and "· replayed" not in render_chat(conversation)
+    assert "! turn 1 was asked again: instruction, line 4 [bold]" in render_chat(conversation)
+    assert "\x1b" not in render_chat(conversation)
+
+
+def test_the_status_of_a_branch_counts_the_turns_that_are_replayed() -> None:
+    chat = TargetChat("home")
+    conversation = make_conversation("on", "off")
+    conversation.origin = make_branch_origin(turns=2, case=CaseKey(target="home", eval_set="s", eval_id="lights"))
+    chat.start(conversation)
+    apply_events(conversation, make_turn_begin(0, "on"))
+    assert "replaying turn 1 of 2" in render_status(chat) and conversation.is_replaying
+
+    apply_events(conversation, make_turn_answer(0, "a"), make_turn_begin(1, "off"), make_turn_answer(1, "b"))
+    assert "branch of lights after turn 2 · 2 turns" in render_status(chat) and not conversation.is_replaying
+    conversation.add_message(make_message("live"))
+    assert conversation.is_busy and not conversation.is_replaying
+
+
+def test_the_message_of_a_replayed_turn_does_not_return_to_the_input() -> None:
+    chat = TargetChat("home")
+    begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
+    conversation = apply_events(make_conversation("on"), begin, make_turn_failure(0))
+    chat.start(conversation)
+
+    assert not chat.restore_draft(conversation.turns[0]) and not chat.draft
+
+
+def test_replayed_turns_are_not_lost_with_a_session() -> None:
+    chat = TargetChat("home")
+    begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
+    chat.start(apply_events(make_conversation("on", "off"), begin, make_turn_answer(0, "a")))
+    assert chat.unsaved_turns == 0
+
+    assert chat.conversation is not None
+    apply_events(chat.conversation, make_turn_begin(1, "off"), make_turn_answer(1, "b"))
+
+    assert chat.unsaved_turns == 1
+
+
+def test_a_case_of_a_branch_is_named_like_the_case() -> None:
+    of_case = make_branch_origin(turns=1, case=CaseKey(target="home", eval_set="s", eval_id="lights"))
+    of_chat = make_branch_origin(turns=0, case=None)
+
+    assert propose_case_id({"chat_1"}, of_case) == "lights_branch"
+    assert propose_case_id({"lights_branch"}, of_case) == "lights_branch_2"
+    assert propose_case_id({"chat_1"}, of_chat) == "chat_2"

@@ -43,12 +43,14 @@ class Models:
     """The model calls of one session. Any thread may call its methods.
 
     `settings` is `models` of the `open` message: `endpoints`, the expressions that addresses of models match, and
-    `all_calls`, whether all calls must be intercepted: else models whose code is the agent's own are left alone.
+    `own_models`, whether models whose code is the agent's own are intercepted as well, and `optional`, whether a
+    program may ask its models without the proxy where it cannot run.
     """
 
     def __init__(self, questions: Questions, settings: Message, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.must_intercept_all: bool = bool(settings.get("all_calls"))
+        self.own_models: bool = bool(settings.get("own_models"))
+        self.is_optional: bool = bool(settings.get("optional"))
         self._questions = questions
         self._expressions: list[str] = settings["endpoints"]
 

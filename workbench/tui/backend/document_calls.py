@@ -31,12 +31,13 @@ from workbench.tui.state.problem_list import SetProblem
 
 if TYPE_CHECKING:
     from workbench.engine.acceptance import Acceptance
-    from workbench.engine.chat_session import Chat, NewCase
+    from workbench.engine.chat_session import Branch, Chat, NewCase
     from workbench.engine.run import Run
     from workbench.engine.scenario_generation import Generation
     from workbench.engine.workspace import Workspace
     from workbench.model.evalset import EvalCase
-    from workbench.model.results import CaseResult
+    from workbench.model.results import CaseResult, Execution, TurnResult
+    from workbench.store.evalsets.case_frame import DocumentFormat
     from workbench.store.evalsets.evalset_document import EvalSetDocument
     from workbench.store.project_discovery import NewSets
     from workbench.watch.file_watcher import Change, Watcher
@@ -550,17 +551,73 @@ class SetFacts:
     holds_final_state: bool
 
 
-def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput) -> Chat:
+def open_chat(workspace: Workspace, target: str, *, session_input: SessionInput, branch: Branch | None = None) -> Chat:
     """Open a session with the agent of a target; its process starts with the first message.
 
-    Raises CannotChat. The chat lives until it is ended, or the backend is closed.
+    The turns of `branch` are replayed at once. Raises CannotChat. The chat lives until it is ended, or the backend is
+    closed.
     """
     from workbench.engine.chat_session import ChatError  # with the engine: not before it is needed
 
     try:
-        return workspace.chat(target, session_input=session_input)
+        return workspace.chat(target, session_input=session_input, branch=branch)
     except ChatError as error:
         raise CannotChat(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBranch:
+    """A branch and what to know before it begins: which tools it really calls (empty: none)."""
+
+    branch: Branch
+    warning: str
+
+
+def prepare_branch(
+    workspace: Workspace, target: str, execution: Execution, *, turns: int, source: JobKey | Chat
+) -> PreparedBranch:
+    """Prepare a branch of the first turns of an execution. `source` has its model calls: a repeat, or a chat.
+
+    Raises CannotChat and StoreError.
+    """
+    from workbench.engine.chat_session import find_tool_warning, make_branch
+
+    found = workspace.project.targets.get(target)
+    if found is None:
+        raise CannotChat(f"there is no target {target!r} any more")
+    if isinstance(source, JobKey):
+        models = workspace.read_model_calls(source, execution)
+    else:
+        models = None if source.models is None else source.models.build_recording(None)
+    branch = make_branch(execution, turns, target=found, models=models)
+    return PreparedBranch(branch=branch, warning=find_tool_warning(branch, found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedTurns:
+    """The first turns of a case as its file has them, in `format`; None for a turn that the file has not."""
+
+    turns: Sequence[Mapping[str, Any] | None] = ()
+    format: DocumentFormat | None = None
+
+
+def read_expected_turns(workspace: Workspace, case: CaseKey, turns: Sequence[TurnResult]) -> ExpectedTurns:
+    """Read what a case expects of these turns. A turn whose message differs in the file is None."""
+    try:
+        document = workspace.documents.document(case.eval_set)
+        index = get_case_index(document, case)
+        expected = document.case(index).conversation or ()
+        raw = document.raw_case(index)
+    except StoreError:  # a row of a dataset, or a case that is gone
+        return ExpectedTurns()
+    found = raw.get("conversation", raw.get("data")) or ()
+    return ExpectedTurns(
+        turns=[
+            data if wanted.user_content.text() == turn.invocation.user_content.text() else None
+            for turn, wanted, data in zip(turns, expected, found, strict=False)
+        ],
+        format=document.format,
+    )
 
 
 def read_set_facts(workspace: Workspace, eval_set: str) -> SetFacts:

@@ -59,6 +59,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._table = ResultTable()
         self._is_reading = True
         self._problem = ""
+        self.wants_branch = False
+        """The user wants to branch from the case."""
 
     def compose(self) -> ComposeResult:
         """Yield title, filter, column titles, rows, statistics and keys."""
@@ -81,8 +83,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Disable a wider scope for a stored run."""
-        if action == "widen":
+        """Disable a wider scope and branches for a stored run: they begin from newest results."""
+        if action in ("widen", "branch"):
             return self._scope is not None
         return True
 
@@ -123,6 +125,11 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         if self._scope is not None:
             self._scope = self._scope.widen()
             self._read()
+
+    def action_branch(self) -> None:
+        """Close with the case under the cursor, to branch from it."""
+        self.wants_branch = self._table.selected_row is not None
+        self._on_entered()
 
     def action_copy_row(self) -> None:
         """Copy the row under the cursor."""

@@ -249,6 +249,12 @@ class OutlinePane(Pane):
         else:
             self.query_one(OutlineList).focus()
 
+    def find_turn_at_cursor(self) -> int | None:
+        """Return the turn of the selected row."""
+        place = () if self.editor.row is None else self.editor.row.place
+        turn = place[1] if len(place) > 1 and place[0] in ("conversation", "data") else None
+        return turn if isinstance(turn, int) else None
+
     def copyable(self) -> str | None:
         """Return the value of the selected row: a text unchanged, any other value as JSON."""
         row = self.editor.row

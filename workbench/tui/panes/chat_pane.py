@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +18,8 @@ from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from workbench.model.evalset import Content, EvalCase, SessionInput
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult, Execution
 from workbench.model.run_events import TurnFailed
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.files import derive_set_name
@@ -27,6 +28,8 @@ from workbench.tui.backend.document_calls import (
     find_agent,
     find_new_sets,
     open_chat,
+    prepare_branch,
+    read_expected_turns,
     read_set_facts,
     save_chat_case,
 )
@@ -35,7 +38,9 @@ from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
+from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
+    BranchOrigin,
     ChatLines,
     Conversation,
     SaveLocation,
@@ -52,7 +57,7 @@ from workbench.tui.state.chat_state import (
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
-from workbench.tui.widgets.row_lists import ClickableLines, LayOut, StatusLine
+from workbench.tui.widgets.row_lists import FollowingLines, StatusLine
 
 if TYPE_CHECKING:
     from workbench.engine.chat_session import Chat, NewCase
@@ -81,7 +86,7 @@ async def save_chat(
     if not is_new_set:
         facts = await context.backend.call(lambda workspace: read_set_facts(workspace, eval_set))
         taken, holds_state = facts.eval_ids, facts.holds_final_state
-    eval_id = await _ask_id(app, shelf, taken)
+    eval_id = await _ask_id(app, shelf, taken, conversation)
     final_state = await _ask_final_state(app, conversation) if holds_state else None
     case = _make_case(conversation, first=first, eval_id=eval_id, final_state=final_state)
     if is_new_set:
@@ -107,10 +112,11 @@ async def _ask_confirmation(app: App[None], conversation: Conversation, chosen: 
 
 
 async def _ask_location(app: App[None], context: ScreenContext, conversation: Conversation) -> SaveLocation:
-    state = context.state
-    found = list_save_locations(
-        state.browser.file_sets, target=conversation.target, eval_set=state.selected_set, case=state.selected_case
-    )
+    state, origin = context.state, conversation.origin
+    place, case = state.selected_set, state.selected_case
+    if origin is not None and origin.case is not None:
+        place, case = origin.case.eval_set, origin.case
+    found = list_save_locations(state.browser.file_sets, target=conversation.target, eval_set=place, case=case)
     question = f"Save the chat with {safe_line(conversation.target)} as an eval case"
     shelf = found[_parse_choice(await app.push_screen_wait(ChooseScreen(question, [item.label for item in found])))]
     if shelf.replaces is not None:
@@ -134,13 +140,13 @@ async def _ask_new_set(app: App[None], context: ScreenContext, conversation: Con
     return _parse_text(answer)
 
 
-async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str]) -> str:
+async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str], conversation: Conversation) -> str:
     if shelf.replaces is not None:
         return shelf.replaces.eval_id
     answer = await app.push_screen_wait(
         AskScreen(
             "Id of the case",
-            value=propose_case_id(taken),
+            value=propose_case_id(taken, conversation.origin),
             check=lambda eval_id: check_new_case_id(eval_id, taken=taken),
         )
     )
@@ -171,6 +177,7 @@ def _make_case(
     from workbench.engine.chat_session import NewCase  # imports the engine, so only when needed
 
     started = conversation.session_input
+    expected = None if conversation.origin is None else conversation.origin.expected
     return NewCase(
         eval_id=eval_id,
         turns=[turn.result for turn in conversation.answered_turns[first:] if turn.result is not None],
@@ -178,6 +185,8 @@ def _make_case(
             app_name=started.app_name, user_id=started.user_id, state=conversation.find_state_before_turn(first)
         ),
         final_state=final_state,
+        expected=() if expected is None else expected.turns[first:],
+        expected_format=None if expected is None else expected.format,
     )
 
 
@@ -191,6 +200,64 @@ def _parse_text(text: str | None) -> str:
     if text is None:
         raise NotSaved
     return text
+
+
+# Branches: the turns of a recording that begin a new session.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchSource:
+    """What can be branched from: answered turns, and where their model calls are recorded. `title` is safe.
+
+    `case` is the case that the turns are from, if any; `turn` is proposed as the last one to replay.
+    """
+
+    title: str
+    target: str
+    execution: Execution
+    models: JobKey | Chat
+    session_input: SessionInput
+    case: CaseKey | None
+    turn: int | None
+
+
+def find_last_result(record: CaseRecord | None, repeat: int | None, stored: Sequence[CaseResult]) -> CaseResult | None:
+    """Return the result of a repeat in the newest run, by default of its first one; None if there is none.
+
+    `stored` are the results that are not in memory.
+    """
+    outcomes = {} if record is None else record.outcomes
+    if not outcomes:
+        return None
+    chosen = repeat if repeat in outcomes else min(outcomes)
+    return outcomes[chosen].result or next((each for each in stored if each.repeat == chosen), None)
+
+
+async def begin_branch(app: App[None], context: ScreenContext, source: BranchSource) -> BranchOrigin | None:
+    """Ask how many turns are replayed, and before tools are called. Return None if the user cancels.
+
+    Raises CannotChat and StoreError.
+    """
+    turns = source.execution.turns
+    messages = [safe_line(turn.invocation.user_content.text(), width=60) for turn in turns]
+    choices = [
+        *(f"up to turn {number}: {text}" for number, text in enumerate(messages, start=1)),
+        "no turn: a fresh session",
+    ]
+    last = len(turns) - 1 if source.turn is None else min(source.turn, len(turns) - 1)
+    question = f"Branch of {source.title}: which turns are replayed before your message?"
+    chosen = await app.push_screen_wait(ChooseScreen(question, choices, chosen=last))
+    if chosen is None:
+        return None
+    count = (chosen + 1) % len(choices)
+    prepared = await context.backend.call(
+        lambda workspace: prepare_branch(workspace, source.target, source.execution, turns=count, source=source.models)
+    )
+    if prepared.warning:
+        question = f"{prepared.warning[:1].upper()}{safe(prepared.warning[1:])}. Continue?"
+        if not await app.push_screen_wait(ConfirmScreen(question)):
+            return None
+    return BranchOrigin(branch=prepared.branch, case=source.case)
 
 
 # The input of the chat: enter sends, up and down show earlier prompts.
@@ -307,38 +374,6 @@ class SessionScreen(Dialog[SessionInput | None]):
         self.dismiss(None)
 
 
-# The lines of the conversation: a click chooses a turn.
-
-
-class ChatView(ClickableLines):
-    """Lines of a conversation. They follow new lines until the user scrolls away from the end."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._is_following = False  # new lines and new wrapping then scroll to the end
-
-    def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
-        """Replace the lines; from the top, they do not follow new ones."""
-        if from_top:
-            self._is_following = False
-        super().show(lay_out, from_top=from_top, cursor=cursor)
-
-    def go_to_end(self) -> None:
-        """Scroll to the last line and follow new ones."""
-        self.scroll_end(animate=False, force=True, immediate=True)
-        self._is_following = True
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow the end only if the user scrolled there; new lines alone change nothing."""
-        super().watch_scroll_y(old_value, new_value)
-        self._is_following = new_value >= self.max_scroll_y
-
-    def _refresh_lines(self) -> None:
-        super()._refresh_lines()
-        if self._is_following:
-            self.go_to_end()
-
-
 # The pane: chat with the agent of the selected row, and save the chat as an eval case.
 
 _TICK = 0.1  # seconds between two updates
@@ -371,7 +406,7 @@ class ChatPane(Pane):
 
     def compose(self) -> ComposeResult:
         """Yield the conversation, its status and the input."""
-        yield ChatView(id="chat-talk")
+        yield FollowingLines(id="chat-talk")
         yield StatusLine(id="chat-standing")
         yield Prompt(id="chat-prompt")
 
@@ -404,7 +439,7 @@ class ChatPane(Pane):
 
     def focus_first(self) -> None:
         """Focus the input, if there is an agent."""
-        self.query_one(Prompt if self._target else ChatView).focus()
+        self.query_one(Prompt if self._target else FollowingLines).focus()
 
     def copyable(self) -> str | None:
         """Return the answer of the chosen turn, else the last one."""
@@ -420,7 +455,10 @@ class ChatPane(Pane):
             "save_case": chat.conversation is not None and bool(chat.conversation.answered_turns),
             "show_trace": has_turns,
             "choose_turn": has_turns,
+            "branch": has_turns and not chat.is_busy,
         }
+        if action == "stop_replay":  # otherwise its key goes back
+            return chat.conversation is not None and chat.conversation.is_replaying
         return True if possible.get(action, True) else None
 
     # The input.
@@ -453,7 +491,7 @@ class ChatPane(Pane):
         if conversation is None:
             self._open(chat, [said], chat.session_input)
         elif session is None or conversation.ended is not None:
-            self._open(chat, [*chat.list_answered_messages(), said], conversation.session_input)
+            self._open(chat, [*chat.list_answered_messages(), said], conversation.session_input, conversation.origin)
         else:
             _send_message(conversation, session, [said])
         self._show_talk(to_end=True)
@@ -479,6 +517,10 @@ class ChatPane(Pane):
         if session is not None:
             session.cancel()
 
+    def action_stop_replay(self) -> None:
+        """Stop the replay of turns, which ends the session."""
+        self.action_stop_turn()
+
     def action_retry(self) -> None:
         """Repeat all messages in a new session."""
         chat = self._get_chat
@@ -487,7 +529,68 @@ class ChatPane(Pane):
         said = chat.list_all_messages()
         if said and chat.draft == said[-1].text():  # the message was put back into the input
             self._show_prompt("")
-        self._open(chat, said, chat.conversation.session_input)
+        self._open(chat, said, chat.conversation.session_input, chat.conversation.origin)
+
+    @work(group="chat_new")
+    async def branch_case(self, key: CaseKey, *, turn: int | None) -> None:
+        """Begin a session with turns of the last run of a case, by default up to this turn."""
+        board = self.context.state.board
+        record = board.get_record(key)
+        read = await self.context.backend.project.read_case(
+            key, stored=record is not None and record.lacks_results, earlier=board.find_earlier_verdicts([key])
+        )
+        result = find_last_result(record, self._subject.repeat if self._subject.key == key else None, read.stored)
+        if read.case is None or result is None or not result.execution.turns:
+            say(self, read.problem or f"{key.eval_id} has no answered turn to replay; r runs it", severity="warning")
+            return
+        source = BranchSource(
+            title=safe_line(key.eval_id),
+            target=key.target,
+            execution=result.execution,
+            models=JobKey(case=key, repeat=result.repeat),
+            session_input=read.case.session_input or SessionInput(),
+            case=key,
+            turn=turn,
+        )
+        await self._branch(source)
+
+    @work(group="chat_new")
+    async def action_branch(self) -> None:
+        """Begin a session with turns of this one, by default up to the chosen turn."""
+        chat = self._get_chat
+        conversation, session = chat.conversation, self._sessions.get(chat.target)
+        if conversation is not None and session is not None and conversation.answered_turns:
+            source = BranchSource(
+                title="this chat",
+                target=chat.target,
+                execution=conversation.make_result().execution,
+                models=session,
+                session_input=conversation.session_input,
+                case=None if conversation.origin is None else conversation.origin.case,
+                turn=chat.chosen,
+            )
+            await self._branch(source)
+
+    async def _branch(self, source: BranchSource) -> None:
+        chat = self._chats.setdefault(source.target, TargetChat(source.target))
+        if chat.is_busy:
+            say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
+            return
+        try:
+            origin = await begin_branch(self.app, self.context, source)
+        except (CannotChat, StoreError) as error:
+            say(self, str(error), severity="error")
+            return
+        if origin is None or not await self._confirm_discard(chat):
+            return
+        if origin.case is not None:
+            turns, case = origin.branch.turns, origin.case
+            expected = await self.context.backend.call(lambda workspace: read_expected_turns(workspace, case, turns))
+            origin = replace(origin, expected=expected)
+        chat.draft = ""
+        self._show_draft(chat)
+        self.query_one(Prompt).focus()
+        self._open(chat, [], source.session_input, origin)
 
     @work(group="chat_new")
     async def action_load_case(self) -> None:
@@ -521,8 +624,8 @@ class ChatPane(Pane):
         self._get_chat.move_cursor(by)
         self._show_talk(to_end=self._get_chat.chosen is None)
 
-    @on(ChatView.Clicked)
-    def _on_clicked(self, message: ChatView.Clicked) -> None:
+    @on(FollowingLines.Clicked)
+    def _on_clicked(self, message: FollowingLines.Clicked) -> None:
         chat, lines = self._get_chat, self._lines.get(self._get_chat.target)
         if lines is not None:
             number = lines.find_turn(message.line, self._width)
@@ -567,17 +670,26 @@ class ChatPane(Pane):
         )
 
     @work(group="chat_open", description="open")
-    async def _open(self, chat: TargetChat, said: Sequence[Content], session_input: SessionInput) -> None:
-        """Replace the session by a new one, and send these messages."""
+    async def _open(
+        self,
+        chat: TargetChat,
+        messages: Sequence[Content],
+        session_input: SessionInput,
+        origin: BranchOrigin | None = None,
+    ) -> None:
+        """Replace the session by a new one, and send these messages. The first ones of a branch are replayed."""
+        replayed = [] if origin is None else [turn.invocation.user_content for turn in origin.branch.turns]
+        said = messages[len(replayed) :]
+        branch = None if origin is None else origin.branch
         self._end_session(chat)
         chat.is_opening = True
         try:
             session = await self.context.backend.call(
-                lambda workspace: open_chat(workspace, chat.target, session_input=session_input)
+                lambda workspace: open_chat(workspace, chat.target, session_input=session_input, branch=branch)
             )
         except (CannotChat, StoreError) as error:
             chat.problem = str(error)
-            chat.draft = chat.draft or said[-1].text()
+            chat.draft = chat.draft or (said[-1].text() if said else "")
             self._show_draft(chat)
             return
         finally:
@@ -585,10 +697,12 @@ class ChatPane(Pane):
             self._changed = True
             self._update_soon()
         self._number += 1
-        conversation = Conversation(chat.target, self._number, session.session_input)
+        conversation = Conversation(chat.target, self._number, session.session_input, origin)
         chat.start(conversation)
         self._sessions[chat.target] = session
         self._lines[chat.target] = ChatLines(conversation)
+        for content in replayed:  # the session sends them itself
+            conversation.add_message(content)
         _send_message(conversation, session, said)
         if chat is self._get_chat:
             self._show_talk(to_end=True)
@@ -623,7 +737,7 @@ class ChatPane(Pane):
 
     @property
     def _width(self) -> int:
-        return self.query_one(ChatView).scrollable_content_region.width
+        return self.query_one(FollowingLines).scrollable_content_region.width
 
     def _update_soon(self) -> None:
         if self._updates is not None and self._is_shown:
@@ -647,7 +761,7 @@ class ChatPane(Pane):
 
     def _show_talk(self, *, to_end: bool) -> None:
         self._changed = False
-        chat, view = self._get_chat, self.query_one(ChatView)
+        chat, view = self._get_chat, self.query_one(FollowingLines)
         lines = self._lines.get(chat.target) if chat.conversation is not None else None
         if lines is None:
             view.show_blocks(list(describe_new_chat(chat, self._case)), from_top=True)

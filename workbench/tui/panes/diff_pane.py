@@ -304,6 +304,11 @@ class DiffPane(Pane):
         last = self._subject.turns[-1].invocation.final_response if self._subject.turns else None
         return None if last is None else last.text()
 
+    def find_turn_at_cursor(self) -> int | None:
+        """Return the turn of the difference at the cursor."""
+        current = self.query_one(DiffView).current
+        return None if current is None else current.turn
+
     def action_step(self, by: int) -> None:
         """Go to the next (1) or previous (-1) difference."""
         if not self.query_one(DiffView).step(by):

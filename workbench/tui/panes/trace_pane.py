@@ -311,6 +311,11 @@ class TracePane(Pane):
             return None
         return self._detail.copyable() if self._detail_view.has_focus else self._detail.copyable_row()
 
+    def find_turn_at_cursor(self) -> int | None:
+        """Return the turn of the selected step."""
+        row = self._view.selection
+        return None if row is None or self._absence is not None else row.key.turn
+
     def on_resize(self, event: events.Resize) -> None:
         """Show tree and detail side by side if the screen is wide enough."""
         beside = self.screen.size.width >= SIDE_BY_SIDE_FROM and event.size.width >= SIDE_BY_SIDE_FROM

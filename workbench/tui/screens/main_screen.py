@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,15 +15,13 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
-from workbench.store.errors import StoreError
-from workbench.store.settings import FILE_NAME
 from workbench.store.toml_files import Layout
-from workbench.tui.backend.project_calls import read_settings
 from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
 from workbench.tui.screen_context import (
+    BranchWanted,
     CaseWanted,
     DocumentsChanged,
     Pane,
@@ -60,6 +58,9 @@ from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
+
+if TYPE_CHECKING:
+    from workbench.tui.dialogs.results_screen import TableScreen
 
 _TICK = 0.1  # seconds between two looks for events of the watch and of runs
 _ROUNDS = 10  # maximum rounds of events in one tick, so that a tick stays short
@@ -491,6 +492,14 @@ class MainScreen(Screen[None]):
         else:
             await self.action_open_tab("diff")
 
+    def action_branch(self) -> None:
+        """Branch from the selected case, by default after the turn at the cursor."""
+        if self.state.selected_case is None:
+            say(self, "select a case to branch from", severity="warning")
+        elif not self._is_refused("branch"):
+            turn = self.query_one(Frame).pane.find_turn_at_cursor()
+            self.post_message(BranchWanted(self.state.selected_case, turn))
+
     def action_review(self) -> None:
         """Review the cases that did not pass, or continue a review that was left to edit a case."""
         walk = self._unfinished_review or ReviewWalk(self.state.list_failing_cases())
@@ -543,11 +552,11 @@ class MainScreen(Screen[None]):
         self._open_table(TableScreen(self._screen_context, scope=scope))
 
     @work(group="table", exclusive=True, description="open table")
-    async def _open_table(self, table: Screen[CaseKey | None]) -> None:
+    async def _open_table(self, table: TableScreen) -> None:
         """Show a table of results, and go to the case that is chosen there."""
         case = await self.app.push_screen_wait(table)
         if case is not None:
-            self.post_message(CaseWanted(case, tab="diff"))
+            self.post_message(BranchWanted(case) if table.wants_branch else CaseWanted(case, tab="diff"))
 
     def action_copy(self) -> None:
         """Copy the text selected with the mouse, or else what the focused pane offers."""
@@ -612,22 +621,6 @@ class MainScreen(Screen[None]):
 
         self._open_table(TableScreen(self._screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
 
-    @work(group="open_file", description="open setting")
-    async def open_setting(self, place: Sequence[str]) -> None:
-        """Open the file that defines a setting at its line in the user's editor; else that of the project."""
-        from workbench.tui.external_editor import open_file  # seldom needed
-
-        try:
-            root, found = await self._screen_context.backend.call(
-                lambda workspace: (workspace.root, read_settings(workspace))
-            )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
-        path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
-        await open_file(self.app, path or root / FILE_NAME, line=line)
-
     # Messages of the panes.
 
     @on(BrowserPane.Opened)
@@ -662,6 +655,13 @@ class MainScreen(Screen[None]):
     @on(CaseWanted)
     async def _on_case_wanted(self, message: CaseWanted) -> None:
         await self._show_case(message.key, tab=message.tab)
+
+    @on(BranchWanted)
+    async def _on_branch_wanted(self, message: BranchWanted) -> None:
+        from workbench.tui.panes.chat_pane import ChatPane  # imported with its tab
+
+        await self._show_case(message.case, tab="chat")
+        self.query_one(ChatPane).branch_case(message.case, turn=message.turn)
 
     @on(TabWanted)
     async def _on_tab_wanted(self, message: TabWanted) -> None:

@@ -25,6 +25,7 @@ from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set
 from workbench.store.settings import FILE_NAME
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import find_free_name
+from workbench.tui.state.editor_state import Form, Invalid, read
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -40,7 +41,9 @@ from workbench.tui.state.text_layout import (
 )
 
 if TYPE_CHECKING:
+    from workbench.engine.chat_session import Branch
     from workbench.store.project_discovery import NewSets
+    from workbench.tui.backend.document_calls import ExpectedTurns
 
 
 # One session with an agent, built from its events.
@@ -60,6 +63,7 @@ class ChatTurn:
     """One turn. `began` is a time of the caller's monotonic clock; `version` grows with every change.
 
     `steps` are those of the agent, by id, in the order of their start. `state` is the session state after the turn.
+    `live_parts` say what of a replayed turn was not replayed.
     """
 
     number: int
@@ -72,6 +76,8 @@ class ChatTurn:
     failure: Failure | None = None
     duration_seconds: float | None = None
     state: dict[str, Any] | None = None
+    is_replayed: bool = False
+    live_parts: Sequence[str] = ()
     version: int = 0
 
     @property
@@ -81,13 +87,36 @@ class ChatTurn:
         return tools[-1] if tools else ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchOrigin:
+    """Where a session branched: the turns that it begins with, and the case that they are from.
+
+    `case` is None if they are from a chat that did not branch from a case. `expected` is what the case expects of them.
+    """
+
+    branch: Branch
+    case: CaseKey | None = None
+    expected: ExpectedTurns | None = None
+
+    @property
+    def title(self) -> str:
+        """Short description, safe to show."""
+        source = "this chat" if self.case is None else safe_line(self.case.eval_id)
+        count = len(self.branch.turns)
+        return f"branch of {source} after turn {count}" if count else f"branch of {source} before turn 1"
+
+
 @dataclass
 class Conversation:
-    """A session from its first turn to its end, as far as known. `session_input` is its initial state."""
+    """A session from its first turn to its end, as far as known. `session_input` is its initial state.
+
+    `origin` is set for a branch.
+    """
 
     target: str
     number: int
     session_input: SessionInput
+    origin: BranchOrigin | None = None
     turns: list[ChatTurn] = field(default_factory=list)
     ended: ChatEnded | None = None
     _pending_messages: list[Content] = field(default_factory=list)  # sent, but their turns have not begun
@@ -101,12 +130,12 @@ class Conversation:
         if isinstance(event, TurnBegan):
             if self._pending_messages:
                 self._pending_messages.pop(0)
-            self.turns.append(ChatTurn(event.turn, event.content, event.at, now))
+            self.turns.append(ChatTurn(event.turn, event.content, event.at, now, is_replayed=event.is_replayed))
         elif isinstance(event, StepSeen):
             self._touch_turn(event.span.turn).steps[event.span.id] = event.span
         elif isinstance(event, TurnAnswered):
             turn = self._touch_turn(event.turn)
-            turn.phase, turn.result = ChatPhase.ANSWERED, event.result
+            turn.phase, turn.result, turn.live_parts = ChatPhase.ANSWERED, event.result, event.live_parts
             turn.duration_seconds = event.result.duration_seconds
         elif isinstance(event, StateSeen):
             self._touch_turn(event.turn).state = event.state
@@ -121,6 +150,12 @@ class Conversation:
     def is_busy(self) -> bool:
         """True if the agent still has to answer."""
         return self.ended is None and (bool(self._pending_messages) or self.active_turn is not None)
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while turns of a branch are replayed."""
+        count = 0 if self.origin is None else len(self.origin.branch.turns)
+        return self.is_busy and (len(self.turns) < count or (len(self.turns) == count and self.active_turn is not None))
 
     @property
     def active_turn(self) -> ChatTurn | None:
@@ -254,9 +289,9 @@ class TargetChat:
 
     @property
     def unsaved_turns(self) -> int:
-        """Number of answered turns that would be lost with the session."""
-        answered = len(self.conversation.answered_turns) if self.conversation is not None else 0
-        return answered if answered > self.saved_turns else 0
+        """Number of answered turns that would be lost with the session: all but those that were only replayed."""
+        answered = self.conversation.answered_turns if self.conversation is not None else ()
+        return sum(not turn.is_replayed for turn in answered) if len(answered) > self.saved_turns else 0
 
     @property
     def is_busy(self) -> bool:
@@ -287,7 +322,7 @@ class TargetChat:
     def restore_draft(self, turn: ChatTurn) -> bool:
         """Put the message of a failed turn back into an empty input. Return whether that was done."""
         text = turn.content.text()
-        if turn.phase not in (ChatPhase.FAILED, ChatPhase.CANCELLED) or self.draft.strip():
+        if turn.is_replayed or turn.phase not in (ChatPhase.FAILED, ChatPhase.CANCELLED) or self.draft.strip():
             return False
         self.draft = text
         return True
@@ -410,8 +445,10 @@ def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
     return None
 
 
-def propose_case_id(taken: Collection[str]) -> str:
-    """Propose an unused id for a case made from a chat."""
+def propose_case_id(taken: Collection[str], origin: BranchOrigin | None) -> str:
+    """Propose an unused id for a case made from a chat, named like the case from which the chat branched."""
+    if origin is not None and origin.case is not None:
+        return find_free_name(f"{origin.case.eval_id}_branch", taken)
     number = 1
     while (eval_id := f"chat_{number}") in taken:
         number += 1
@@ -488,6 +525,8 @@ def describe_turn(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
         (
             StyledText("you", Style.HEADING),
             StyledText(f"  turn {turn.number + 1} · {turn.at.astimezone():%H:%M:%S}", Style.MUTED),
+            StyledText(" · replayed" if turn.is_replayed and not turn.live_parts else "", Style.KEY),
+            StyledText(" · asked again" if turn.live_parts else "", Style.WARNING),
         )
     )
     yield Paragraph.from_text(safe(_extract_text(turn.content)), indent=_INDENT)
@@ -506,6 +545,8 @@ def describe_turn(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
 def describe_end(conversation: Conversation) -> Iterator[Block]:
     """Describe why the session ended, unless a turn shows it, and how to continue."""
     if conversation.ended is None:
+        if not conversation.user_messages:
+            yield Paragraph.from_text("A fresh session. The next message is its first turn.", Style.MUTED)
         return
     if conversation.ended.failure is not None:
         yield from _format_failure(conversation.ended.failure)
@@ -604,6 +645,8 @@ def _format_turn_end(turn: ChatTurn) -> Iterator[Block]:
         if turn.result is not None and turn.result.inference_calls is not None:
             facts.append(plural(turn.result.inference_calls, "model call"))
         yield _format_note(" · ".join(facts))
+        for text in turn.live_parts:
+            yield Paragraph.from_text(f"! {safe(redact(text))}", Style.WARNING, indent=_INDENT, hang=2)
     elif turn.phase is ChatPhase.CANCELLED:
         yield Paragraph.from_text(f"■ stopped after {took}", Style.WARNING)
     elif turn.phase is ChatPhase.FAILED and turn.failure is not None:
@@ -681,24 +724,12 @@ def parse_state(text: str) -> tuple[dict[str, Any], str]:
     if not text.strip():
         return {}, ""
     try:
-        value = json.loads(text, parse_constant=_reject_constant)
-    except _NotJson as error:
-        return {}, f"found {error}, expected a JSON value"
-    except json.JSONDecodeError as error:
-        return {}, f"line {error.lineno}, column {error.colno}: {error.msg}"
-    except RecursionError:
-        return {}, "the JSON is nested too deeply"
+        value = read(text, Form.JSON)
+    except Invalid as error:
+        return {}, str(error)
     if not isinstance(value, dict):
         return {}, f"found {type(value).__name__}, expected an object: {{...}}"
     return value, ""
-
-
-class _NotJson(ValueError):
-    """A constant that Python accepts and JSON does not have."""
-
-
-def _reject_constant(constant: str) -> None:
-    raise _NotJson(constant)
 
 
 # Status line of a chat.
@@ -729,6 +760,10 @@ def format_status(chat: TargetChat, *, now: float) -> Line:
 def _format_busy(conversation: Conversation, *, now: float) -> Line:
     turn = conversation.active_turn
     elapsed = now - turn.began if turn is not None else 0.0
+    if conversation.is_replaying and conversation.origin is not None:
+        count, number = len(conversation.origin.branch.turns), turn.number + 1 if turn is not None else 1
+        text = f" {_SPINNER[int(now * _SPINS) % len(_SPINNER)]} {elapsed:.1f} s  replaying turn {number} of {count}"
+        return StyledText(text, Style.RUNNING), StyledText(" · escape stops it", Style.MUTED)
     doing = safe_line(turn.active_tool) if turn is not None else ""
     pieces = [StyledText(f" {_SPINNER[int(now * _SPINS) % len(_SPINNER)]} {elapsed:.1f} s", Style.RUNNING)]
     pieces.append(StyledText(f"  {doing}", Style.KEY) if doing else StyledText("  waiting for the agent", Style.MUTED))
@@ -747,7 +782,8 @@ def _format_ended(conversation: Conversation) -> Line:
 
 
 def _format_idle(conversation: Conversation) -> Line:
-    facts = [plural(len(conversation.answered_turns), "turn")]
+    facts = [] if conversation.origin is None else [conversation.origin.title]
+    facts.append(plural(len(conversation.answered_turns), "turn"))
     spent = [tokens for turn in conversation.answered_turns if (tokens := count_tokens(turn)) is not None]
     if spent:
         facts.append(plural(sum(spent), "token"))

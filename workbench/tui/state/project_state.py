@@ -531,7 +531,7 @@ def is_available(action: str, state: ProjectState) -> bool | None:
 
 
 _EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate"})
-_RUNS = frozenset({"run_selected", "run_fresh", "record_samples", "plan_selected", "simulate", "criteria"})
+_RUNS = frozenset({"run_selected", "run_fresh", "record_samples", "plan_selected", "simulate", "criteria", "branch"})
 
 
 def find_obstacle(action: str, state: ProjectState) -> str:

@@ -596,6 +596,35 @@ class ClickableLines(LinesView):
             self.post_message(self.Clicked(offset.y + self.scroll_offset.y, offset.x))
 
 
+class FollowingLines(ClickableLines):
+    """Clickable lines, as of a conversation. They follow new lines until the user scrolls away from the end."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._is_following = False  # new lines and new wrapping then scroll to the end
+
+    def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
+        """Replace the lines; from the top, they do not follow new ones."""
+        if from_top:
+            self._is_following = False
+        super().show(lay_out, from_top=from_top, cursor=cursor)
+
+    def go_to_end(self) -> None:
+        """Scroll to the last line and follow new ones."""
+        self.scroll_end(animate=False, force=True, immediate=True)
+        self._is_following = True
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the end only if the user scrolled there; new lines alone change nothing."""
+        super().watch_scroll_y(old_value, new_value)
+        self._is_following = new_value >= self.max_scroll_y
+
+    def _refresh_lines(self) -> None:
+        super()._refresh_lines()
+        if self._is_following:
+            self.go_to_end()
+
+
 # Rows, with details of the selected one below.
 
 

@@ -276,7 +276,7 @@ def _start_proxy(models: Models, target: dict[str, Any]) -> ModelProxy | None:
     try:
         from ..model_proxy import ModelProxy
     except ModuleNotFoundError as error:
-        if not models.must_intercept_all:
+        if models.is_optional:
             return None
         raise base.LoadError(
             f"{error.name} is not installed for the interpreter of target {target['name']!r}, and model calls cannot "

@@ -35,7 +35,7 @@ def ask(prompt):
 class Desk:
     """Has each model asked, and collects the calls. `refuses`: ends the session instead, as the mode replay does."""
 
-    interception: Mapping[str, Any] = {"endpoints": ["/chat/completions"], "all_calls": True}
+    interception: Mapping[str, Any] = {"endpoints": ["/chat/completions"], "own_models": True}
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.turn = -1
@@ -228,21 +228,23 @@ async def test_a_metric_trusts_the_authority_of_the_env_file(
     assert answer.score == 1.0
 
 
-@pytest.mark.parametrize("all_calls", [True, False])
+@pytest.mark.parametrize("optional", [True, False])
 async def test_an_interpreter_without_the_library_is_named_if_models_may_not_be_asked(
-    monkeypatch: pytest.MonkeyPatch, all_calls: bool
+    monkeypatch: pytest.MonkeyPatch, optional: bool
 ) -> None:
     monkeypatch.setitem(sys.modules, "workbench.agents.worker.model_proxy", None)
     target = {"name": "desk", "kind": "command", "location": sys.executable, "path": ".", "options": {}}
     adapter = Adapter(target)
     adapter.load()
-    settings = {"endpoints": [], "all_calls": all_calls}
+    settings = {"endpoints": [], "optional": optional}
     models = Models(None, settings, adapter)  # type: ignore[arg-type]
     open_session(models)
 
     try:
-        if not all_calls:
-            session = await adapter.open({"models": settings}, lambda _: None)
+        if optional:
+            ids = {"session_id": "s", "app_name": "a", "user_id": "u"}
+            request = {**ids, "models": settings, "collect_spans": False, "state": {}}
+            session = await adapter.open(request, lambda _: None)
             await session.close()
             return
         with pytest.raises(Exception, match="is not installed for the interpreter of target 'desk', and model calls"):

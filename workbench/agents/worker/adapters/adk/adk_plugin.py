@@ -275,7 +275,7 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
     @functools.wraps(generate)
     async def ask_and_generate(self: Any, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:
         models = find_session()
-        if models is None or (is_own and not models.must_intercept_all):
+        if models is None or (is_own and not models.own_models):
             async for response in generate(self, llm_request, stream):
                 yield response
             return
@@ -304,6 +304,8 @@ def _wrap_class(kind: type, roots: list[str]) -> None:
             outcome = {"error": f"{type(error).__name__}: {error}"}
             raise
         finally:
+            if "cut" in outcome and items and not items[-1][1].partial:
+                outcome = {}  # the response is complete: an agent that hands over does not ask for more
             seconds = round(time.perf_counter() - started, 6)
             models.report(answer, {"seconds": seconds, **_dump_responses(items), **outcome})
             if hasattr(responses, "aclose"):
