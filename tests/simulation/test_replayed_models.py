@@ -3,48 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.simulation.test_model_requests import make_request, make_response
 from workbench.agents.agent_host import AgentError
-from workbench.llm.prompt_templates import OwnPrice, Prices
+from workbench.llm.prompt_templates import Prices
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
-from workbench.simulation.replayed_models import (
-    ENDPOINTS,
-    CaseModels,
-    ModelPlan,
-    RequestRules,
-    calculate_cost,
-    find_differences,
-)
+from workbench.simulation.replayed_models import CaseModels, ModelPlan
 from workbench.store.model_answers import Part, RecordedCalls, RecordedModelCall, RecordedModels
 
 JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
-
-Json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(min_size=1), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-def make_request(text: str = "hello", **body: Any) -> dict[str, Any]:
-    instruction = {"role": "system", "content": "You are nice.\nBe short."}
-    messages = [instruction, {"role": "user", "content": text}]
-    return {"method": "POST", "url": "http://m/v1/chat/completions", "body": {"messages": messages, **body}}
-
-
-def make_response(text: str, *, status: int = 200) -> dict[str, Any]:
-    return {"status": status, "headers": {}, "chunks": [[0.1, text]]}
 
 
 def record(*calls: tuple[dict[str, Any], dict[str, Any]]) -> RecordedModels:
@@ -63,75 +38,7 @@ def answer(case: CaseModels, number: int, request: dict[str, Any]) -> Any:
     return asyncio.run(case.answer(number, request))
 
 
-def reverse_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: reverse_keys(value[key]) for key in reversed(value)}
-    return [reverse_keys(item) for item in value] if isinstance(value, list) else value
-
-
 # Identity.
-
-
-@given(Json)
-def test_the_order_of_keys_does_not_matter(body: Any) -> None:
-    rules = RequestRules()
-    request = {"method": "POST", "url": "u", "body": body}
-
-    assert rules.identify(request) == rules.identify(reverse_keys(request))
-
-
-@given(Json, Json)
-def test_requests_are_the_same_exactly_if_no_difference_is_found(before: Any, now: Any) -> None:
-    rules = RequestRules()
-    old, new = ({"method": "POST", "url": "u", "body": {"contents": body}} for body in (before, now))
-
-    assert (rules.identify(old) == rules.identify(new)) == (not find_differences(old, new))
-
-
-@pytest.mark.parametrize(
-    ("fields", "texts", "changed"),
-    [
-        pytest.param((), (), make_request(metadata={"run": 2}), id="metadata does not reach the model"),
-        pytest.param(("extra.trace",), (), make_request(extra={"trace": "b"}), id="a declared field"),
-        pytest.param(("messages.*.id",), (), {**make_request()}, id="a field of any item"),
-        pytest.param((), (r"\d{4}-\d\d-\d\d",), make_request("today is 2026-11-27"), id="a declared text"),
-    ],
-)
-def test_what_is_volatile_does_not_matter(fields: tuple[str, ...], texts: tuple[str, ...], changed: Any) -> None:
-    before = copy.deepcopy(changed)
-    body = before["body"]
-    body["metadata"] = {"run": 1}
-    if "extra" in body:
-        body["extra"]["trace"] = "a"
-    if "messages.*.id" in fields:
-        body["messages"][1]["id"] = "x"
-    body["messages"][1]["content"] = body["messages"][1]["content"].replace("27", "26")
-    rules = RequestRules(volatile_fields=fields, volatile_texts=texts)
-
-    assert rules.identify(before) == rules.identify(changed)
-    assert not fields or RequestRules().identify(before) != RequestRules().identify(changed)
-
-
-@pytest.mark.parametrize(
-    ("url", "is_model"),
-    [
-        ("https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent", True),
-        ("https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google/models/m:x", True),
-        ("https://api.openai.com/v1/responses", True),
-        ("https://name.openai.azure.com/openai/deployments/d/chat/completions?api-version=1", True),
-        ("https://api.anthropic.com/v1/messages", True),
-        ("http://localhost:4000/v1/chat/completions", True),
-        ("http://localhost:11434/api/chat", True),
-        ("https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse", True),
-        ("https://api.weather.example/v1/forecast", False),
-        ("https://storage.googleapis.com/bucket/file", False),
-        ("https://example.com/search?q=api.openai.com/", False),
-    ],
-)
-def test_addresses_of_models_are_known(url: str, is_model: bool) -> None:
-    import re
-
-    assert any(re.search(each, url, re.IGNORECASE) for each in ENDPOINTS.values()) == is_model
 
 
 def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
@@ -151,38 +58,6 @@ def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
 
 
 # Differences.
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda body: body["messages"][0].update(content="You are nice.\nBe long."),
-         ("instruction, line 2", "Be short.", "Be long.")),
-        (lambda body: body["messages"][0].update(content="You are nice.\nAlways.\nBe short."),
-         ("instruction, line 2", None, "Always.")),
-        (lambda body: body["messages"][0].update(content="Be short."), ("instruction, line 1", "You are nice.", None)),
-        (lambda body: body["messages"][1].update(content="bye"), ("message 2 (user)", "hello", "bye")),
-        (lambda body: body.update(temperature=0.5), ("parameter temperature", None, "0.5")),
-        (lambda body: body.update(model="other"), ("model", "m", "other")),
-        (lambda body: body["tools"][0]["function"].update(description="Rolls dice."),
-         ("tool roll", "Rolls a die.", "Rolls dice.")),
-    ],
-    ids=["instruction", "new line", "line that is gone", "message", "parameter", "model", "tool"],
-)  # fmt: skip
-def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: tuple[str, ...]) -> None:
-    tools = [{"type": "function", "function": {"name": "roll", "description": "Rolls a die."}}]
-    before = make_request(model="m", tools=tools)
-    now = copy.deepcopy(before)
-    change(now["body"])
-
-    assert [(each.what, each.before, each.now) for each in find_differences(before, now)] == [expected]
-
-
-def test_the_instruction_comes_before_the_messages_and_the_parameters() -> None:
-    before = {"method": "G", "url": "u", "body": {"contents": [1], "config": {"top_k": 1, "system_instruction": "a"}}}
-    now = {"method": "G", "url": "u", "body": {"contents": [2], "config": {"top_k": 2, "system_instruction": "b"}}}
-
-    assert [each.what for each in find_differences(before, now)] == ["instruction", "message 1", "parameter top_k"]
 
 
 def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> None:
@@ -310,52 +185,6 @@ def test_an_error_in_the_recording_is_no_answer() -> None:
 # Costs.
 
 
-@pytest.mark.parametrize(
-    ("url", "body", "response"),
-    [
-        (
-            "adk:Gemini",
-            {"model": "m"},
-            {"items": [[0.1, {"usage_metadata": {"prompt_token_count": 1000, "candidates_token_count": 100}}]]},
-        ),
-        (
-            "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent",
-            {},
-            make_response(
-                'data: {"usageMetadata": {"promptTokenCount": 1000}}\n\n'
-                'data: {"usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 100}}\n\n'
-            ),
-        ),
-        (
-            "http://localhost/v1/chat/completions",
-            {"model": "m"},
-            make_response('{"usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}}'),
-        ),
-        (
-            "https://gateway/v1/messages",
-            {"model": "m"},
-            make_response(
-                'event: message_start\ndata: {"message": {"usage": {"input_tokens": 1000, "output_tokens": 1}}}\n\n'
-                'data: {"type": "message_delta", "usage": {"output_tokens": 100}}\n\ndata: [DONE]\n'
-            ),
-        ),
-    ],
-    ids=["ADK", "a stream of Gemini", "OpenAI", "a stream of Anthropic"],
-)
-def test_the_cost_of_a_call_is_that_of_the_tokens_in_its_answer(url: str, body: Any, response: Any) -> None:
-    prices = Prices({"m": OwnPrice(1.0, 10.0)})
-
-    assert calculate_cost({"method": "POST", "url": url, "body": body}, response, prices) == pytest.approx(0.002)
-
-
-def test_the_cost_is_unknown_without_tokens_or_price() -> None:
-    priced = {"method": "POST", "url": "u", "body": {"model": "m"}}
-
-    assert calculate_cost(priced, make_response("{}"), Prices({"m": OwnPrice(1.0, 1.0)})) is None
-    answer = make_response('{"usage": {"prompt_tokens": 1, "completion_tokens": 1}}')
-    assert calculate_cost(priced, answer, Prices()) is None
-
-
 def test_costs_of_replayed_calls_are_summed() -> None:
     calls = [
         RecordedModelCall(request=make_request(text), response=make_response("a"), cost=cost)
@@ -379,13 +208,6 @@ def test_texts_that_only_look_like_secrets_stay_different_requests_and_true_answ
     again = open_case(recorded)
     assert answer(again, 1, make_request("log in with password: other999z")) is None
     assert answer(open_case(recorded), 1, asked)["chunks"][0][1] == "use api_key=abcdef123456 now"
-
-
-def test_fields_of_known_protocols_count_at_other_addresses() -> None:
-    rules = RequestRules()
-    one, two = ({"method": "POST", "url": "u", "body": {"user": text}} for text in ("what is 1?", "what is 2?"))
-
-    assert rules.identify(one) != rules.identify(two)
 
 
 def test_a_call_without_answer_that_was_repeated_is_left_out() -> None:

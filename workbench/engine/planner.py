@@ -38,7 +38,8 @@ from workbench.model.results import CaseResult, Execution, Failure, FailureKind,
 from workbench.model.target import AgentKind, ModelMode, Target
 from workbench.model.text import pluralise, shorten, suggest_name
 from workbench.model.tool_simulation import Environment
-from workbench.simulation.replayed_models import ModelPlan, RequestRules
+from workbench.simulation.model_requests import RequestRules
+from workbench.simulation.replayed_models import ModelPlan
 from workbench.simulation.simulated_tools import CaseTools, ToolPlan, ToolRecording
 from workbench.simulation.users import check_scenario
 from workbench.store.datasets.dataset_files import Recorded, RecordedCase, read_recorded

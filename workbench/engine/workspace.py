@@ -37,7 +37,8 @@ from workbench.model.identity import CaseInSet, CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution
 from workbench.model.target import ModelMode, Target
 from workbench.model.text import suggest_name
-from workbench.simulation.replayed_models import CaseModels, ModelPlan, RequestRules
+from workbench.simulation.model_requests import RequestRules
+from workbench.simulation.replayed_models import CaseModels, ModelPlan
 from workbench.store.datasets.dataset_files import Recorded
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument

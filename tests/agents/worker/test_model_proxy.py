@@ -25,7 +25,7 @@ from tests.serving import ModelServer, QuietHandler, run_http_server, run_model_
 from workbench.agents.worker import model_proxy
 from workbench.agents.worker.model_interception import Models
 from workbench.agents.worker.model_proxy import ModelProxy
-from workbench.simulation.replayed_models import ENDPOINTS
+from workbench.simulation.model_requests import ENDPOINTS
 
 KEY = "sk-averysecretkey-0123456789"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}

@@ -1,0 +1,334 @@
+"""Requests to models and their answers as data: which are the same, what differs, and what they cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from workbench.llm.prompt_templates import Prices, UnknownPrice, count_tokens
+from workbench.model.patterns import Pattern
+from workbench.model.results import TokenUsage
+
+# Addresses of models.
+
+ENDPOINTS: Mapping[str, str] = {
+    "Gemini API": r"^https?://generativelanguage\.googleapis\.com/",
+    "Vertex AI": r"^https?://([\w-]+-)?aiplatform(\.\w+)?\.googleapis\.com/.*/(models|endpoints)/",
+    "Gemini, at any address": r":(generateContent|streamGenerateContent|embedContent|batchEmbedContents)(\?|$)",
+    "OpenAI": r"^https?://(\w+\.)?api\.openai\.com/v\d+/(chat/completions|completions|responses|embeddings|audio)(/|\?|$)",
+    "Azure OpenAI": r"^https?://[\w.-]+\.(openai|services\.ai|cognitiveservices)\.azure\.com/",
+    "OpenAI, at any address (LiteLLM, vLLM and others)": (
+        r"/(chat/completions|v\d+/(completions|responses|embeddings))(\?|$)"
+    ),
+    "Anthropic": r"^https?://api\.anthropic\.com/",
+    "Anthropic, at any address": r"/v1/messages(\?|$)",
+    "Mistral": r"^https?://(api|codestral)\.mistral\.ai/",
+    "Amazon Bedrock": r"^https?://bedrock-runtime\.[\w-]+\.amazonaws\.com/",
+    "Ollama": r"^https?://[^/]+:11434/",
+    "Cohere": r"^https?://api\.cohere\.(ai|com)/",
+    "gRPC of the Gemini API and Vertex AI, which stays live": (
+        r"^grpc://.*/google\.(ai\.generativelanguage|cloud\.aiplatform)\.\w+\.(Generative|Prediction|Text|Discuss)Service/"
+    ),
+    "Others": (
+        r"^https?://(api\.(groq\.com|deepseek\.com|x\.ai|together\.xyz|fireworks\.ai|perplexity\.ai|cerebras\.ai)"
+        r"|openrouter\.ai|router\.huggingface\.co|api-inference\.huggingface\.co)/"
+    ),
+}
+"""Expressions for the addresses of models, by what they belong to. `[replay] endpoints` adds addresses."""
+
+
+def make_expression(endpoint: str) -> str:
+    """Return the expression for an address of the settings: a host, or the begin of an address; `*` is any text."""
+    pattern = re.escape(endpoint).replace(r"\*", ".*")
+    return f"^{pattern}" if "://" in endpoint else rf"^https?://{pattern}([:/?]|$)"
+
+
+# Which requests are the same.
+
+VOLATILE_FIELDS = (
+    "user",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+    "labels",
+    "config.labels",
+    "contents.*.parts.*.function_call.id",
+    "contents.*.parts.*.function_response.id",
+    "contents.*.parts.*.functionCall.id",
+    "contents.*.parts.*.functionResponse.id",
+)
+"""Fields of a request that differ each time and do not reach the model, or only link a call with its response."""
+
+
+_PROMPTS = frozenset({"contents", "messages", "input", "prompt"})
+"""A body with one of these is a request of a known protocol: the fields above mean what they mean there."""
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """What of a request counts. `volatile_fields` and `volatile_texts` are added to what is left out anyway.
+
+    A field is a path such as `config.labels.run` or `messages.*.id`; `*` is any key or index. What matches an
+    expression of `volatile_texts` is left out of all texts.
+    """
+
+    volatile_fields: tuple[str, ...] = ()
+    volatile_texts: tuple[str, ...] = ()
+
+    @cached_property
+    def _fields(self) -> Sequence[Sequence[str]]:
+        return [*(path.split(".") for path in VOLATILE_FIELDS), *self._own_fields]
+
+    @cached_property
+    def _own_fields(self) -> Sequence[Sequence[str]]:
+        return [path.split(".") for path in self.volatile_fields]
+
+    @cached_property
+    def _texts(self) -> Sequence[Pattern]:
+        return [Pattern(each) for each in self.volatile_texts]
+
+    def identify(self, request: Mapping[str, Any]) -> str:
+        """Return what is equal for requests that are the same. Raises PatternTooSlow."""
+        text = json.dumps(self.simplify(request), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def simplify(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a request without what does not count."""
+        body = request["body"]
+        is_known = isinstance(body, dict) and not _PROMPTS.isdisjoint(body)
+        fields = self._fields if is_known else self._own_fields
+        return {"method": request["method"], "url": request["url"], "body": self._clean(body, fields)}
+
+    def _clean(self, value: Any, fields: Sequence[Sequence[str]]) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: self._clean(item, inner)
+                for key, item in value.items()
+                if () not in (inner := _descend(fields, key))
+            }
+        if isinstance(value, list):
+            inner = _descend(fields, "*")
+            return [self._clean(item, inner) for item in value]
+        if isinstance(value, str):
+            for pattern in self._texts:
+                value = pattern.replace(value, "…")
+        return value
+
+
+def _descend(fields: Sequence[Sequence[str]], key: str) -> list[Sequence[str]]:
+    """Return what is left of the paths of fields below a key; an empty rest is the field itself."""
+    return [tuple(path[1:]) for path in fields if path and path[0] in (key, "*")]
+
+
+# What differs between two requests, in the words of people.
+
+_INSTRUCTIONS = re.compile(
+    r"^body\.(config\.system_instruction|config\.systemInstruction|systemInstruction|system_instruction|system"
+    r"|instructions)(\.|$)"
+)
+_TOOLS = re.compile(r"^body\.(config\.)?tools(\.|$)")
+_MESSAGES = re.compile(r"^body\.(contents|messages|input)\.(\d+)(\.|$)")
+_TOOL_RESULTS = frozenset({"function_response", "functionResponse"})
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d{1,2}:\d\d\b")
+_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{16,}\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of a request to a recorded one.
+
+    `what` is the part that differs, such as `instruction, line 4` or `message 3 (user)`. `before` and `now` are the
+    texts, None where there is none; `path` is the place in the request.
+    """
+
+    what: str
+    path: str
+    before: str | None
+    now: str | None
+
+    @property
+    def hint(self) -> str | None:
+        """What to declare if the difference looks like a date or a random id; None if it does not."""
+        for pattern, looks in ((_DATE, "a date or time"), (_ID, "a random id")):
+            before, now = (pattern.sub("", text or "") for text in (self.before, self.now))
+            if before == now and self.before != self.now:
+                field = self.path.removeprefix("body.")
+                return (
+                    f"it looks like {looks}: if it does not matter, declare it in [replay] volatile_texts, or the "
+                    f"whole field in volatile_fields ({field})"
+                )
+        return None
+
+
+def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[Difference]:
+    """Find the differences of a request to a recorded one; empty if they are equal.
+
+    First are the model and its address, then the instruction, the tools, the messages, and the other parameters.
+    """
+    found = [_describe_difference(*each, before, now) for each in _iter_differences(before, now, ())]
+    return sorted(found, key=lambda each: _rank(each.path))
+
+
+def _rank(path: str) -> int:
+    if path in ("method", "url", "body.model"):
+        return 0
+    return next((rank for rank, part in enumerate((_INSTRUCTIONS, _TOOLS, _MESSAGES), start=1) if part.match(path)), 4)
+
+
+def _iter_differences(before: Any, now: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys((*before, *now)):
+            yield from _iter_differences(before.get(key, _NOTHING), now.get(key, _NOTHING), (*place, key))
+    elif isinstance(before, list) and isinstance(now, list):
+        for index in range(max(len(before), len(now))):
+            old, new = (side[index] if index < len(side) else _NOTHING for side in (before, now))
+            yield from _iter_differences(old, new, (*place, str(index)))
+    elif before != now or type(before) is not type(now):
+        yield place, before, now
+
+
+_NOTHING = object()
+
+
+def _describe_difference(
+    place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Difference:
+    path = ".".join(place)
+    was, is_now = _as_text(before), _as_text(now)
+    what = _name_place(path, place, new if before is _NOTHING else old)
+    if was is not None and is_now is not None and "\n" in was + is_now:
+        line, was, is_now = _trim_lines(was, is_now)
+        what = f"{what}, line {line}"
+    return Difference(what, path, was, is_now)
+
+
+def _as_text(value: Any) -> str | None:
+    if value is _NOTHING:
+        return None
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _trim_lines(before: str, now: str) -> tuple[int, str | None, str | None]:
+    """Return the number of the first line that differs, and both texts without the equal lines around it."""
+    old, new = before.split("\n"), now.split("\n")
+    start = _count_equal(old, new)
+    end = min(_count_equal(old[::-1], new[::-1]), len(old) - start, len(new) - start)
+    rest = (lines[start : len(lines) - end] for lines in (old, new))
+    texts = ["\n".join(lines) if lines else None for lines in rest]
+    return start + 1, texts[0], texts[1]
+
+
+def _count_equal(old: Sequence[str], new: Sequence[str]) -> int:
+    """Count the equal items at the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
+def _name_place(path: str, place: tuple[str, ...], request: Mapping[str, Any]) -> str:
+    if path == "url":
+        return "model or address"
+    if path == "body.model":
+        return "model"
+    if _INSTRUCTIONS.match(path):
+        return "instruction"
+    if _TOOLS.match(path):
+        name = _find_tool_name(place, request)
+        return f"tool {name}" if name else "tools"
+    message = _MESSAGES.match(path)
+    if message:
+        item = get_item(request, place[:3])
+        role = item.get("role") if isinstance(item, dict) else None
+        if role in ("system", "developer"):
+            return "instruction"
+        tool = _find_tool_name(place, request) if not _TOOL_RESULTS.isdisjoint(place) else None
+        about = f"result of {tool}" if tool else role
+        return f"message {int(message[2]) + 1}" + (f" ({about})" if isinstance(about, str) else "")
+    return f"parameter {path.removeprefix('body.').removeprefix('config.')}"
+
+
+def _find_tool_name(place: tuple[str, ...], request: Mapping[str, Any]) -> str | None:
+    """Return the name of the tool that holds a place: the innermost object with a name."""
+    for length in range(len(place), 1, -1):
+        item = get_item(request, place[:length])
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str):
+            return name
+    return None
+
+
+def get_item(value: Any, place: Sequence[str]) -> Any:
+    """Return the item at a place in JSON data; None if there is none."""
+    for key in place:
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list):
+            value = value[int(key)] if int(key) < len(value) else None
+        else:
+            return None
+    return value
+
+
+# What a call cost, by what its answer says.
+
+_COUNTS = {
+    "prompt": ("prompt_token_count", "promptTokenCount", "prompt_tokens", "input_tokens"),
+    "tool_use_prompt": ("tool_use_prompt_token_count", "toolUsePromptTokenCount"),
+    "candidates": ("candidates_token_count", "candidatesTokenCount", "completion_tokens", "output_tokens"),
+    "thoughts": ("thoughts_token_count", "thoughtsTokenCount"),
+    "cached": ("cached_content_token_count", "cachedContentTokenCount"),
+    "total": ("total_token_count", "totalTokenCount", "total_tokens"),
+}
+_MODEL_IN_PATH = re.compile(r"/models?/([^/:?]+)")
+_PROVIDERS = {"openai.": "openai", "anthropic.": "anthropic", "mistral.": "mistral", "groq.": "groq"}
+
+
+def calculate_cost(request: Mapping[str, Any], response: Mapping[str, Any], prices: Prices) -> float | None:
+    """Return what an answer cost in US dollars; None if it reports no tokens, or its model has no price."""
+    tokens, model = count_tokens(TokenUsage(**read_usage(response))), find_model(request)
+    if tokens is None or model is None:
+        return None
+    provider = next((name for part, name in _PROVIDERS.items() if part in request["url"]), "")
+    for name in (model, f"{provider}/{model}"):
+        try:
+            return float(prices.cost(name, tokens))
+        except UnknownPrice:
+            continue
+    return None
+
+
+def read_usage(response: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens that an answer reports, by the fields of `TokenUsage`."""
+    usage: dict[str, Any] = {}
+    for answer in iter_answers(response):
+        for part in (answer, answer.get("message"), answer.get("response")):  # streams of Anthropic and OpenAI
+            for name in ("usage_metadata", "usageMetadata", "usage"):
+                found = part.get(name) if isinstance(part, dict) else None
+                usage |= found if isinstance(found, dict) else {}
+    counts = {part: next((usage[name] for name in names if name in usage), None) for part, names in _COUNTS.items()}
+    return {part: count for part, count in counts.items() if type(count) is int}
+
+
+def find_model(request: Mapping[str, Any]) -> str | None:
+    body, in_path = request["body"], _MODEL_IN_PATH.search(request["url"])
+    model = (body.get("model") if isinstance(body, dict) else None) or (in_path[1] if in_path else None)
+    return model if isinstance(model, str) else None
+
+
+def iter_answers(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of an answer: those of a stream, or the only one."""
+    if "items" in response:
+        yield from (data for _, data in response["items"])
+        return
+    text = "".join(chunk for _, chunk in response.get("chunks", ()) if isinstance(chunk, str))
+    lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
+    for line in lines or [text]:
+        try:
+            found = json.loads(line)
+        except ValueError:  # the end of a stream: `[DONE]`
+            continue
+        yield from (each for each in (found if isinstance(found, list) else [found]) if isinstance(each, dict))
