@@ -402,7 +402,7 @@ def make_step(id: str, start: float, end: float, **more: Any) -> Span:
 
 def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
     url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
-    request = {"method": "POST", "url": url, "body": {"contents": [{"parts": [{"text": "hello"}]}]}}
+    request = {"method": "POST", "url": url, "body": {"contents": [{"parts": [{"text": "hello" * 10_000}]}]}}
     usage = {"promptTokenCount": 5, "candidatesTokenCount": 3, "totalTokenCount": 8}
     answers = [
         {"candidates": [{"content": {"parts": [{"text": text}]}}], "usageMetadata": usage} for text in ("Hel", "lo")
@@ -419,6 +419,7 @@ def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
     assert (step.name, step.response, step.error) == ("generate_content gemini-2.5-flash", {"text": "Hello"}, None)
     assert step.attributes["usage"] == {"prompt": 5, "candidates": 3, "total": 8}
     assert step.duration == pytest.approx(0.5)
+    assert len(step.request["contents"][0]["parts"][0]["text"]) == 20_000, "a trace needs no whole pictures"
 
 
 def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:
