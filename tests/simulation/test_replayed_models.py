@@ -1,4 +1,4 @@
-"""Which requests are the same, what differs, and what answers the calls of a case."""
+"""What answers the model calls of a case, what is recorded of them, and their steps in the trace."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ def answer(case: CaseModels, number: int, request: dict[str, Any]) -> Any:
     return asyncio.run(case.answer(number, request))
 
 
-# Identity.
-
-
 def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
     import re
 
@@ -55,9 +52,6 @@ def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
     assert is_model("https://a.example.org/llm/x")
     assert not is_model("https://a.example.org/tools/x")
     assert not is_model("https://evil.example/?models.corp.example")
-
-
-# Differences.
 
 
 def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> None:
@@ -242,7 +236,7 @@ def make_step(id: str, start: float, end: float, **more: Any) -> Span:
 
 def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
     url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
-    request = {"method": "POST", "url": url, "body": {"contents": [{"parts": [{"text": "hello"}]}]}}
+    request = {"method": "POST", "url": url, "body": {"contents": [{"parts": [{"text": "hello" * 10_000}]}]}}
     usage = {"promptTokenCount": 5, "candidatesTokenCount": 3, "totalTokenCount": 8}
     answers = [
         {"candidates": [{"content": {"parts": [{"text": text}]}}], "usageMetadata": usage} for text in ("Hel", "lo")
@@ -259,6 +253,7 @@ def test_a_call_is_a_step_with_its_text_tokens_and_error() -> None:
     assert (step.name, step.response, step.error) == ("generate_content gemini-2.5-flash", {"text": "Hello"}, None)
     assert step.attributes["usage"] == {"prompt": 5, "candidates": 3, "total": 8}
     assert step.duration == pytest.approx(0.5)
+    assert len(step.request["contents"][0]["parts"][0]["text"]) == 20_000, "a trace needs no whole pictures"
 
 
 def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:

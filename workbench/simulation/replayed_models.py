@@ -51,6 +51,8 @@ _OPERATIONS = {
     "embeddings": "embeddings",
 }
 """Names of operations in OpenTelemetry's conventions, by the end of an address; all others are `chat`."""
+_MOST_SHOWN = 20_000
+"""Characters of a text in a step."""
 _CLOCK_SKEW = 0.05  # seconds between a request in the worker and in this process
 
 
@@ -75,13 +77,22 @@ def _make_span(call: _Call, *, number: int, parent: Span | None, opened: float) 
         start=start,
         end=start if call.is_replayed else start + call.seconds,
         error=error if error is not None or status < 400 else f"HTTP {status}",
-        request=call.request["body"],
-        response=None if response is None else redact_data(_shorten_answers(list(iter_answers(response)))),
+        request=_shorten_texts(call.request["body"]),
+        response=None if response is None else _shorten_texts(redact_data(_join_answers([*iter_answers(response)]))),
         attributes=attributes,
     )
 
 
-def _shorten_answers(answers: Sequence[dict[str, Any]]) -> Any:
+def _shorten_texts(value: Any) -> Any:
+    """Shorten long texts, such as pictures: the recording has all of them."""
+    if isinstance(value, dict):
+        return {key: _shorten_texts(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shorten_texts(item) for item in value]
+    return shorten(value, _MOST_SHOWN) if isinstance(value, str) else value
+
+
+def _join_answers(answers: Sequence[dict[str, Any]]) -> Any:
     """Return the only answer; of a stream its text, or all answers if they have none."""
     if len(answers) == 1:
         return answers[0]

@@ -120,7 +120,11 @@ async def test_samples_are_recorded_and_a_replay_does_not_hide_that_they_differ(
             await screen.until("1 of 2 live samples passed", "response_match_score: mean 0.50, 0.00 to 1.00")
             assert len(server.calls) == 2
 
-            await screen.press("2", "alt+l")
+        async with open_app(tmp_path) as screen:  # it is known in the next session, too
+            await screen.until("greets")
+            await screen.press("j", "j", "2")
+            await screen.until("~ flaky: 1 of 2 live samples passed; this one is replayed", "↺ ~1/2")
+            await screen.press("alt+l")
             await screen.until("1 model call made, none replayed")
             assert "~1/2" not in screen.text
             assert len(server.calls) == 3

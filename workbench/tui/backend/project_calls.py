@@ -18,6 +18,7 @@ from workbench.model.facts import make_fast_constructor, pause_gc
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
+from workbench.report.run_report import find_live_samples
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
 from workbench.store.files import is_dataset_name
 from workbench.store.history.history import History
@@ -356,7 +357,13 @@ class Projects:
 
     async def read_case(self, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> LoadedCase:
         """Read a case, or why it cannot be read; with `stored`, also its results: those in `earlier` or the newest."""
-        return await self._call(lambda workspace: _read_case(workspace, key, stored=stored, earlier=earlier))
+
+        def read(workspace: Workspace) -> LoadedCase:
+            case = _read_case(workspace, key, stored=stored, earlier=earlier)
+            is_replayed = any(result.execution.is_replayed for result in case.stored)
+            return replace(case, live_samples=_read_live_samples(workspace, key)) if is_replayed else case
+
+        return await self._call(read)
 
     async def read_stored_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         """Read the last result of every case. Raises StoreError."""
@@ -497,6 +504,11 @@ def _find_current_verdicts(workspace: Workspace, keys: Sequence[CaseKey]) -> Map
 def _read_stored_results(workspace: Workspace, key: CaseKey, earlier: EarlierVerdicts) -> Sequence[CaseResult]:
     with workspace.history() as history:
         return read_earlier_results(history, key, earlier) or history.latest_results([key]).get(key, ())
+
+
+def _read_live_samples(workspace: Workspace, key: CaseKey) -> Sequence[CaseStatus]:
+    with workspace.history() as history:
+        return [each.job.status for each in find_live_samples(history.list_executions(key))]
 
 
 def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from workbench.engine.plan import Selection
 from workbench.model.evalset import Content, EvalCase
 from workbench.model.identity import CaseKey, format_case_name
-from workbench.model.results import CaseResult, TurnResult
+from workbench.model.results import CaseResult, CaseStatus, TurnResult
 from workbench.model.trace import Span
 from workbench.tui.state.browser_list import (
     CaseContent,
@@ -560,7 +560,7 @@ class LoadedCase:
     """A case as read from its file, or the problem with it, and its stored results if they were requested.
 
     `is_from_history`: there is no file, only stored results; `case` then has the expectations of the row at that time.
-    `is_row`: it is a row of a dataset.
+    `is_row`: it is a row of a dataset. `live_samples`: see `CaseRecord`; only read if the stored results are replayed.
     """
 
     key: CaseKey
@@ -569,6 +569,7 @@ class LoadedCase:
     stored: Sequence[CaseResult] = ()
     is_from_history: bool = False
     is_row: bool = False
+    live_samples: Sequence[CaseStatus] = ()
 
 
 @dataclass(frozen=True, slots=True)

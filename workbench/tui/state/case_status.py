@@ -386,6 +386,12 @@ class StatusBoard:
                     outcomes[result.repeat] = replace(outcome, result=result)
                     self._touch_result(result.case, result.repeat)
 
+    def fill_samples(self, key: CaseKey, statuses: Sequence[CaseStatus]) -> None:
+        """Add the live samples of a case that were read from the history, unless it ran live in this session."""
+        record = self._records.get(key)
+        if record is not None and not record.live_samples and len(statuses) > 1:
+            record.live_samples = statuses
+
     def restore_verdicts(self, key: CaseKey, verdicts: Mapping[int, StoredJob]) -> None:
         """Replace the newest verdicts of a case by these stored ones, by repeat, which are the current ones."""
         record = self._records.get(key)

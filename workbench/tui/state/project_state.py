@@ -321,6 +321,7 @@ class ProjectState:
         """Show the selected case after it was read."""
         self.loaded_case = read
         self.board.fill_results(read.stored)
+        self.board.fill_samples(read.key, read.live_samples)
         self.board.release_results(but=read.key)
 
     def select_next_failing(self, *, backwards: bool = False) -> bool:
