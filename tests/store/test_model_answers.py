@@ -147,6 +147,49 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, content: str, me
         Recording(path)
 
 
+def test_a_file_that_another_process_sorts_gives_the_calls_of_the_right_case(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    for name in "bca":
+        add_recording(path, make_recording(make_job(name), f"answer {name}"))
+    recording = Recording(path)
+
+    sort_recording(path)
+
+    for name in "abc":
+        assert read_models(recording, make_job(name)) == make_recording(make_job(name), f"answer {name}")
+
+
+def test_a_writer_that_was_killed_within_the_name_of_a_case_costs_only_this_case(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    add_recording(path, make_recording(make_job("a"), "1"))
+    with path.open("a") as file:
+        file.write('{"format":"workbench-recording-1","part":"mod')
+    add_recording(path, make_recording(make_job("b"), "2"))
+
+    sort_recording(path)
+
+    recording = Recording(path)
+    assert [name.job for name in recording.blocks] == [make_job("a"), make_job("b")]
+    assert read_models(recording, make_job("b")) == make_recording(make_job("b"), "2")
+
+
+def test_files_of_earlier_versions_are_read_and_converted(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    now = make_recording(make_job("a"), "1")
+    path.write_text(now.format_lines().replace('"workbench-recording-1","part":"models"', '"workbench-models-1"'))
+    assert read_models(Recording(path), make_job("a")) == now
+
+    call = {"turn": 1, "request": {"text": "q"}}
+    path.write_text(f"{json.dumps({'format': 'workbench-calls-1', **call})}\n")
+    old = read_models(Recording(path), None, Part.JUDGES)
+    add_recording(path, now)
+
+    recording = Recording(path)
+    assert old is not None and old.calls[0].request == {"text": "q"}
+    assert read_models(recording, None, Part.JUDGES) == old
+    assert read_models(recording, make_job("a")) == now
+
+
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     add_recording(path, make_recording(make_job("a"), "1", "2"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import itertools
 import json
 import subprocess
@@ -57,6 +58,7 @@ class CallRequests:
         self._tools = tools
         self._models = models
         self._give_up = on_failure
+        self._context = contextvars.copy_context()  # of the case: messages of workers arrive in another one
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -101,7 +103,7 @@ class CallRequests:
         self._start(self._answer(call.number, f"the tool {call.tool}", answer(), send))
 
     def _start(self, answering: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(answering)
+        task = asyncio.get_running_loop().create_task(answering, context=self._context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

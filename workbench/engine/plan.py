@@ -95,9 +95,8 @@ class RunOptions(Fact):
 
     `record` is a file that gets all calls of models, `replay` a file that answers them: those of agents, and those of
     judges, simulated users and simulated tools, unless `record_calls` and `replay_calls` name other files for these.
-    With `record_adds`, earlier calls of judges for a recorded case stay in the file. `record_tools` gets the calls of
-    the agents' tools, `replay_tools` answers them; `unrecorded` says what happens to a call that is not in that file.
-    All may be the same file.
+    `record_tools` gets the calls of the agents' tools, `replay_tools` answers them; `unrecorded` says what happens to a
+    call that is not in that file. All may be the same file.
 
     `simulate_tools` takes precedence over the targets.
 
@@ -126,7 +125,6 @@ class RunOptions(Fact):
     replay: Path | None = None
     record_calls: Path | None = None
     replay_calls: Path | None = None
-    record_adds: bool = False
     simulate_tools: Path | None = None
     record_tools: Path | None = None
     replay_tools: Path | None = None

@@ -99,7 +99,7 @@ class RunJudges:
         self._judgement = plan.options.judgement
         self._judges = judges
         record, replay = plan.options.judge_record, plan.options.judge_replay
-        self._recording = None if record is None else RequestRecording(record, adds=plan.options.record_adds)
+        self._recording = None if record is None else RequestRecording(record)
         self._replay = None if replay is None else RequestReplay(replay)
 
     def get_ask(self, target: Target) -> Ask:
@@ -110,10 +110,10 @@ class RunJudges:
         ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
         return _number_samples(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
 
-    async def keep(self, requests: CaseRequests) -> None:
-        """Write the requests for a repeat that has ended, if calls are recorded. Raises StoreError."""
+    async def keep(self, requests: CaseRequests, *, replaces: bool) -> None:
+        """Write the requests for a repeat that has ended, if calls are recorded. See `RequestRecording.keep`."""
         if self._recording is not None:
-            await self._recording.keep(requests)
+            await self._recording.keep(requests, replaces=replaces)
 
     def list_spending(self) -> tuple[ModelSpending, ...]:
         """List the calls of this run, without the earlier spending of the plan."""

@@ -62,7 +62,7 @@ from workbench.model.target import Target
 from workbench.model.text import pluralise
 from workbench.model.trace import Span
 from workbench.simulation.replayed_models import RunModels
-from workbench.simulation.simulated_tools import CaseTools, prepare_tool_recording
+from workbench.simulation.simulated_tools import CaseTools
 from workbench.store.errors import StoreError
 from workbench.store.model_answers import add_recording, sort_recording
 from workbench.store.settings import JudgeSettings
@@ -261,14 +261,14 @@ class Runner:
         prepare: Callable[[Plan], None],
         look_at_leftovers: Callable[[], LeftByAgents] = LeftByAgents,
         spending: Callable[[], tuple[ModelSpending, ...]] = lambda: (),
-        keep_requests: Callable[[CaseRequests], Awaitable[None]] | None = None,
+        keep_requests: Callable[[CaseRequests, bool], Awaitable[None]] | None = None,
         load: Callable[[Plan], None] = lambda _: None,
     ) -> None:
         """`look_at_leftovers` returns the files that agents wrote in earlier runs.
 
         `load` imports in a thread what `prepare` and judging need, so that the event loop is not blocked. `spending`
         returns the calls to models so far. Call `schedule_spending_report` when they change. `keep_requests` writes
-        the calls to models for a repeat, if they are recorded.
+        the calls to models for a repeat, if they are recorded, and whether they replace all earlier ones.
         """
         self._run = run
         self._plan = run.plan
@@ -473,10 +473,19 @@ class Runner:
         result = await self._produce_result(planned, key)
         if self._keep_requests is not None:
             try:
-                await self._keep_requests(requests)
+                await self._keep_requests(requests, self._is_whole(planned, result))
             except StoreError as error:
                 self._run.warn(f"calls of judges are not recorded: {error}")
         self._results.add(key, planned, result)
+
+    def _is_whole(self, planned: PlannedCase, result: CaseResult) -> bool:
+        """Return True if all that the result of a case needs was asked: simulated users and tools, and every judge.
+
+        In Python, several tests may judge the same case.
+        """
+        is_new = (planned.needs_agent or planned.is_recorded) and not planned.reused_results
+        is_command = self._plan.options.command.startswith("workbench ")
+        return is_command and is_new and result.failure is None and not has_outage(result.metrics)
 
     async def _produce_result(self, planned: PlannedCase, key: JobKey) -> CaseResult:
         if planned.problem is not None:
@@ -550,6 +559,8 @@ class Runner:
         assert expected is not None
         case, repeat = key.case, key.repeat
         self._send(CaseStarted(case=case, repeat=repeat, turns=planned.turns, attempt=number))
+        if (requests := case_requests.get()) is not None:
+            requests.calls.clear()  # of an earlier attempt
 
         def turn_finished(turn: int, result: TurnResult) -> None:
             self._send(InvocationFinished(case=case, repeat=repeat, turn=turn, result=result))
@@ -678,6 +689,9 @@ def start_run(
         with suppress(ReferenceError):  # the run is over
             running.schedule_spending_report()
 
+    async def keep_requests(requests: CaseRequests, replaces: bool) -> None:
+        await judges().keep(requests, replaces=replaces)
+
     judges = cache(open_judges)
     runner = Runner(
         run,
@@ -695,15 +709,13 @@ def start_run(
         prepare=prepare,
         look_at_leftovers=verdicts.left_by_agents,
         spending=lambda: judges().list_spending(),
-        keep_requests=None if plan.options.judge_record is None else lambda requests: judges().keep(requests),
+        keep_requests=None if plan.options.judge_record is None else keep_requests,
         load=_load,
     )
     # A weak reference avoids a cycle: runs are large, and garbage collection is late.
     running = proxy(runner)
     if plan.options.judge_record is not None or plan.options.judge_replay is not None:
         judges()  # reports an unusable file before anything runs
-    if plan.options.record_tools is not None and plan.options.record_tools.exists():
-        prepare_tool_recording(plan.options.record_tools)
     run.attach(runner, resources.thread.submit(runner.run()))
     return run
 

@@ -19,24 +19,13 @@ from workbench.model.facts import Fact
 from workbench.model.identity import JobKey
 from workbench.model.patterns import Pattern, PatternError, PatternTooSlow
 from workbench.store.errors import StoreError, make_os_error, shown_path
-from workbench.store.evalsets.case_reader import read_json_lines
-from workbench.store.model_answers import (
-    Part,
-    RecordedCalls,
-    Recording,
-    add_recording,
-    convert_recording,
-    read_old_format,
-    sort_recording,
-)
+from workbench.store.model_answers import Part, RecordedCalls, Recording, add_recording, sort_recording
 
 if TYPE_CHECKING:
     import regex
 
 
 # Recording and replay of requests, for runs without a key and without a network.
-
-_OLD_FORMAT = "workbench-calls-1"  # of earlier versions: a line for each call
 
 
 class RecordedRequest(Fact):
@@ -66,31 +55,15 @@ case_requests: ContextVar[CaseRequests | None] = ContextVar("case_requests", def
 """The case that models are asked for in this context: recorded requests belong to it."""
 
 
-class _OldCall(RecordedRequest):
-    """A line of the old format."""
-
-    format: str
-
-    def without_format(self) -> RecordedRequest:
-        """Return the call as it is recorded now."""
-        return RecordedRequest(request=self.request, reply=self.reply, trouble=self.trouble, message=self.message)
-
-
 class RequestRecording:
-    """Writes every request with its reply or error to a recording. Calls of other cases stay in the file."""
+    """Adds requests with their replies or errors to a recording. Calls of other cases stay in the file."""
 
-    def __init__(self, path: Path, *, adds: bool = False) -> None:
-        """With `adds`, earlier calls of a case stay too, unless the same request is recorded again.
-
-        Raises StoreError if the file cannot be written or is no recording.
-        """
+    def __init__(self, path: Path) -> None:
+        """Raise StoreError if the file cannot be written or is no recording."""
         self._path = path
-        self._adds = adds
         self._without_case = CaseRequests(None)
-        blocks = _read_blocks(path) if path.exists() and path.stat().st_size else []
+        blocks = Recording(path).iter_part(Part.JUDGES, RecordedRequest) if path.exists() else ()
         self._earlier = {each.job: each.calls for each in blocks}
-        if read_old_format(path) == _OLD_FORMAT:
-            convert_recording(path, blocks)
         try:
             path.open("a").close()
         except OSError as error:
@@ -114,16 +87,31 @@ class RequestRecording:
 
         return ask_and_record
 
-    async def keep(self, requests: CaseRequests) -> None:
-        """Write the requests for a repeat, which has ended. Raises StoreError."""
-        job, calls = requests.job, [call for call in requests.calls if call is not None]
-        if not calls:
+    async def keep(self, requests: CaseRequests, *, replaces: bool = False) -> None:
+        """Write the requests for a repeat, which has ended. Raises StoreError.
+
+        Earlier calls stay unless the same request has a new reply, or, if it `replaces` them, some reply at all.
+        """
+        made = [call for call in requests.calls if call is not None]
+        if not made:
             return
-        if self._adds:
-            keys = {call.request.key for call in calls}
-            calls = [*(call for call in self._earlier.get(job, ()) if call.request.key not in keys), *calls]
-            self._earlier[job] = tuple(calls)
-        await asyncio.to_thread(add_recording, self._path, RecordedCalls(Part.JUDGES, job, tuple(calls)))
+        job, earlier = requests.job, self._earlier.get(requests.job, ())
+        replied = {call.request.key for call in made if call.reply is not None}
+        failed = {call.request.key for call in made} - replied
+        kept = [
+            call for call in earlier if call.request.key not in replied and (not replaces or call.request.key in failed)
+        ]
+        known = {call.request.key for call in kept if call.reply is not None}
+        calls = (*kept, *(call for call in made if call.reply is not None or call.request.key not in known))
+        await self._write(job, calls)
+        if job is not None and None in self._earlier:  # of an earlier version, which did not name the case
+            rest = tuple(call for call in self._earlier[None] if call.request.key not in replied)
+            if len(rest) < len(self._earlier[None]):
+                await self._write(None, rest)
+
+    async def _write(self, job: JobKey | None, calls: tuple[RecordedRequest, ...]) -> None:
+        self._earlier[job] = calls
+        await asyncio.to_thread(add_recording, self._path, RecordedCalls(Part.JUDGES, job, calls))
 
     async def close(self) -> None:
         """Write the requests that belong to no case, and sort the file. Raises StoreError."""
@@ -132,39 +120,39 @@ class RequestRecording:
 
 
 class RequestReplay:
-    """Answers from a recording and asks no model."""
+    """Answers from a recording and asks no model. The calls of the same case come first, then those of others."""
 
     def __init__(self, path: Path) -> None:
         """Raise StoreError if the file cannot be read."""
         self._path = path
-        self._calls: dict[str, deque[RecordedRequest]] = {}
-        for block in _read_blocks(path):
+        self._calls: dict[tuple[JobKey | None, str], deque[RecordedRequest]] = {}
+        self._others: dict[str, RecordedRequest] = {}
+        for block in Recording(path).iter_part(Part.JUDGES, RecordedRequest):
             for call in block.calls:
-                self._calls.setdefault(call.request.key, deque()).append(call)
+                self._calls.setdefault((block.job, call.request.key), deque()).append(call)
+                self._others.setdefault(call.request.key, call)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Return the recorded reply. Raise ModelError if an error was recorded or nothing was."""
-        calls = self._calls.get(request.key)
-        if not calls:
+        call = self._find(request.key)
+        if call is None:
             name = shown_path(self._path)
             raise ModelError(
                 Trouble.NOT_RECORDED,
                 f"{name} has no answer of {request.model} to this request, which changed since the recording; "
                 f"record it again (--record {name}; in pytest --workbench-record)",
             )
-        call = calls[0] if len(calls) == 1 else calls.popleft()  # the last reply is repeated
         if call.trouble is not None:
             raise ModelError(call.trouble, call.message)
         assert call.reply is not None
         return call.reply.model_copy(update={"cached": True})
 
-
-def _read_blocks(path: Path) -> list[RecordedCalls[RecordedRequest]]:
-    if read_old_format(path) != _OLD_FORMAT:
-        return list(Recording(path).iter_part(Part.JUDGES, RecordedRequest))
-    lines = read_json_lines(path, format=_OLD_FORMAT, what="a recorded call")
-    calls = [line.read(_OldCall).without_format() for line in lines]
-    return [RecordedCalls(Part.JUDGES, None, tuple(calls))]
+    def _find(self, key: str) -> RecordedRequest | None:
+        asking = case_requests.get()
+        for job in dict.fromkeys((None if asking is None else asking.job, None)):
+            if calls := self._calls.get((job, key)):
+                return calls[0] if len(calls) == 1 else calls.popleft()  # the last reply is repeated
+        return self._others.get(key)
 
 
 # Scripted replies, for samples without a key and tests without a network.

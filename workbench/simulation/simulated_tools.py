@@ -27,12 +27,9 @@ from workbench.model.text import one_line
 from workbench.model.tool_simulation import Environment, Injection, SimulatedTool
 from workbench.simulation.tool_templates import PROMPTS
 from workbench.store.errors import shown_path
-from workbench.store.evalsets.case_reader import read_json_lines
-from workbench.store.model_answers import Part, RecordedCalls, Recording, convert_recording, read_old_format
+from workbench.store.model_answers import Part, RecordedCalls, Recording
 
 # Recorded tool calls of cases, in a recording.
-
-_OLD_FORMAT = "workbench-tools-1"  # of earlier versions: a line for each case and repeat, of which the last counts
 
 
 class RecordedCall(Fact):
@@ -50,40 +47,31 @@ class RecordedCall(Fact):
     source: str | None = None
 
 
-class _OldCase(Fact):
-    """A line of the old format."""
-
-    format: str
-    eval_set: str
-    eval_id: str
-    occurrence: int = 0
-    repeat: int = 0
-    calls: tuple[RecordedCall, ...] = ()
-
-
 _RecordedCase = tuple[RecordedCall, ...]
-_CaseName = tuple[str, str, int, int]
-"""Eval set, case, occurrence and repeat: calls that one agent made may answer those of another."""
 
 
 class ToolRecording:
-    """The tool calls in a recording."""
+    """The tool calls in a recording. Those of another agent answer if there are none of the same one."""
 
-    def __init__(self, path: Path, cases: Mapping[_CaseName, _RecordedCase]) -> None:
+    def __init__(self, path: Path, cases: Mapping[JobKey, _RecordedCase]) -> None:
         """Use `read`."""
         self.path = path
         self._cases = cases
+        self._targets: dict[CaseKey, list[str]] = {}  # by case without a target
+        for job in cases:
+            targets = self._targets.setdefault(job.case.model_copy(update={"target": ""}), [])
+            targets += [] if job.case.target in targets else [job.case.target]
 
     @classmethod
     def read(cls, path: Path) -> ToolRecording:
         """Read a file. Raises StoreError with the line if the file is no recording."""
-        blocks = _read_blocks(path)
-        return cls(path, {_name_case(each.job): each.calls for each in blocks if each.job is not None})
+        blocks = Recording(path).iter_part(Part.TOOLS, RecordedCall)
+        return cls(path, {each.job: each.calls for each in blocks if each.job is not None})
 
     @classmethod
     def of_case(cls, case: CaseKey, calls: Iterable[RecordedCall]) -> ToolRecording:
         """Return the recording of one case, which is in no file."""
-        return cls(Path(), {_name_case(JobKey(case, 0)): tuple(calls)})
+        return cls(Path(), {JobKey(case, 0): tuple(calls)})
 
     @property
     def tools(self) -> Sequence[str]:
@@ -92,38 +80,19 @@ class ToolRecording:
 
     def find_case(self, case: CaseKey, repeat: int) -> _RecordedCase | None:
         """Find the recording of a repeat, or else that of the first repeat; None if the case is not recorded."""
-        for number in (repeat, 0):
-            if (found := self._cases.get(_name_case(JobKey(case, number)))) is not None:
-                return found
-        return None
+        found = self._find_key(case)
+        return self._cases.get(JobKey(found, repeat), self._cases.get(JobKey(found, 0)))
 
     def list_repeats(self, case: CaseKey) -> Sequence[_RecordedCase]:
         """List the recordings of all repeats of a case."""
-        name = _name_case(JobKey(case, 0))[:3]
-        return [calls for found, calls in sorted(self._cases.items()) if found[:3] == name]
+        found = self._find_key(case)
+        repeats = sorted(job.repeat for job in self._cases if job.case == found)
+        return [self._cases[JobKey(found, repeat)] for repeat in repeats]
 
-
-def _name_case(job: JobKey) -> _CaseName:
-    return job.case.eval_set, job.case.eval_id, job.case.occurrence, job.repeat
-
-
-def _read_blocks(path: Path) -> list[RecordedCalls[RecordedCall]]:
-    if read_old_format(path) != _OLD_FORMAT:
-        return list(Recording(path).iter_part(Part.TOOLS, RecordedCall))
-    lines = read_json_lines(path, format=_OLD_FORMAT, what="a recorded case")
-    cases = {JobKey(_make_key(case), case.repeat): case.calls for case in (line.read(_OldCase) for line in lines)}
-    return [RecordedCalls(Part.TOOLS, job, calls) for job, calls in cases.items()]
-
-
-def _make_key(case: _OldCase) -> CaseKey:
-    return CaseKey(target="", eval_set=case.eval_set, eval_id=case.eval_id, occurrence=case.occurrence)
-
-
-def prepare_tool_recording(path: Path) -> None:
-    """Check that calls can be added to a file; one of an earlier version is converted. Raises StoreError."""
-    blocks = _read_blocks(path)
-    if read_old_format(path) == _OLD_FORMAT:
-        convert_recording(path, blocks)
+    def _find_key(self, case: CaseKey) -> CaseKey:
+        """Find the key of a recorded case: that of another agent if this one has none."""
+        targets = self._targets.get(case.model_copy(update={"target": ""}), [])
+        return case if not targets or case.target in targets else case.model_copy(update={"target": targets[0]})
 
 
 class Replay:

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, JobKey
 from workbench.store.errors import StoreError, make_os_error
+from workbench.store.evalsets.case_reader import read_json_lines
 from workbench.store.files import write_in_pieces
 from workbench.store.history.history_schema import open_database
 
@@ -99,6 +100,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 FORMAT = "workbench-recording-1"
 _HEAD = b'{"format":"'  # with it begins the line that names a block
+# Formats of earlier versions: without parts; a line for each request; a line for each case with its tool calls.
+_ONLY_MODELS, _ONLY_REQUESTS, _ONLY_TOOLS = "workbench-models-1", "workbench-calls-1", "workbench-tools-1"
 
 C = TypeVar("C", bound=Fact)
 
@@ -131,7 +134,7 @@ class _Head(Fact):
     """The line that names a block. Without a case, the calls belong to none."""
 
     format: str = FORMAT
-    part: Part
+    part: Part = Part.MODELS
     target: str = ""
     eval_set: str = ""
     eval_id: str = ""
@@ -150,11 +153,10 @@ class RecordedCalls(Generic[C]):
 
     def format_lines(self) -> str:
         """Format the lines of a file: one that names the block, and one for each call."""
-        case = {} if self.job is None else {**self.job.case.model_dump(exclude_defaults=True)}
+        case = {} if self.job is None else self.job.case.model_dump(exclude_defaults=True)
         repeat = {"repeat": self.job.repeat} if self.job is not None and self.job.repeat else {}
-        head = {"format": FORMAT, "part": self.part.value, **case, **repeat, "calls": len(self.calls)}
         calls = [each.model_dump(mode="json", exclude_defaults=True) for each in self.calls]
-        return "".join(f"{_dump(line)}\n" for line in (head, *calls))
+        return _format_block({"part": self.part.value, **case, **repeat}, calls)
 
     @classmethod
     def parse_lines(cls, text: str, kind: type[C], *, fail: Fail) -> RecordedCalls[C]:
@@ -173,13 +175,19 @@ Fail = Callable[[int, str], StoreError]
 
 def _parse_head(line: str, fail: Fail) -> _Head:
     data = _parse(line, 0, fail)
-    if data.get("format") != FORMAT:
+    if data.get("format") not in (FORMAT, _ONLY_MODELS):
         raise fail(0, f"the format {data.get('format')!r}, which another version may read")
+    if data["format"] == FORMAT and "part" not in data:
+        raise fail(0, "a block without a name: part: nothing")
     try:
         return _Head.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise fail(0, f"a block without a name: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise fail(0, f"a block without a name: {_describe_fault(error)}") from None
+
+
+def _describe_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 def _get_job(head: _Head) -> JobKey | None:
@@ -193,7 +201,7 @@ def _parse_call(line: str, kind: type[C], number: int, fail: Fail) -> C:
     try:
         return kind.model_validate(_parse(line, number, fail))
     except ValidationError as error:
-        raise fail(number, f"no recorded call: {error.errors()[0]['msg']}") from None
+        raise fail(number, f"no recorded call: {_describe_fault(error)}") from None
 
 
 def _parse(line: str, number: int, fail: Fail) -> dict[str, Any]:
@@ -239,33 +247,43 @@ class Recording:
         """Raise StoreError if the file cannot be read or is no recording."""
         self.path = path
         self._places: dict[BlockName, _Place] = {}
-        try:
-            with path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size:
-                    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                        self._index(data, size)
-        except OSError as error:
-            raise make_os_error("read", path, error) from error
+        self._converted: bytes | None = None  # the content of a file of an earlier version, as it is written now
+        self._open()
 
-    def _index(self, data: mmap.mmap, size: int) -> None:
+    def _open(self) -> None:
+        self._places.clear()
+        try:
+            self._converted = _convert(self.path)
+            if self._converted is not None:
+                self._index(self._converted)
+                return
+            with self.path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size:
+                    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                        self._index(data)
+        except OSError as error:
+            raise make_os_error("read", self.path, error) from error
+
+    def _index(self, data: mmap.mmap | bytes) -> None:
         if data[: len(_HEAD)] != _HEAD:
             raise StoreError(self.path, line=1, found="another content", expected=f"recorded calls ({FORMAT})")
-        start = 0
+        start, size = 0, len(data)
         while start < size:
             following = data.find(b"\n" + _HEAD, start)
             end = size if following < 0 else following + 1
             first = data.find(b"\n", start, end)
             line = data[start : end if first < 0 else first].decode(errors="replace")
-            head = _parse_head(line, self._make_failure(start))
-            self._places[BlockName(head.part, _get_job(head))] = _Place(start, end)  # the last one of a name counts
+            if start == 0 or line.endswith("}"):  # else a writer was killed within it, and others wrote afterwards
+                head = _parse_head(line, self._make_failure(start))
+                self._places[BlockName(head.part, _get_job(head))] = _Place(start, end)  # the last one of a name counts
             start = end
 
     def _make_failure(self, start: int) -> Fail:
         """Return what makes the error of the n-th line from a byte on."""
 
         def fail(number: int, wrong: str) -> StoreError:
-            line = 1 + number + self.path.read_bytes()[:start].count(b"\n")
+            before = self.path.read_bytes()[:start] if self._converted is None else b""
+            line = None if self._converted is not None else 1 + number + before.count(b"\n")
             return StoreError(self.path, line=line, found=wrong, expected=f"a recorded call ({FORMAT})")
 
         return fail
@@ -278,21 +296,27 @@ class Recording:
     def read(self, part: Part, job: JobKey | None, kind: type[C]) -> RecordedCalls[C] | None:
         """Read the calls of a block, each of this kind; None if it is not recorded. Raises StoreError."""
         name = BlockName(part, job)
-        place = self._places.get(name)
-        if place is None:
-            return None
-        text = self.read_lines(name).decode("utf-8", "replace")
-        return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start))
+        for _ in range(_TRIES):
+            place = self._places.get(name)
+            if place is None:
+                return None
+            text = self.read_lines(name).decode("utf-8", "replace")
+            if _names_block(text, name):
+                return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start))
+            self._open()  # another process has sorted the file
+        raise StoreError(self.path, "changes all the time")
 
     def iter_part(self, part: Part, kind: type[C]) -> Iterator[RecordedCalls[C]]:
         """Read all blocks of a part. Raises StoreError."""
-        for name in self._places:
+        for name in self.blocks:
             if name.part is part and (found := self.read(part, name.job, kind)) is not None:
                 yield found
 
     def read_lines(self, name: BlockName) -> bytes:
         """Read the lines of a recorded block as they are. Raises StoreError."""
         place = self._places[name]
+        if self._converted is not None:
+            return self._converted[place.start : place.end]
         try:
             with self.path.open("rb") as file:
                 file.seek(place.start)
@@ -301,15 +325,54 @@ class Recording:
             raise make_os_error("read", self.path, error) from error
 
 
-def read_old_format(path: Path) -> str | None:
-    """Return the format of a file of earlier versions, which had a format for each part; else None."""
+_TRIES = 5
+
+
+def _names_block(text: str, name: BlockName) -> bool:
+    def fail(_: int, wrong: str) -> StoreError:
+        return StoreError("", wrong)
+
     try:
-        with path.open("rb") as file:
-            first = json.loads(next(filter(bytes.strip, file), b"null"))
-    except (OSError, ValueError, RecursionError):  # reading the recording reports it
+        head = _parse_head(text.partition("\n")[0], fail)
+    except StoreError:
+        return False
+    return BlockName(head.part, _get_job(head)) == name
+
+
+def _convert(path: Path) -> bytes | None:
+    """Return the content of a file of an earlier version in the present format; None if it has that. Raises StoreError.
+
+    Such files had no blocks, and a format for each part.
+    """
+    with path.open("rb") as file:
+        first = next(filter(bytes.strip, file), b"")
+    known = next((each for each in (_ONLY_REQUESTS, _ONLY_TOOLS) if each.encode() in first[:_LONGEST_OLD_HEAD]), None)
+    if known is None:
         return None
-    found = first.get("format") if isinstance(first, dict) else None
-    return found if isinstance(found, str) and found != FORMAT else None
+    data = [line.data for line in read_json_lines(path, format=known, what="a recorded call")]
+    if known == _ONLY_REQUESTS:
+        calls = [{key: value for key, value in each.items() if key != "format"} for each in data]
+        return _format_block({"part": Part.JUDGES.value}, calls).encode()
+    lines = ""
+    for each in data:
+        case = {key: each[key] for key in _OF_CASE if key in each}
+        lines += _format_block({"part": Part.TOOLS.value, **case}, _read_list(path, each.get("calls", [])))
+    return lines.encode()
+
+
+_LONGEST_OLD_HEAD = 100  # characters before the format of a line of earlier versions
+_OF_CASE = ("eval_set", "eval_id", "occurrence", "repeat")
+
+
+def _read_list(path: Path, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise StoreError(path, "found calls that are no list, expected the recorded calls of a case")
+    return value
+
+
+def _format_block(name: Mapping[str, Any], calls: Sequence[Any]) -> str:
+    head = {"format": FORMAT, **name, "calls": len(calls)}
+    return "".join(f"{_dump(line)}\n" for line in (head, *calls))
 
 
 def add_recording(path: Path, recorded: RecordedCalls[Any]) -> None:
@@ -317,6 +380,9 @@ def add_recording(path: Path, recorded: RecordedCalls[Any]) -> None:
     try:
         with _lock(path) as file:
             if file.seek(0, os.SEEK_END):
+                if (converted := _convert(path)) is not None:
+                    write_in_pieces(path, (converted, recorded.format_lines().encode()))
+                    return
                 file.seek(-1, os.SEEK_END)
                 if file.read(1) != b"\n":  # a writer was killed
                     file.write(b"\n")
@@ -334,11 +400,6 @@ def sort_recording(path: Path) -> None:
             write_in_pieces(path, (recording.read_lines(name).rstrip(b"\n") + b"\n" for name in names))
     except OSError as error:
         raise make_os_error("write", path, error) from error
-
-
-def convert_recording(path: Path, recorded: Iterable[RecordedCalls[Any]]) -> None:
-    """Replace a file of an earlier version by these blocks. Raises StoreError."""
-    write_in_pieces(path, (each.format_lines().encode() for each in recorded))
 
 
 @contextlib.contextmanager

@@ -236,7 +236,6 @@ def _read_options(config: pytest.Config) -> RunOptions:
         {
             "models": _read_models(config),
             "record" if config.getoption("workbench_record") else "replay": file,
-            "record_adds": True,
             "config": path_option(config, "config"),
             "runs": number_option(config, "runs", int, "a number of at least 1"),
             "timeout_seconds": number_option(config, "timeout", float, "a number of seconds above 0"),

@@ -104,7 +104,7 @@ def apply_model_calls(plan: Plan, calls: ModelCalls) -> Plan:
             raise PlanError(f"{shown_path(file)}: there are no recorded answers of models; {how}")
         return plan.with_options(replay_calls=file)
     make_folder(file.parent)
-    return plan.with_options(record_calls=file, record_adds=True)
+    return plan.with_options(record_calls=file)
 
 
 def _is_asking_models(plan: Plan) -> bool:

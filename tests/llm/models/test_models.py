@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 import time
@@ -38,7 +39,7 @@ from workbench.llm.model_types import (
 from workbench.llm.models import Account, Cache, Models
 from workbench.model.identity import CaseKey, JobKey
 from workbench.store.errors import StoreError
-from workbench.store.model_answers import Part, Recording
+from workbench.store.model_answers import Part, RecordedCalls, Recording, add_recording
 
 Serve = Callable[[Answer], Server]
 OpenModels = Callable[..., Models]
@@ -420,15 +421,15 @@ async def test_requests_are_recorded_with_the_case_that_they_belong_to(tmp_path:
         await asyncio.sleep(waits.get(text, 0.0))
         return ModelReply(text=f"to {text}")
 
-    async def run_case(recording: RequestRecording, name: str, *texts: str) -> None:
+    async def run_case(recording: RequestRecording, replaces: bool, name: str, *texts: str) -> None:
         case = CaseRequests(JobKey(CaseKey(target="t", eval_set="s", eval_id=name), 0))
         case_requests.set(case)
         await asyncio.gather(*(recording.wrap(ask)(request(text)) for text in texts))
-        await recording.keep(case)
+        await recording.keep(case, replaces=replaces)
 
-    async def record(*cases: tuple[str, ...], adds: bool = False) -> list[tuple[str, list[str]]]:
-        recording = RequestRecording(path, adds=adds)
-        await asyncio.gather(*(asyncio.create_task(run_case(recording, *case)) for case in cases))
+    async def record(*cases: tuple[str, ...], replaces: bool = True) -> list[tuple[str, list[str]]]:
+        recording = RequestRecording(path)
+        await asyncio.gather(*(asyncio.create_task(run_case(recording, replaces, *case)) for case in cases))
         await recording.close()
         blocks = Recording(path).iter_part(Part.JUDGES, RecordedRequest)
         return [
@@ -439,7 +440,46 @@ async def test_requests_are_recorded_with_the_case_that_they_belong_to(tmp_path:
 
     assert await record(("b", "slow", "fast"), ("a", "q")) == [("a", ["q"]), ("b", ["slow", "fast"])]
     assert await record(("b", "new")) == [("a", ["q"]), ("b", ["new"])]
-    assert await record(("b", "more"), adds=True) == [("a", ["q"]), ("b", ["new", "more"])]
+    assert await record(("b", "more"), replaces=False) == [("a", ["q"]), ("b", ["new", "more"])]
+
+
+async def test_a_case_gets_the_replies_that_were_recorded_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    jobs = {name: JobKey(CaseKey(target="t", eval_set="s", eval_id=name), 0) for name in ("a", "b", "new")}
+    for name in "ab":
+        reply = RecordedRequest(request=request(), reply=ModelReply(text=f"to {name}"))
+        add_recording(path, RecordedCalls(Part.JUDGES, jobs[name], (reply,)))
+
+    async def ask(name: str) -> str:
+        case_requests.set(CaseRequests(jobs[name]))
+        return (await replay.ask(request())).text
+
+    replay = RequestReplay(path)
+    assert [await ask(name) for name in ("b", "a", "b", "new")] == ["to b", "to a", "to b", "to a"]
+
+
+async def test_an_outage_does_not_replace_a_recorded_reply(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    job = JobKey(CaseKey(target="t", eval_set="s", eval_id="c"), 0)
+
+    async def record(outcome: ModelReply | ModelError) -> None:
+        async def ask(_: ModelRequest) -> ModelReply:
+            if isinstance(outcome, ModelError):
+                raise outcome
+            return outcome
+
+        recording = RequestRecording(path)
+        case = CaseRequests(job)
+        case_requests.set(case)
+        with contextlib.suppress(ModelError):
+            await recording.wrap(ask)(request())
+        await recording.keep(case, replaces=True)
+
+    await record(ModelReply(text="good"))
+    await record(ModelError(Trouble.UNAVAILABLE, "overloaded"))
+
+    case_requests.set(CaseRequests(job))
+    assert (await RequestReplay(path).ask(request())).text == "good"
 
 
 async def test_a_recording_of_an_earlier_version_is_replayed_and_added_to(tmp_path: Path) -> None:
@@ -460,6 +500,13 @@ async def test_a_recording_of_an_earlier_version_is_replayed_and_added_to(tmp_pa
     replay = RequestReplay(path)
     assert [(await replay.ask(each)).text for each in (old, request())] == ["old", "new"]
 
+    recording = RequestRecording(path)
+    case_requests.set(case := CaseRequests(case.job))
+    await recording.wrap(ask)(old)
+    await recording.keep(case)
+    replay = RequestReplay(path)
+    assert [(await replay.ask(old)).text for _ in range(2)] == ["new", "new"]
+
 
 @pytest.mark.parametrize(
     ("line", "message"),
@@ -468,16 +515,16 @@ async def test_a_recording_of_an_earlier_version_is_replayed_and_added_to(tmp_pa
         ("[]", ":2:1: found a list, expected a recorded call (workbench-calls-1)"),
         ("{}", ":2:1: found nothing, expected the format of a recorded call (workbench-calls-1)"),
         ('{"format": "other"}', ":2:12: format: found 'other', expected the format of"),
-        ('{"format": "workbench-calls-1"}', ":2:1: found nothing, expected the required key request"),
-        ('{"format": "workbench-calls-1", "request": 1}', ":2:44: request: found 1, expected an object"),
+        ('{"format": "workbench-calls-1"}', "no recorded call: request: Field required"),
+        ('{"format": "workbench-calls-1", "request": 1}', "no recorded call: request: Input should be"),
         (
             '{"format": "workbench-calls-1", "request": {}}',
-            ":2:44: request: found nothing, expected the required key model",
+            "no recorded call: request.model: Field required",
         ),
         (RECORDED_REQUEST + "}", "expected exactly one of reply and trouble"),
-        (RECORDED_REQUEST + ', "reply": {"text": 1}}', "reply.text: found 1, expected a text"),
-        (RECORDED_REQUEST + ', "trouble": "bad day", "message": ""}', "trouble: found \"bad day\", expected 'no key'"),
-        (RECORDED_REQUEST + ', "replay": {}}', "replay: found an object, expected no key of this name"),
+        (RECORDED_REQUEST + ', "reply": {"text": 1}}', "no recorded call: reply.text: Input should be a valid string"),
+        (RECORDED_REQUEST + ', "trouble": "bad day", "message": ""}', "no recorded call: trouble: Input should be"),
+        (RECORDED_REQUEST + ', "replay": {}}', "no recorded call: replay: Extra inputs"),
     ],
 )
 def test_an_invalid_recorded_call_is_refused_with_position_value_and_expectation(

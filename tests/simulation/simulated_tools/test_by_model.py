@@ -11,6 +11,8 @@ import pytest
 
 from tests.llm.servers import Call, HttpResponse, Server, gemini, gemini_error
 from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources
+from workbench.llm.model_replay import RecordedRequest
+from workbench.store.model_answers import Part, Recording
 
 BY_MODEL = {"tool_name": "get_order", "mock_strategy_type": "MOCK_STRATEGY_TOOL_SPEC"}
 GET_7 = 'get_order {"order_id": "7"}'
@@ -195,3 +197,21 @@ def test_a_missing_key_of_the_model_is_reported(project: Project) -> None:
     assert kind == "tool"
     assert message.startswith("get_order: the model that simulates it did not answer: ")
     assert message.endswith(" was not called: no key")
+
+
+@pytest.mark.parametrize("isolation", ["case", "worker"])
+def test_answers_of_the_model_are_recorded_and_replayed(project: Project, model: Server, isolation: Any) -> None:
+    model.answer = answer_with_count
+    project.cases(one=f"{GET_7}\n{CANCEL_7}", two=GET_7)
+    file = project.root / "calls.jsonl"
+    recorded = project.run(record=file, isolation=isolation)
+    asked = len(model.calls)
+    (project.root / ".workbench" / "replies.db").unlink()
+
+    replayed = project.run(replay=file, isolation=isolation)
+
+    assert get_responses(replayed) == get_responses(recorded)
+    assert get_responses(replayed, "two") == get_responses(recorded, "two")
+    assert len(model.calls) == asked == 3
+    blocks = list(Recording(file).iter_part(Part.JUDGES, RecordedRequest))
+    assert [(block.job and block.job.case.eval_id, len(block.calls)) for block in blocks] == [("one", 2), ("two", 1)]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.simulation.simulated_tools.conftest import Project, get_failure, get_responses, get_sources
 from workbench.engine.plan import PlanError
+from workbench.model.identity import CaseKey, JobKey
+from workbench.simulation.simulated_tools import RecordedCall, ToolRecording
 
 GET_7 = 'get_order {"order_id": "7"}'
 NONE = 'get_order {"order_id": "none"}'
@@ -125,6 +128,18 @@ def test_a_recording_of_an_earlier_version_is_replayed_and_added_to(project: Pro
         ['"OLD"'],
         ['{"order_id": "7", "status": "REAL"}'],
     ]
+
+
+def test_two_agents_in_one_file_keep_their_own_results() -> None:
+    case = CaseKey(target="alpha", eval_set="s", eval_id="c")
+    others = [case.model_copy(update={"target": name}) for name in ("beta", "gamma")]
+    recording = ToolRecording(
+        Path(), {JobKey(each, 0): (RecordedCall(tool="get", response=each.target),) for each in (case, others[0])}
+    )
+
+    found = [recording.find_case(each, 0) for each in (case, *others)]
+
+    assert [None if calls is None else calls[0].response for calls in found] == ["alpha", "beta", "alpha"]
 
 
 def test_an_answer_that_json_cannot_hold_is_not_replayed(project: Project) -> None:
