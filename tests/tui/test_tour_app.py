@@ -80,7 +80,7 @@ async def follow(screen: Driver, *, until: str) -> list[str]:
                 await screen.press("!")
             await screen.press(keys[0])
             pressed.append(keys[0])
-        for _ in range(50):  # a run and a save take a moment
+        for _ in range(200):  # a run and a save take a moment
             await screen.pilot.pause(0.05)
             if screen.app.screen_stack[0].query_one(TourPanel)._lines != panel:
                 break

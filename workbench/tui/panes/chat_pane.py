@@ -531,7 +531,7 @@ class ChatPane(Pane):
             self._show_prompt("")
         self._open(chat, said, chat.conversation.session_input, chat.conversation.origin)
 
-    @work(group="chat_new")
+    @work(group="chat_new", description="branch a case")
     async def branch_case(self, key: CaseKey, *, turn: int | None) -> None:
         """Begin a session with turns of the last run of a case, by default up to this turn."""
         board = self.context.state.board

@@ -40,8 +40,7 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up(project: Path,
 
         await say(screen, "slow")
         await screen.press("shift+tab", "g")
-        await screen.until("4 turns · 48 tokens")
-        assert "turn 1" in screen.text
+        await screen.until("4 turns · 48 tokens", "turn 1")
         assert "slow makes 4" not in screen.text
 
         await screen.press("G", "tab")
