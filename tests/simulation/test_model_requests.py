@@ -180,3 +180,30 @@ def test_fields_of_known_protocols_count_at_other_addresses() -> None:
     one, two = ({"method": "POST", "url": "u", "body": {"user": text}} for text in ("what is 1?", "what is 2?"))
 
     assert rules.identify(one) != rules.identify(two)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "looks"),
+    [
+        ("Today is 2026-11-26.", "Today is 2027-01-02.", "a date or time"),
+        ("It is 2026-11-26 06:18:57.230227 now", "It is 2026-11-26 06:19:00.71 now", "a date or time"),
+        ("At 2026-11-26T06:18:57+01:00", "At 2026-11-26T06:18:57Z", "a date or time"),
+        ("Thursday, November 26, 2026, 6:18 pm", "Friday, Dec 4, 2026, 11:02 am", "a date or time"),
+        ("seed 1764137937.23", "seed 1764137999.1", "a date or time"),
+        ("run 0f8fad5bd9cb469fa16570867728950e", "run 7c9e6679742540de944be07fc1f90ae7", "a random id"),
+        (
+            "2026-11-26 run 0f8fad5b-d9cb-469f-a165-70867728950e",
+            "2026-11-27 run 7c9e6679-7425-40de-944b-e07fc1f90ae7",
+            "dates and ids",
+        ),
+        ("Be nice.", "Be brief.", None),
+        ("Roll 2 dice.", "Roll 3 dice.", None),
+    ],
+)
+def test_a_date_or_a_random_id_is_named_with_what_to_declare(before: str, now: str, looks: str | None) -> None:
+    (found,) = find_differences(make_request(before), make_request(now))
+
+    assert (found.hint is None) == (looks is None)
+    if looks is not None:
+        assert f"it looks like {looks}: if it does not matter, declare it in [replay] volatile_texts" in str(found.hint)
+        assert "(messages.1.content)" in str(found.hint)

@@ -54,19 +54,6 @@ def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
     assert not is_model("https://evil.example/?models.corp.example")
 
 
-def test_a_date_or_a_random_id_in_the_prompt_is_named_with_what_to_declare() -> None:
-    for before, now, looks in (
-        ("Today is 2026-11-26.", "Today is 2026-11-27.", "a date or time"),
-        ("id 0a1b2c3d4e5f60718293", "id ffffffffffffffff0000", "a random id"),
-    ):
-        case = open_case(record((make_request(before), make_response("a"))))
-        assert answer(case, 1, make_request(now)) is None
-
-        assert case.difference is not None
-        assert f"it looks like {looks}" in str(case.difference)
-        assert "[replay] volatile_texts" in str(case.difference)
-
-
 # Answers.
 
 

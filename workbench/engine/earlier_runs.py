@@ -241,12 +241,12 @@ def _describe_judgement(metric: str, prepared: PreparedCriteria) -> tuple[object
 LATEST = "latest"
 
 _ASKED = "asked"  # the key of stored options
+_ANSWERS = ("models", "record", "record_calls", "record_tools", "replay", "replay_calls", "replay_tools")
+"""What answers models and tools, and what records them: all of the resumed run, or all as given now."""
 _KEPT = (
     "config",
     "simulate_tools",
-    "replay_tools",
-    "replay",
-    "replay_calls",
+    *_ANSWERS,
     "max_model_calls",
     "max_model_cost",
     "require_all_samples",
@@ -310,7 +310,9 @@ def get_selections(run: StoredRun) -> Sequence[Selection]:
 def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
     """Complete options with those of the resumed run, so that simulated tools stay simulated."""
     kept = run.options.get(_ASKED, {})
-    earlier_values = {name: kept[name] for name in _KEPT if name in kept and getattr(options, name) is None}
+    left_out = _ANSWERS if any(getattr(options, name) is not None for name in _ANSWERS) else ()
+    names = [name for name in _KEPT if name in kept and name not in left_out]
+    earlier_values = {name: kept[name] for name in names if getattr(options, name) is None}
     if "replay_tools" in earlier_values and "unrecorded" in kept:
         earlier_values["unrecorded"] = kept["unrecorded"]
     return RunOptions.model_validate({**options.model_dump(), **earlier_values}) if earlier_values else options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections import deque
@@ -62,8 +63,12 @@ class RequestRecording:
         """Raise StoreError if the file cannot be written or is no recording."""
         self._path = path
         self._without_case = CaseRequests(None)
-        blocks = Recording(path).iter_part(Part.JUDGES, RecordedRequest) if path.exists() else ()
-        self._earlier = {each.job: each.calls for each in blocks}
+        self._earlier: dict[JobKey | None, tuple[RecordedRequest, ...]] = {}
+        recording = Recording(path) if path.exists() else None
+        for name in () if recording is None else recording.blocks:
+            with contextlib.suppress(StoreError):  # a block that is cut off: recording its case again replaces it
+                if recording is not None and (found := recording.read(Part.JUDGES, name.job, RecordedRequest)):
+                    self._earlier[name.job] = found.calls
         try:
             path.open("a").close()
         except OSError as error:

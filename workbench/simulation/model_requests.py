@@ -135,7 +135,14 @@ _INSTRUCTIONS = re.compile(
 _TOOLS = re.compile(r"^body\.(config\.)?tools(\.|$)")
 _MESSAGES = re.compile(r"^body\.(contents|messages|input)\.(\d+)(\.|$)")
 _TOOL_RESULTS = frozenset({"function_response", "functionResponse"})
-_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d{1,2}:\d\d\b")
+_MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_TIME = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?(?:Z|UTC|[ap]m\b|[+-]\d\d:?\d\d))?"
+_DATE = re.compile(
+    rf"\d{{4}}[-/]\d\d[-/]\d\d(?:[T ]{_TIME})?|\b{_TIME}"
+    rf"|\b{_MONTHS} \d{{1,2}}(?:, \d{{4}})?|\b\d{{1,2}}\.? {_MONTHS} \d{{4}}"
+    r"|\b(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?\b|\b1\d{9}(?:\.\d+|\d{3})?\b",
+    re.IGNORECASE,
+)
 _ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b[0-9a-f]{16,}\b", re.IGNORECASE)
 
 
@@ -155,8 +162,10 @@ class Difference:
     @property
     def hint(self) -> str | None:
         """What to declare if the difference looks like a date or a random id; None if it does not."""
-        for pattern, looks in ((_DATE, "a date or time"), (_ID, "a random id")):
-            before, now = (pattern.sub("", text or "") for text in (self.before, self.now))
+        for patterns, looks in (((_DATE,), "a date or time"), ((_ID,), "a random id"), ((_ID, _DATE), "dates and ids")):
+            before, now = self.before or "", self.now or ""
+            for pattern in patterns:
+                before, now = pattern.sub("", before), pattern.sub("", now)
             if before == now and self.before != self.now:
                 field = self.path.removeprefix("body.")
                 return (

@@ -22,6 +22,7 @@ from workbench.model.identity import JobKey
 from workbench.model.results import CaseResult
 from workbench.model.run_events import CaseFinished, Notice, RunEvent
 from workbench.model.target import ModelMode
+from workbench.report.run_report import describe_model_calls
 from workbench.report.text_report import ShownSetupFailures, spending_line
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -104,6 +105,7 @@ class SessionRuns:
         lines = [*self._notices, *self._partly_judged]
         for run in runs:
             lines += [spending_line(spent) for spent in run.models]
+            lines += [describe_model_calls(run.model_calls)] if run.model_calls else []
             lines.append(f"run {run.run_id} in {run.plan.root}: see `workbench report {run.run_id}`")
         return lines
 
