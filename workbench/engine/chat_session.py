@@ -30,6 +30,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind, TurnResult
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
 from workbench.model.target import AgentKind, Target
+from workbench.model.text import REDACTED
 from workbench.model.trace import Span, SpanKind, get_trajectory
 from workbench.report.turn_diff import list_messages, list_responses
 from workbench.simulation.replayed_models import CaseModels
@@ -52,13 +53,13 @@ _OF_THE_FRAMEWORK = frozenset({"transfer_to_agent", "exit_loop"})
 class Branch:
     """The begin of a chat: answered turns that are replayed before its first live message.
 
-    `tools` are the recorded tool calls of each turn. `unrecorded_tools` are tools whose results are not recorded.
-    `models` are the recorded model calls; None if there are none.
+    `tools` are the recorded tool calls of each turn. `unrecorded_tools` are the tools of each turn without a result to
+    replay, with the reason. `models` are the recorded model calls; None if there are none.
     """
 
     turns: Sequence[TurnResult] = ()
     tools: Sequence[Sequence[RecordedCall]] = ()
-    unrecorded_tools: Sequence[str] = ()
+    unrecorded_tools: Sequence[Mapping[str, str]] = ()
     models: RecordedModels | None = None
 
     @property
@@ -75,15 +76,13 @@ def make_branch(execution: Execution, turns: int, *, target: Target, models: Rec
     return Branch(
         turns=execution.turns[:count],
         tools=[[call for call in of_turn if call.unfit is None] for of_turn in calls],
-        unrecorded_tools=tuple(
-            dict.fromkeys(call.tool for of_turn in calls for call in of_turn if call.unfit is not None)
-        ),
+        unrecorded_tools=[{call.tool: call.unfit for call in of_turn if call.unfit is not None} for of_turn in calls],
         models=models,
     )
 
 
 def _read_tool_calls(spans: Sequence[Span], turn: int, target: Target) -> list[RecordedCall]:
-    """Read the tool calls of a turn from its trace. Those whose result is unknown are `unfit`."""
+    """Read the tool calls of a turn from its trace. Those whose result is not what the tool returned are `unfit`."""
     found = []
     for span in spans:
         if span.kind is not SpanKind.TOOL or span.turn != turn or span.name in _OF_THE_FRAMEWORK:
@@ -92,16 +91,28 @@ def _read_tool_calls(spans: Sequence[Span], turn: int, target: Target) -> list[R
         if target.kind is AgentKind.LANGCHAIN and _is_wrapped(response) and isinstance(response["result"], str):
             response = response["result"]  # the text of a message
         actions = span.attributes.get("actions")
+        unfit = None if _has_result(span, target) else "its result is not recorded"
+        if _has_redaction((response, actions)):
+            unfit = "its result holds a secret, which is not recorded"
         found.append(
             RecordedCall(
                 tool=span.name,
                 args=dict(span.request) if isinstance(span.request, Mapping) else {},
                 response=response,
                 actions=dict(actions) if isinstance(actions, Mapping) else {},
-                unfit=None if _has_result(span, target) else "its result is not recorded",
+                unfit=unfit,
             )
         )
     return found
+
+
+def _has_redaction(data: Any) -> bool:
+    """Return True if a secret was replaced in JSON data."""
+    if isinstance(data, Mapping):
+        return any(_has_redaction(each) for item in data.items() for each in item)
+    if isinstance(data, list | tuple):
+        return any(map(_has_redaction, data))
+    return isinstance(data, str) and REDACTED in data
 
 
 def _is_wrapped(response: Any) -> bool:
@@ -130,10 +141,11 @@ def find_tool_warning(branch: Branch, target: Target) -> str:
         has_calls = any(turn.calls_unknown or get_trajectory(turn.invocation) for turn in branch.turns)
         why = f"the tools of an agent of kind {target.kind.value} run elsewhere"
         return f"the tools of the replayed turns will really be called: {why}" if has_calls else ""
-    if not branch.unrecorded_tools:
+    reasons = {tool: why for of_turn in branch.unrecorded_tools for tool, why in of_turn.items()}
+    if not reasons:
         return ""
-    names = ", ".join(branch.unrecorded_tools)
-    return f"the results of these tools cannot be replayed, so they will really be called: {names}"
+    tools = ", ".join(f"{tool} ({why})" for tool, why in reasons.items())
+    return f"the results of these tools cannot be replayed, so they will really be called: {tools}"
 
 
 class BranchReplay:
@@ -161,7 +173,8 @@ class BranchReplay:
         why = self._explain_live_models(turn)
         found = [] if why is None else [f"turn {turn + 1} was asked again: {why}"]
         called = dict.fromkeys(() if self._tools is None else self._tools.unrecorded_calls)
-        found += [f"{tool} was called: the recording of turn {turn + 1} lacks this call" for tool in called]
+        lacks = f"the recording of turn {turn + 1} lacks this call"
+        found += [f"{tool} was called: {self._branch.unrecorded_tools[turn].get(tool, lacks)}" for tool in called]
         if not found and not _is_same_answer(result, self._branch.turns[turn]):
             found = [f"turn {turn + 1} has another answer, or other tool calls, than in the recording"]
         return tuple(found)

@@ -138,6 +138,11 @@ class RunOptions(Fact):
     judgement: int = 0
 
     @property
+    def rejects_replays(self) -> bool:
+        """True if earlier verdicts on replayed answers do not count: the models or a file must give the answers."""
+        return self.fresh or self.models is ModelMode.LIVE or self.replay is not None
+
+    @property
     def judge_record(self) -> Path | None:
         """The file that gets the calls to judges, simulated users and simulated tools."""
         return self.record_calls or self.record

@@ -88,6 +88,7 @@ class Why(StrEnum):
     UNKNOWN = "its dependencies are unknown"
     NO_ANSWER = "it has no answer"
     TAINTED = "files changed while it ran"
+    REPLAYED = "answers of models were replayed"
     PROBLEM = "it cannot run"
     NEVER_JUDGED = "never judged"
     NEWER_RUN = "a run to compare it with is now available"
@@ -149,12 +150,15 @@ class Selector:
         *,
         is_current: Callable[[StoredVerdict], bool] = lambda _: False,
         is_busy: Callable[[], bool] = lambda: False,
+        rejects_replays: bool = False,
     ) -> None:
         """`is_current` says whether no file at all has changed since a verdict, for rows that cannot be followed.
 
-        `is_busy` says whether agents run now, so that the files they write are not final.
+        `is_busy` says whether agents run now, so that the files they write are not final. With `rejects_replays`,
+        verdicts on replayed answers of models are stale.
         """
         self._is_busy = is_busy
+        self._rejects_replays = rejects_replays
         self._verdicts = verdicts
         self._state = state
         self._is_current = is_current
@@ -224,6 +228,7 @@ class Selector:
                 continue
             # Most cases share a few sets of dependencies, and few targets have paths in `watch`.
             is_current = (verdict.dependencies, folder) in self._current_sets and not planned.target.watch
+            is_current = is_current and not self._is_rejected(verdict)
             if not (is_current or is_recorded) and self._find_reasons(verdict, planned):
                 continue
             if (
@@ -277,6 +282,8 @@ class Selector:
 
     def _find_reasons(self, verdict: StoredVerdict, planned: PlannedCase) -> tuple[Reason, ...]:
         """Return the reasons why the agent may behave differently today."""
+        if self._is_rejected(verdict):
+            return (Reason(Why.REPLAYED),)
         if verdict.dependencies is None:
             return () if self._is_current(verdict) else (Reason(Why.UNKNOWN),)
         changed = self._find_changed_or_opaque(verdict.dependencies, str(planned.target.path), verdict)
@@ -285,6 +292,9 @@ class Selector:
             if not list_watched_paths(planned.target) <= trees:
                 return (Reason(Why.NOT_COMPARED),)
         return tuple([Reason(row=row) for row in changed])
+
+    def _is_rejected(self, verdict: StoredVerdict) -> bool:
+        return self._rejects_replays and verdict.job.is_replayed
 
     def _find_changed_or_opaque(self, number: int, folder: str, verdict: StoredVerdict) -> Sequence[Dependency]:
         """As `_find_changed`, but return opaque rows if no other row changed and any file changed since the run."""
@@ -434,7 +444,9 @@ def select_affected(workspace: Workspace, plan: Plan) -> Plan:
     left = [case for job, case in part.jobs if job not in part.stored]
     judged = sum(case.executed is not None or case.is_recorded for case in left)
     again = f", {judged} only judged" if judged else ""
-    notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}; the other verdicts are current"
+    replayed = sum(Reason(Why.REPLAYED) in decision.reasons for decision in decisions)
+    why = f", {replayed} because {Why.REPLAYED}" if replayed else ""
+    notice = f"affected: {part.total - len(part.stored)} of {part.total}{again}{why}; the other verdicts are current"
     return replace(part, notices=(*part.notices, notice))
 
 
@@ -449,7 +461,9 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
         with contextlib.suppress(StoreError), workspace.history() as history:
             if history.has_unjudged or any(case.turns is None for case in plan.cases):
                 executed = {
-                    job: result.execution for job, result in read_results(history, _find_unjudged(workspace, plan))
+                    job: result.execution
+                    for job, result in read_results(history, _find_unjudged(workspace, plan))
+                    if _can_be_judged(result, plan)
                 }
     if not executed:
         return plan
@@ -459,17 +473,21 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
 
 
 def _find_unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVerdict]:
-    verdicts = workspace.verdicts
-    selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
+    selector = _make_selector(workspace, plan)
     found = {job: selector.find_unjudged(job, planned) for job, planned in plan.jobs}
     return {job: verdict for job, verdict in found.items() if verdict is not None}
 
 
 def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
     """Decide on each job of a plan. Raises StoreError if the history cannot be read."""
-    verdicts = workspace.verdicts
-    selector = Selector(verdicts, Snapshot(leftovers=verdicts.list_agent_files))
+    selector = _make_selector(workspace, plan)
     return [selector.decide(job, planned) for job, planned in plan.jobs]
+
+
+def _make_selector(workspace: Workspace, plan: Plan) -> Selector:
+    verdicts = workspace.verdicts
+    state = Snapshot(leftovers=verdicts.list_agent_files)
+    return Selector(verdicts, state, rejects_replays=plan.options.rejects_replays)
 
 
 def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:
@@ -510,7 +528,7 @@ def plan_decisions(
         if decision.action is Action.NOTHING and result is not None and decision.verdict is not None:
             kept[decision.job] = result.model_copy(update={"eval_set_id": case.eval_set_id})
             taken_from[decision.job] = get_verdict_key(decision.verdict)
-        elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result):
+        elif decision.action is Action.JUDGE and result is not None and _can_be_judged(result, plan):
             case = replace(case, executed=result.execution)
         cases.append(case)
     # Each planned case is one repeat; repeats count from 0.
@@ -551,5 +569,7 @@ def read_scores(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> d
     return found
 
 
-def _can_be_judged(result: CaseResult) -> bool:
+def _can_be_judged(result: CaseResult, plan: Plan) -> bool:
+    if plan.options.rejects_replays and result.execution.is_replayed:  # unknown of a verdict that was never judged
+        return False
     return bool(result.execution.turns) or result.execution.failure is not None

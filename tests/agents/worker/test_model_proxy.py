@@ -252,6 +252,50 @@ def test_other_requests_pass_and_are_not_recorded(proxy: ModelProxy, engine: Eng
     assert engine.asked == []
 
 
+@pytest.mark.parametrize(
+    ("variable", "begin", "path"),
+    [
+        ("OLLAMA_HOST", "", "/api/chat"),  # not at the port that is known
+        ("CO_API_URL", "", "/v2/chat"),
+        ("OPENAI_BASE_URL", "/llm/v1", "/llm/v1/images/generations"),
+        ("AZURE_OPENAI_ENDPOINT", "", "/openai/deployments/m/rerank"),
+        ("HOSTED_VLLM_API_BASE", "/llm", "/"),
+    ],
+)
+def test_the_user_s_own_address_is_that_of_models_whatever_the_path(
+    proxy: ModelProxy, engine: Engine, server: ModelServer, variable: str, begin: str, path: str
+) -> None:
+    address = proxy.build_environment({variable: f"{server.url}{begin}"})[variable]
+    url = f"{address.removesuffix(begin)}{path}"
+
+    first = httpx.post(url, json=BODY, headers={"Authorization": "x"})
+    engine.replays = [engine.get_outcome()]
+    second = httpx.post(url, json=BODY)
+
+    assert [each["url"] for each in engine.asked] == [f"{server.url}{path}"] * 2
+    assert (second.text, server.count) == (first.text, 1)
+
+
+def test_requests_without_an_answer_of_a_model_pass_at_the_user_s_own_address(
+    proxy: ModelProxy, engine: Engine, server: ModelServer
+) -> None:
+    address = proxy.build_environment({"OLLAMA_HOST": server.url})["OLLAMA_HOST"]
+
+    assert httpx.get(f"{address}/api/tags").json() == {"models": ["/api/tags"]}
+    assert engine.asked == []
+
+
+def test_the_default_address_may_be_named_without_a_difference(
+    proxy: ModelProxy, engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_proxy, "_PROVIDERS", ((("OPENAI_BASE_URL",), f"{server.url}/v1", ""),))
+    address = proxy.build_environment({"OPENAI_BASE_URL": f"{server.url}/v1/"})["OPENAI_BASE_URL"]
+
+    httpx.post(f"{address}vector_stores", json=BODY, headers={"Authorization": "x"})
+
+    assert (server.paths, engine.asked) == (["/v1/vector_stores"], [])
+
+
 def test_large_bodies_pass_whole(proxy: ModelProxy, engine: Engine, server: ModelServer) -> None:
     text = "é" * 3_000_000
 

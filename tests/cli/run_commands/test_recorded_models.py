@@ -101,6 +101,25 @@ def test_a_recording_is_made_and_used_as_a_file(workbench: CommandLine, server: 
     assert 'replay, turn 1: model call 1 differs from the recording: instruction changed: "Be nice."' in refused.out
 
 
+@pytest.mark.parametrize(
+    ("options", "calls"), [([], 0), (["--models", "live"], 2), (["--fresh"], 2), (["--replay", "calls.jsonl"], 0)]
+)
+def test_verdicts_on_replayed_answers_are_affected_if_others_must_answer(
+    workbench: CommandLine, server: Server, options: list[str], calls: int
+) -> None:
+    workbench("run", "--record", "calls.jsonl")
+    path = workbench.root / "home" / "agent.py"
+    path.write_text(path.read_text().replace("return {", "prompt += prompt\n    return {"))
+    replayed = workbench("run", "--replay", "calls.jsonl")
+    assert (replayed.status, len(server.calls)) == (0, 2)
+
+    affected = workbench("run", "--affected", *options)
+
+    stale = "2 of 2, 2 because answers of models were replayed" if options else "0 of 2"
+    assert f"affected: {stale}; the other verdicts are current" in affected.out + affected.error
+    assert len(server.calls) == 2 + calls
+
+
 def test_explain_says_what_was_replayed_and_what_differed(workbench: CommandLine, server: Server) -> None:
     workbench("run", "--models", "auto")
     path = workbench.root / "home" / "agent.py"

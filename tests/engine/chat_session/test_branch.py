@@ -224,7 +224,7 @@ def test_tools_without_recorded_results_are_named_before_they_are_called(project
     branch = make_branch(execution, 1, target=target, models=None)
 
     assert find_tool_warning(branch, target) == (
-        "the results of these tools cannot be replayed, so they will really be called: add"
+        "the results of these tools cannot be replayed, so they will really be called: add (its result is not recorded)"
     )
     elsewhere = target.model_copy(update={"kind": AgentKind.HTTP})
     assert find_tool_warning(branch, elsewhere) == (
@@ -312,6 +312,37 @@ def test_a_tool_call_that_is_not_recorded_is_made_and_named(shop: Project) -> No
 
     (answered,) = (event for event in listener.events if isinstance(event, TurnAnswered))
     assert answered.live_parts[1] == "buy was called: the recording of turn 1 lacks this call"
+    assert count(shop, "tool_calls") == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"price": PRICE', '"price": {"paid with": ["card", "key " + SECRET]}'),
+        ('return {"basket"', 'tool_context.state["login"] = {SECRET: 1}\n    return {"basket"'),
+    ],
+    ids=["result", "state"],
+)
+def test_a_tool_whose_result_holds_a_secret_is_called_again(
+    shop: Project, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "a-very-secret-value-0123")
+    path = shop.root / "shop" / "agent.py"
+    code = path.read_text().replace(before.replace("PRICE", "1"), after)
+    path.write_text(code.replace("SECRET", '__import__("os").environ["SHOP_API_KEY"]'))
+    workspace = shop.open_workspace()
+    job, execution = run_case(shop, workspace)
+    assert "[redacted]" in str(execution.spans)
+
+    branch = make_branch(execution, 1, target=workspace.project.targets["shop"], models=None)
+    listener = open_branch(workspace, job, execution, 1)
+    state = listener.wait_for(StateSeen).state
+
+    why = "its result holds a secret, which is not recorded"
+    assert branch.unrecorded_tools == [{"buy": why}]
+    assert state is not None and state["basket"] == ["milk"]
+    (answered,) = (event for event in listener.events if isinstance(event, TurnAnswered))
+    assert answered.live_parts == (f"buy was called: {why}",)
     assert count(shop, "tool_calls") == 3
 
 

@@ -19,7 +19,7 @@ from tests.watch.watched import Folder
 from workbench.engine.plan import Plan, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
-from workbench.model.results import CaseStatus
+from workbench.model.results import CaseStatus, Execution
 from workbench.watch.selector import reuse_unjudged, select_affected
 
 PATIENCE = 30.0
@@ -87,6 +87,18 @@ def test_finished_agent_work_is_judged_without_another_agent_run(
     assert statuses == {"good": CaseStatus.PASSED, "bad": CaseStatus.FAILED}
     assert list_agent_prompts(folder) == ["bad", "good"]
     assert len(server.calls) == 2 * SAMPLES
+
+
+@pytest.mark.parametrize("select", [select_affected, reuse_unjudged])
+def test_an_agent_runs_again_if_its_work_rests_on_replays_and_models_must_be_asked(
+    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, select: Callable[[Workspace, Plan], Plan]
+) -> None:
+    monkeypatch.setattr(Execution, "is_replayed", property(lambda _: True))
+    run_and_stop_while_judging(folder, server)
+
+    run_plan(folder, lambda workspace: select(workspace, workspace.plan(ALL, RunOptions(fresh=True))))
+
+    assert list_agent_prompts(folder) == ["bad", "bad", "good", "good"]
 
 
 def test_a_killed_process_keeps_the_finished_work_of_its_agents(folder: Folder, server: Server) -> None:

@@ -56,6 +56,7 @@ class WatchedCase:
         is_certain: bool = True,
         has_dependencies: bool = True,
         execution: int | None = None,
+        is_replayed: bool = False,
     ) -> StoredVerdict:
         """Add a verdict of a new run."""
         self._number += 1
@@ -88,6 +89,7 @@ class WatchedCase:
             finished_at=ended_at,
             execution_key=execution_key,
             scoring_key=scoring_key,
+            is_replayed=is_replayed,
         )
         stored = StoredVerdict(
             job,
@@ -154,6 +156,21 @@ def test_a_verdict_holds_while_its_dependencies_are_unchanged(case: WatchedCase)
     assert (changed.action, case.describe_reasons(changed)) == (Action.RUN, ["a.txt changed"])
     case.write_file("a.txt", "a")
     assert case.decide().action is Action.NOTHING
+
+
+def test_a_verdict_on_replayed_answers_is_stale_if_models_must_be_asked(case: WatchedCase) -> None:
+    row = case.write_file("a.txt", "a")
+    live, replayed = case.add(row), case.add(row, is_replayed=True)
+    assert case.decide().verdict is replayed
+    case.selector = Selector(case.verdicts, case.snapshot, rejects_replays=True)
+
+    assert case.decide().verdict is live
+
+    case.add(case.write_file("a.txt", "b"), is_replayed=True)
+    decision = case.decide()
+    assert (decision.action, decision.verdict.job.run_id) == (Action.RUN, "run3")
+    assert case.describe_reasons(decision) == ["answers of models were replayed"]
+    assert case.decide(scoring_key="other").action is Action.RUN
 
 
 def test_any_current_verdict_is_reused_and_the_shown_one_is_preferred(case: WatchedCase) -> None:

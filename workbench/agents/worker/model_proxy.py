@@ -119,6 +119,7 @@ class ModelProxy:
         self._models = models
         self._token = secrets.token_urlsafe(16)
         self._begins: dict[str, str] = {}  # of paths, by default address
+        self._own_places: set[_Place] = set()  # that the user has set in a variable
         self._calls: set[asyncio.Task[Any]] = set()
         self._context: ssl.SSLContext | None = None
         application = web.Application(client_max_size=0)
@@ -141,15 +142,28 @@ class ModelProxy:
         for names, base, begin in _PROVIDERS:
             own = [name for name in names if environment.get(name)]
             for name in own:
-                found[name] = self._lead_here(_complete(name, environment[name]))
+                found[name] = self._lead_here_from(_complete(name, environment[name]), default=base)
             if not own:
                 found.update(dict.fromkeys(names, self._lead_here(base)))
                 self._begins[base] = begin
         for name in _WITHOUT_DEFAULT:
             value = environment.get(name, "")
             if not value.rstrip("/").endswith(_SPECIAL):
-                found[name] = self._lead_here(value)
+                found[name] = self._lead_here_from(value)
         return {name: value for name, value in found.items() if value or name in environment}
+
+    def _lead_here_from(self, url: str, *, default: str | None = None) -> str:
+        """Return the address that replaces one of the user's; its server is then one of models, unless it is default.
+
+        Which requests to the default are calls of models is known.
+        """
+        if (found := self._lead_here(url)) != url and _has_host(url):
+            self._own_places |= {_find_place(url)} - ({_find_place(default)} if default else set())
+        return found
+
+    def _is_for_model(self, method: str, url: str) -> bool:
+        """Return True for a request to record or replay. The user's own servers may have any paths."""
+        return self._models.is_endpoint(url) or (method == "POST" and _find_place(url) in self._own_places)
 
     def _lead_here(self, url: str) -> str:
         scheme, _, rest = url.partition("://")
@@ -196,7 +210,7 @@ class ModelProxy:
         begin = self._begins.get(base)
         url = f"{base}/{path if not begin or _VERSION.search(path) else f'{begin}/{path}'}"
         body = await request.read()
-        if not self._models.is_endpoint(url):
+        if not self._is_for_model(request.method, url):
             return await self._pass_on(request, url, body, copy=None)
         call = Request(request.method, url, request.headers.items(), body)
         try:
@@ -300,6 +314,15 @@ class ModelProxy:
             if headers.get(name, "").startswith(f"{origin}/"):
                 headers[name] = self._lead_here(headers[name])
         return headers
+
+
+_Place = tuple[str, str | None, int | None]
+
+
+def _find_place(url: str) -> _Place:
+    """Return the scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
 
 
 def _has_host(url: str) -> bool:
