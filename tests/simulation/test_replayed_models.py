@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from typing import Any
 
@@ -39,8 +40,6 @@ def answer(case: CaseModels, number: int, request: dict[str, Any]) -> Any:
 
 
 def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
-    import re
-
     endpoints = open_case(None, endpoints=("models.corp.example", "https://*.example.org/llm/")).interception[
         "endpoints"
     ]
@@ -168,12 +167,40 @@ def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) 
     assert not case.is_worth_storing
 
 
-def test_an_error_in_the_recording_is_no_answer() -> None:
-    recorded = RecordedCalls(Part.MODELS, JOB, (RecordedModelCall(request=make_request(), error="ConnectError"),))
+def test_an_error_in_the_recording_is_no_answer_and_is_named() -> None:
+    call = RecordedModelCall(request=make_request(), error="ConnectError: refused\nby the host")
+    recorded = RecordedCalls(Part.MODELS, JOB, (call,))
+    automatic = open_case(recorded)
+    message = "model call 1 ended in an error when it was recorded (ConnectError: refused), which cannot be replayed"
 
-    assert answer(open_case(recorded), 1, make_request()) is None
-    with pytest.raises(AgentError):
+    assert answer(automatic, 1, make_request()) is None
+    assert str(automatic.difference) == message
+    with pytest.raises(AgentError, match=re.escape(message)):
         answer(open_case(recorded, ModelMode.REPLAY), 1, make_request())
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 503])
+def test_auto_neither_keeps_nor_replays_an_outage_that_lasted(status: int) -> None:
+    fine, failed = make_request("a"), make_request("b")
+    case = open_case(None)
+    for number, (request, got) in enumerate(((fine, 200), (failed, status))):
+        answer(case, number, request)
+        case.record_outcome(number, make_response("said", status=got))
+    assert not case.is_worth_storing
+
+    again = open_case(case.build_recording(Prices()))
+    assert answer(again, 1, fine) is not None
+    assert answer(again, 2, failed) is None
+    assert f"(HTTP {status})" in str(again.difference)
+
+
+def test_a_failure_after_the_same_request_got_an_answer_is_an_outage() -> None:
+    case = open_case(None)
+    for number, status in enumerate((200, 503)):
+        answer(case, number, make_request())
+        case.record_outcome(number, make_response("said", status=status))
+
+    assert not case.is_worth_storing
 
 
 # Costs.

@@ -280,11 +280,11 @@ class CaseModels:
         if self._plan.mode is ModelMode.LIVE or self.difference is not None or is_live:
             return None
         found = self._take(call, waiting)
-        if found is not None:
+        if found is not None and self._can_replay(found):
             call.response, call.seconds, call.cost = found.response, found.seconds, found.cost
             call.is_replayed = call.is_whole = True
             return found.response
-        difference = None if self._recorded is None else self._find_difference(call, waiting)
+        difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
         if self._plan.mode is ModelMode.REPLAY:
             nothing = f"model call {len(self._calls)}: {self._explain_lack()}"
             del self._calls[number]  # it is not made
@@ -351,12 +351,20 @@ class CaseModels:
 
     @property
     def is_worth_storing(self) -> bool:
-        """True if a model was asked and every answer is complete: a replay of them is the same conversation."""
-        calls = self._calls.values()
-        answered = {(call.turn, call.key) for call in calls if call.is_whole}
-        return any(not call.is_replayed for call in calls) and all(
-            call.is_whole or (call.error is not None and (call.turn, call.key) in answered) for call in calls
-        )
+        """True if a model was asked and every request got a whole answer: a replay is the same conversation."""
+        return any(not call.is_replayed for call in self._calls.values()) and self.is_complete
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every request got a whole answer, if need be after failed tries."""
+        answered: set[tuple[int, str]] = set()
+        for _, call in sorted(self._calls.items(), reverse=True):
+            identity = call.turn, call.key
+            if call.is_whole and not _is_failure(call.response):
+                answered.add(identity)
+            elif identity not in answered or not (call.is_whole or call.error is not None):
+                return False
+        return True
 
     def build_recording(self, prices: Prices | None) -> RecordedModels:
         """Return all calls that ended, for a recording. The first price imports a library; None: without costs."""
@@ -379,18 +387,27 @@ class CaseModels:
         return RecordedCalls(Part.MODELS, self.job, tuple(calls))
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
-        """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
-        same = waiting.get((call.turn, call.key))
+        """Take the next recorded call that equals a request. One that cannot be replayed is left out if others follow."""
+        same, found = waiting.get((call.turn, call.key)), None
         while same:
             found = same.popleft()
-            is_repeated = _has_failed(found) and same and self._plan.mode is ModelMode.AUTO
-            if found.response is not None and not is_repeated:
-                return found
-        return None
+            if self._can_replay(found):
+                break
+        return found
 
-    def _find_difference(self, call: _Call, waiting: _Waiting) -> RequestDifference:
-        """Compare a request with the nearest recorded one of its turn."""
+    def _can_replay(self, recorded: RecordedModelCall) -> bool:
+        """Return True if there is an answer. In the mode AUTO an outage must not outlast itself."""
+        is_answered = recorded.response is not None
+        return is_answered and not (self._plan.mode is ModelMode.AUTO and _is_failure(recorded.response))
+
+    def _find_difference(
+        self, call: _Call, waiting: _Waiting, *, equal: RecordedModelCall | None
+    ) -> RequestDifference:
+        """Compare a request with the nearest recorded one of its turn. `equal` is a call that cannot be replayed."""
         found = RequestDifference(call=len(self._calls), turn=call.turn)
+        if equal is not None:
+            error = equal.error or f"HTTP {(equal.response or {}).get('status')}"
+            return found.model_copy(update={"error": shorten(error, _MOST_STORED)})
         rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
         now = rules.simplify(call.request)
@@ -421,9 +438,9 @@ def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _has_failed(call: RecordedModelCall) -> bool:
-    status = (call.response or {}).get("status", 200)
-    return call.error is not None or status == 429 or status >= 500
+def _is_failure(response: Mapping[str, Any] | None) -> bool:
+    """True for a status such as 429, 503 or 401: with another key or at another time the request may get an answer."""
+    return bool((response or {}).get("status", 200) >= 400)
 
 
 def _explain_lack(recording: Recording, job: JobKey) -> str:
