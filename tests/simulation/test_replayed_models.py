@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
-from workbench.simulation.replayed_models import CaseModels, ModelPlan
+from workbench.simulation.replayed_models import CaseModels, ModelPlan, RunModels
 from workbench.store.model_answers import Part, RecordedCalls, RecordedModelCall, RecordedModels
 
 JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
@@ -201,6 +202,59 @@ def test_a_failure_after_the_same_request_got_an_answer_is_an_outage() -> None:
         case.record_outcome(number, make_response("said", status=status))
 
     assert not case.is_worth_storing
+
+
+# Writing.
+
+
+async def make_case(models: RunModels, text: str) -> CaseModels:
+    case = models.open(JOB)
+    assert await case.answer(1, make_request()) is None
+    case.record_outcome(1, make_response(text))
+    return case
+
+
+def slow_down(case: CaseModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = case.build_recording
+
+    def build_slowly(prices: Prices | None) -> RecordedModels:
+        time.sleep(0.3)
+        return build(prices)
+
+    monkeypatch.setattr(case, "build_recording", build_slowly)
+
+
+def test_a_case_that_is_cancelled_while_it_waits_does_not_stop_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> Any:
+        models = RunModels(ModelPlan(mode=ModelMode.AUTO, prices=Prices()), tmp_path, warn=pytest.fail)
+        case = await make_case(models, "said")
+        slow_down(case, monkeypatch)
+        models.keep(case, None)
+        waiting = asyncio.create_task(models.open(JOB).answer(1, make_request()))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        answer = await models.open(JOB).answer(1, make_request())
+        await models.close()
+        return answer
+
+    assert asyncio.run(run()) == make_response("said")
+
+
+def test_the_calls_of_the_last_attempt_are_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> Any:
+        models = RunModels(ModelPlan(mode=ModelMode.AUTO, prices=Prices()), tmp_path, warn=pytest.fail)
+        older, newer = await make_case(models, "older"), await make_case(models, "newer")
+        slow_down(older, monkeypatch)
+        models.keep(older, None)
+        models.keep(newer, None)
+        await asyncio.sleep(0.6)
+        answer = await models.open(JOB).answer(1, make_request())
+        await models.close()
+        return answer
+
+    assert asyncio.run(run()) == make_response("newer")
 
 
 # Costs.

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from workbench.model.identity import JobKey
 from workbench.model.patterns import PatternTooSlow
 from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, add_costs
 from workbench.model.target import ModelMode
-from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
+from workbench.model.text import mask_data, mask_secrets, pluralise, redact, redact_data, shorten
 from workbench.model.trace import SIMULATED, Span, SpanKind
 from workbench.simulation.model_requests import (
     ENDPOINTS,
@@ -345,9 +345,9 @@ class CaseModels:
         return sum(call.turn == turn and not call.is_replayed for call in self._calls.values())
 
     @property
-    def has_calls(self) -> bool:
-        """True if a model was called."""
-        return bool(self._calls)
+    def call_count(self) -> int:
+        """How many calls a recording may have."""
+        return len(self._calls)
 
     @property
     def is_worth_storing(self) -> bool:
@@ -357,12 +357,23 @@ class CaseModels:
     @property
     def is_complete(self) -> bool:
         """True if every request got a whole answer, if need be after failed tries."""
-        answered: set[tuple[int, str]] = set()
+        return self._check_answers(allows_fallback=False)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if the mode REPLAY repeats the calls; after an error status the agent may have asked another model."""
+        return self._check_answers(allows_fallback=True)
+
+    def _check_answers(self, *, allows_fallback: bool) -> bool:
+        answered: set[tuple[int, str | None]] = set()  # requests by turn; with None: any of a turn
         for _, call in sorted(self._calls.items(), reverse=True):
-            identity = call.turn, call.key
-            if call.is_whole and not _is_failure(call.response):
-                answered.add(identity)
-            elif identity not in answered or not (call.is_whole or call.error is not None):
+            request, any_request = (call.turn, call.key), (call.turn, None)
+            has_failed = call.error is not None or _is_failure(call.response)
+            if call.is_whole and not has_failed:
+                answered |= {request, any_request}
+            elif allows_fallback and call.error is None and any_request in answered:
+                continue
+            elif not has_failed or request not in answered:
                 return False
         return True
 
@@ -400,9 +411,7 @@ class CaseModels:
         is_answered = recorded.response is not None
         return is_answered and not (self._plan.mode is ModelMode.AUTO and _is_failure(recorded.response))
 
-    def _find_difference(
-        self, call: _Call, waiting: _Waiting, *, equal: RecordedModelCall | None
-    ) -> RequestDifference:
+    def _find_difference(self, call: _Call, waiting: _Waiting, *, equal: RecordedModelCall | None) -> RequestDifference:
         """Compare a request with the nearest recorded one of its turn. `equal` is a call that cannot be replayed."""
         found = RequestDifference(call=len(self._calls), turn=call.turn)
         if equal is not None:
@@ -462,6 +471,11 @@ def _explain_lack(recording: Recording, job: JobKey) -> str:
 # The recordings of one run.
 
 
+def _comes_from_agent(failure: Failure | None) -> bool:
+    """True if an attempt ended with an answer or with an error of the agent, which another try would repeat."""
+    return failure is None or failure.kind is FailureKind.AGENT
+
+
 class RunModels:
     """Opens and keeps the recordings of the cases of one run. Used on the engine's loop."""
 
@@ -472,6 +486,9 @@ class RunModels:
         self._root = root
         self._warn = warn
         self._store: RecordingStore | None = None
+        self._earlier: Set[JobKey | None] | None = None  # in the file; None: not read yet
+        self._recorded: set[JobKey] = set()  # by this run
+        self._unrecorded: set[JobKey] = set()  # which the file should get
         self._opening = asyncio.Lock()
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
@@ -491,28 +508,31 @@ class RunModels:
         return CaseModels(self._plan, job, read, explain_lack=lambda: _explain_lack(recording, job))
 
     def keep(self, models: CaseModels, failure: Failure | None) -> None:
-        """Count the calls of an attempt; write them if it ended with an answer or with an error of the agent.
+        """Count the calls of an attempt, and write them if they are the whole conversation.
 
         They are written in the background: a verdict does not wait for it.
         """
         self.counts = self.counts.add(models.counts)
-        if failure is None or failure.kind is FailureKind.AGENT:
-            task = self._writing[models.job] = asyncio.get_running_loop().create_task(self._write(models))
-            task.add_done_callback(lambda task: self._forget_task(models.job, task))
+        write = self._write(models, failure, self._writing.get(models.job))
+        task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
+        task.add_done_callback(lambda task: self._forget_task(models.job, task))
 
     def _forget_task(self, job: JobKey, task: asyncio.Task[None]) -> None:
         if self._writing.get(job) is task:
             del self._writing[job]
 
-    async def _write(self, models: CaseModels) -> None:
-        is_recorded = self._plan.record is not None and models.has_calls
-        is_stored = self._plan.replay is None and models.is_worth_storing
-        if not (is_recorded or is_stored):
-            return
+    async def _write(self, models: CaseModels, failure: Failure | None, before: asyncio.Task[None] | None) -> None:
+        """Write the calls of an attempt after those of the one before, which they replace."""
+        if before is not None:
+            await asyncio.wait([before])
         try:
+            is_recorded, is_stored = await self._may_record(models, failure), await self._may_store(models, failure)
+            if not (is_recorded or is_stored):
+                return
             recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
             if is_recorded and self._plan.record is not None:
                 await asyncio.to_thread(add_recording, self._plan.record, recording)
+                self._recorded.add(models.job)
             if is_stored:
                 store = await self._open_store()
                 await asyncio.to_thread(store.write, models.job, recording)
@@ -521,15 +541,49 @@ class RunModels:
         except Exception as error:  # a bug of workbench must not end the run
             self._warn(f"model calls are not recorded because workbench itself failed: {error!r}")
 
+    async def _may_record(self, models: CaseModels, failure: Failure | None) -> bool:
+        """Return True if the file gets the calls: those of an error or a fallback replace no others."""
+        if self._plan.record is None or (failure is None and models.call_count == 0):
+            return False
+        may = failure is None and models.is_complete
+        if not may and _comes_from_agent(failure) and models.call_count and models.is_repeatable:
+            may = models.job not in self._recorded and models.job not in await self._list_earlier(self._plan.record)
+        (self._unrecorded.discard if may else self._unrecorded.add)(models.job)
+        return may
+
+    async def _may_store(self, models: CaseModels, failure: Failure | None) -> bool:
+        """Return True if the store gets the calls: those before an error replace no longer recording."""
+        if self._plan.replay is not None or not models.is_worth_storing or not _comes_from_agent(failure):
+            return False
+        if failure is None:
+            return True
+        store = await self._open_store()
+        earlier = await asyncio.to_thread(store.read, models.job)
+        return earlier is None or len(earlier.calls) <= models.call_count
+
+    async def _list_earlier(self, path: Path) -> Set[JobKey | None]:
+        """Return the repeats that the file has calls of when this is first needed."""
+        async with self._opening:
+            if self._earlier is None:
+                blocks = (await asyncio.to_thread(Recording, path)).blocks if path.exists() else ()
+                self._earlier = {each.job for each in blocks if each.part is Part.MODELS}
+            return self._earlier
+
     async def close(self) -> None:
-        """Wait for what is being written, and close the store."""
+        """Wait for what is being written, close the store, and report the cases that are not recorded."""
         await asyncio.gather(*self._writing.values())
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
+        if self._unrecorded and self._plan.record is not None:
+            cases = pluralise(len({job.case for job in self._unrecorded}), "case")
+            self._warn(
+                f"model calls of {cases} are not recorded, because the case ended in an error or a model gave no answer; "
+                f"{shown_path(self._plan.record)} keeps earlier ones"
+            )
 
     async def _read(self, job: JobKey) -> RecordedModels | None:
         if job in self._writing:  # it runs again
-            await self._writing[job]
+            await asyncio.shield(self._writing[job])  # a case that is cancelled does not stop it
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return None
         if self._plan.replay is not None:
