@@ -15,7 +15,7 @@ from tests.simulation.test_model_requests import make_request, make_response
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import FailureKind, RequestDifference
+from workbench.model.results import FailureKind, ModelCalls, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.replayed_models import CaseModels, ModelPlan, RunModels
@@ -350,7 +350,7 @@ def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:
 
     assert list(steps[:4]) == reported
     assert [(step.id, step.parent_id) for step in steps[4:]] == [("model-call-0", "agent"), ("model-call-2", "agent")]
-    late = case.complete_trace([make_step("late", 2.4, 2.5)])
+    late = case.complete_trace([make_step("late", 0.7, 0.8)])
     assert [step.id for step in late] == ["late", "model-call-0", "model-call-1"], "clocks of two processes differ"
 
 
@@ -364,3 +364,48 @@ def test_steps_of_the_agent_are_marked_if_their_calls_were_replayed() -> None:
     steps = case.complete_trace([make_step("first", 0.0, 0.01), make_step("second", 0.2, 0.3)])
 
     assert [(step.id, step.simulator) for step in steps] == [("first", "replayed"), ("second", None)]
+
+
+def replay_at(*times: float) -> CaseModels:
+    """Return a case whose calls were replayed at these times after it was opened."""
+    requests = [make_request(str(number)) for number in range(len(times))]
+    case = open_case(record(*((request, make_response("said")) for request in requests)))
+    for number, request in enumerate(requests):
+        answer(case, number, request)
+        case._calls[number].began = case.opened_at + times[number]
+    return case
+
+
+def test_a_step_of_a_live_model_without_a_call_takes_no_replayed_call_of_another_step() -> None:
+    steps = replay_at(1.0).complete_trace([make_step("live", 0.0, 0.2), make_step("replayed", 0.9, 1.2)])
+    alone = replay_at(1.0).complete_trace([make_step("live", 0.0, 0.2)])
+
+    assert [(step.id, step.simulator) for step in steps] == [("live", None), ("replayed", "replayed")]
+    assert [(step.id, step.simulator) for step in alone] == [("live", None), ("model-call-0", "replayed")]
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.03])
+def test_steps_that_follow_each_other_at_once_have_a_call_each(skew: float) -> None:
+    case = replay_at(*(skew + start for start in (0.001, 0.003, 0.005)))
+
+    steps = case.complete_trace([make_step(str(start), start / 1000, (start + 1) / 1000) for start in (0, 2, 4)])
+
+    assert [step.simulator for step in steps] == ["replayed"] * 3
+
+
+def test_a_call_that_is_refused_does_not_count_as_made() -> None:
+    case = open_case(None, ModelMode.REPLAY)
+    with pytest.raises(AgentError, match="model call 1 is made with gRPC"):
+        answer(case, 1, {"method": "POST", "url": "grpc://m", "body": None, "uncovered": "gRPC"})
+
+    assert case.counts == ModelCalls()
+
+
+def test_a_file_gets_the_calls_of_all_models(tmp_path: Path) -> None:
+    own = {**make_request(), "method": "GENERATE", "url": "adk:agent.Own"}
+    case = open_case(record((make_request(), make_response("recorded"))), record=tmp_path / "calls.jsonl")
+
+    assert case.interception["own_models"]
+    assert not case.interception["optional"]
+    assert answer(case, 1, own) is None
+    assert answer(case, 2, make_request()) == make_response("recorded"), "the recording has no models of the project"

@@ -54,6 +54,7 @@ _OPERATIONS = {
 _MOST_SHOWN = 20_000
 """Characters of a text in a step."""
 _CLOCK_SKEW = 0.05  # seconds between a request in the worker and in this process
+_FARTHEST = 0.5  # seconds: the same on a machine that is very busy
 
 
 def _make_span(call: _Call, *, number: int, parent: Span | None, opened: float) -> Span:
@@ -118,13 +119,32 @@ def _iter_outermost(by_id: Mapping[str, Span]) -> Iterator[Span]:
             yield span
 
 
-def _find_calls(span: Span, calls: Mapping[int, _Call], opened: float) -> list[int]:
-    """Return the calls that a model span of the agent describes: those within it or, if there are none, the nearest."""
-    began = span.start or 0.0
-    distances = {number: abs(call.began - opened - began) for number, call in calls.items()}
-    start, end = began - _CLOCK_SKEW, (span.end or began) + _CLOCK_SKEW
-    within = [number for number, call in calls.items() if start <= call.began - opened <= end]
-    return within or sorted(distances, key=distances.__getitem__)[:1]
+def _assign_calls(spans: Sequence[Span], calls: Mapping[int, _Call], opened: float) -> list[list[int]]:
+    """Return the calls that each model span of the agent describes: those within it, or else one nearby."""
+    found: list[list[int]] = [[] for _ in spans]
+    left = []
+    for number, call in calls.items():
+        began = call.began - opened
+        distances = [_measure_distance(span, began) for span in spans]
+        near = [place for place, distance in enumerate(distances) if distance <= _CLOCK_SKEW]
+        if near:  # of spans at the same time, each describes at least one call
+            place = min(near, key=lambda place: (distances[place] > 0, len(found[place]), distances[place]))
+            found[place].append(number)
+        else:
+            left.append(number)
+    for span, numbers in zip(spans, found, strict=True):
+        distance = {number: _measure_distance(span, calls[number].began - opened) for number in left}
+        nearest = min(left, key=distance.__getitem__, default=None)
+        if not numbers and nearest is not None and distance[nearest] <= _FARTHEST:
+            left.remove(nearest)
+            numbers.append(nearest)
+    return found
+
+
+def _measure_distance(span: Span, when: float) -> float:
+    """Return the seconds from a time to a span, 0 within it."""
+    start = span.start or 0.0
+    return max(start - when, when - (start if span.end is None else span.end), 0.0)
 
 
 def _mark_replayed(span: Span) -> Span:
@@ -224,10 +244,11 @@ class CaseModels:
     def interception(self) -> Mapping[str, Any]:
         """See `ModelDesk.interception`."""
         endpoints = [*ENDPOINTS.values(), *(make_expression(each) for each in self._plan.endpoints)]
+        is_auto = self._plan.mode is ModelMode.AUTO and self._plan.record is None  # a file gets all calls
         return {
             "endpoints": endpoints,
-            "own_models": self._plan.mode is not ModelMode.AUTO or self._plan.turns is not None,
-            "optional": self._plan.mode is ModelMode.AUTO,
+            "own_models": not is_auto or self._plan.turns is not None,
+            "optional": is_auto,
         }
 
     def begin_turn(self, turn: int) -> None:
@@ -257,12 +278,12 @@ class CaseModels:
 
     def _let_pass(self, url: str, library: str) -> None:
         """Let a call be made that can be neither recorded nor replayed."""
-        self._uncovered_calls += 1
-        number = len(self._calls) + self._uncovered_calls
+        number = len(self._calls) + self._uncovered_calls + 1
         found = RequestDifference(call=number, turn=self._turn, uncovered=f"{library} ({shorten(redact(url), 120)})")
         if self._plan.mode is ModelMode.REPLAY:
             how = 'use httpx, requests or aiohttp (for Google clients: transport="rest"), or run with --models live'
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}"))
+        self._uncovered_calls += 1
         self._first_uncovered = self._first_uncovered or found
 
     def _index(self, recorded: RecordedModels | None) -> _Waiting:
@@ -294,9 +315,10 @@ class CaseModels:
         return None
 
     def _is_unrecorded_model(self, request: Mapping[str, Any]) -> bool:
-        """Return True for a model of the agent's own code, which runs do not record, in a chat, which does."""
+        """Return True for a model of the agent's own code, if the recording was made without these."""
         recorded = () if self._recorded is None else self._recorded.calls
-        is_of_framework = self._plan.turns is not None and request["url"].startswith("adk:")
+        may_lack_some = self._plan.turns is not None or self._plan.record is not None
+        is_of_framework = may_lack_some and request["url"].startswith("adk:")
         return is_of_framework and all(call.request["url"] != request["url"] for call in recorded)
 
     def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
@@ -318,8 +340,9 @@ class CaseModels:
         for turn in sorted({call.turn for call in self._calls.values()}):
             left = {number: call for number, call in self._calls.items() if call.turn == turn}
             by_id = {span.id: span for span in reported if span.turn == turn}
-            for span in _iter_outermost(by_id):
-                calls = [left.pop(number) for number in _find_calls(span, left, self.opened_at)]
+            outermost = list(_iter_outermost(by_id))
+            for span, numbers in zip(outermost, _assign_calls(outermost, left, self.opened_at), strict=True):
+                calls = [left.pop(number) for number in numbers]
                 if calls and all(call.is_replayed for call in calls):
                     marked.add((turn, span.id))
             for number, call in left.items():
@@ -398,7 +421,7 @@ class CaseModels:
         return RecordedCalls(Part.MODELS, self.job, tuple(calls))
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
-        """Take the next recorded call that equals a request. One that cannot be replayed is left out if others follow."""
+        """Take the next recorded call that equals a request, if possible one that can be replayed."""
         same, found = waiting.get((call.turn, call.key)), None
         while same:
             found = same.popleft()
@@ -466,6 +489,12 @@ def _explain_lack(recording: Recording, job: JobKey) -> str:
     if agents:
         return f"{name} has calls of this case by {', '.join(sorted(agents))}, but none by {case.target}"
     return f"{name} has no calls of this case"
+
+
+def _list_jobs(path: Path) -> Set[JobKey | None]:
+    """List the repeats whose model calls a file has, if there is one."""
+    blocks = Recording(path).blocks if path.exists() else ()
+    return {each.job for each in blocks if each.part is Part.MODELS}
 
 
 # The recordings of one run.
@@ -565,8 +594,7 @@ class RunModels:
         """Return the repeats that the file has calls of when this is first needed."""
         async with self._opening:
             if self._earlier is None:
-                blocks = (await asyncio.to_thread(Recording, path)).blocks if path.exists() else ()
-                self._earlier = {each.job for each in blocks if each.part is Part.MODELS}
+                self._earlier = await asyncio.to_thread(_list_jobs, path)
             return self._earlier
 
     async def close(self) -> None:
@@ -577,8 +605,8 @@ class RunModels:
         if self._unrecorded and self._plan.record is not None:
             cases = pluralise(len({job.case for job in self._unrecorded}), "case")
             self._warn(
-                f"model calls of {cases} are not recorded, because the case ended in an error or a model gave no answer; "
-                f"{shown_path(self._plan.record)} keeps earlier ones"
+                f"model calls of {cases} are not recorded, because the case ended in an error or a model gave no answer"
+                f"; {shown_path(self._plan.record)} keeps earlier ones"
             )
 
     async def _read(self, job: JobKey) -> RecordedModels | None:
