@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +15,10 @@ from tests.simulation.test_model_requests import make_request, make_response
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import FailureKind, RequestDifference
+from workbench.model.results import FailureKind, ModelCalls, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
-from workbench.simulation.replayed_models import CaseModels, ModelPlan
+from workbench.simulation.replayed_models import CaseModels, ModelPlan, RunModels
 from workbench.store.model_answers import Part, RecordedCalls, RecordedModelCall, RecordedModels
 
 JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
@@ -39,8 +41,6 @@ def answer(case: CaseModels, number: int, request: dict[str, Any]) -> Any:
 
 
 def test_further_addresses_are_hosts_or_begins_of_addresses() -> None:
-    import re
-
     endpoints = open_case(None, endpoints=("models.corp.example", "https://*.example.org/llm/")).interception[
         "endpoints"
     ]
@@ -155,12 +155,93 @@ def test_an_answer_that_is_not_whole_is_never_replayed(outcome: dict[str, Any]) 
     assert not case.is_worth_storing
 
 
-def test_an_error_in_the_recording_is_no_answer() -> None:
-    recorded = RecordedCalls(Part.MODELS, JOB, (RecordedModelCall(request=make_request(), error="ConnectError"),))
+def test_an_error_in_the_recording_is_no_answer_and_is_named() -> None:
+    call = RecordedModelCall(request=make_request(), error="ConnectError: refused\nby the host")
+    recorded = RecordedCalls(Part.MODELS, JOB, (call,))
+    automatic = open_case(recorded)
+    message = "model call 1 ended in an error when it was recorded (ConnectError: refused), which cannot be replayed"
 
-    assert answer(open_case(recorded), 1, make_request()) is None
-    with pytest.raises(AgentError):
+    assert answer(automatic, 1, make_request()) is None
+    assert str(automatic.difference) == message
+    with pytest.raises(AgentError, match=re.escape(message)):
         answer(open_case(recorded, ModelMode.REPLAY), 1, make_request())
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 503])
+def test_auto_neither_keeps_nor_replays_an_outage_that_lasted(status: int) -> None:
+    fine, failed = make_request("a"), make_request("b")
+    case = open_case(None)
+    for number, (request, got) in enumerate(((fine, 200), (failed, status))):
+        answer(case, number, request)
+        case.record_outcome(number, make_response("said", status=got))
+    assert not case.is_worth_storing
+
+    again = open_case(case.build_recording(Prices()))
+    assert answer(again, 1, fine) is not None
+    assert answer(again, 2, failed) is None
+    assert f"(HTTP {status})" in str(again.difference)
+
+
+def test_a_failure_after_the_same_request_got_an_answer_is_an_outage() -> None:
+    case = open_case(None)
+    for number, status in enumerate((200, 503)):
+        answer(case, number, make_request())
+        case.record_outcome(number, make_response("said", status=status))
+
+    assert not case.is_worth_storing
+
+
+# Writing.
+
+
+async def make_case(models: RunModels, text: str) -> CaseModels:
+    case = models.open(JOB)
+    assert await case.answer(1, make_request()) is None
+    case.record_outcome(1, make_response(text))
+    return case
+
+
+def slow_down(case: CaseModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = case.build_recording
+
+    def build_slowly(prices: Prices | None) -> RecordedModels:
+        time.sleep(0.3)
+        return build(prices)
+
+    monkeypatch.setattr(case, "build_recording", build_slowly)
+
+
+def test_a_case_that_is_cancelled_while_it_waits_does_not_stop_the_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> Any:
+        models = RunModels(ModelPlan(mode=ModelMode.AUTO, prices=Prices()), tmp_path, warn=pytest.fail)
+        case = await make_case(models, "said")
+        slow_down(case, monkeypatch)
+        models.keep(case, None)
+        waiting = asyncio.create_task(models.open(JOB).answer(1, make_request()))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        answer = await models.open(JOB).answer(1, make_request())
+        await models.close()
+        return answer
+
+    assert asyncio.run(run()) == make_response("said")
+
+
+def test_the_calls_of_the_last_attempt_are_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> Any:
+        models = RunModels(ModelPlan(mode=ModelMode.AUTO, prices=Prices()), tmp_path, warn=pytest.fail)
+        older, newer = await make_case(models, "older"), await make_case(models, "newer")
+        slow_down(older, monkeypatch)
+        models.keep(older, None)
+        models.keep(newer, None)
+        await asyncio.sleep(0.6)
+        answer = await models.open(JOB).answer(1, make_request())
+        await models.close()
+        return answer
+
+    assert asyncio.run(run()) == make_response("newer")
 
 
 # Costs.
@@ -256,7 +337,7 @@ def test_calls_that_the_agent_reports_are_no_steps_of_their_own() -> None:
 
     assert list(steps[:4]) == reported
     assert [(step.id, step.parent_id) for step in steps[4:]] == [("model-call-0", "agent"), ("model-call-2", "agent")]
-    late = case.complete_trace([make_step("late", 2.4, 2.5)])
+    late = case.complete_trace([make_step("late", 0.7, 0.8)])
     assert [step.id for step in late] == ["late", "model-call-0", "model-call-1"], "clocks of two processes differ"
 
 
@@ -270,3 +351,48 @@ def test_steps_of_the_agent_are_marked_if_their_calls_were_replayed() -> None:
     steps = case.complete_trace([make_step("first", 0.0, 0.01), make_step("second", 0.2, 0.3)])
 
     assert [(step.id, step.simulator) for step in steps] == [("first", "replayed"), ("second", None)]
+
+
+def replay_at(*times: float) -> CaseModels:
+    """Return a case whose calls were replayed at these times after it was opened."""
+    requests = [make_request(str(number)) for number in range(len(times))]
+    case = open_case(record(*((request, make_response("said")) for request in requests)))
+    for number, request in enumerate(requests):
+        answer(case, number, request)
+        case._calls[number].began = case.opened_at + times[number]
+    return case
+
+
+def test_a_step_of_a_live_model_without_a_call_takes_no_replayed_call_of_another_step() -> None:
+    steps = replay_at(1.0).complete_trace([make_step("live", 0.0, 0.2), make_step("replayed", 0.9, 1.2)])
+    alone = replay_at(1.0).complete_trace([make_step("live", 0.0, 0.2)])
+
+    assert [(step.id, step.simulator) for step in steps] == [("live", None), ("replayed", "replayed")]
+    assert [(step.id, step.simulator) for step in alone] == [("live", None), ("model-call-0", "replayed")]
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.03])
+def test_steps_that_follow_each_other_at_once_have_a_call_each(skew: float) -> None:
+    case = replay_at(*(skew + start for start in (0.001, 0.003, 0.005)))
+
+    steps = case.complete_trace([make_step(str(start), start / 1000, (start + 1) / 1000) for start in (0, 2, 4)])
+
+    assert [step.simulator for step in steps] == ["replayed"] * 3
+
+
+def test_a_call_that_is_refused_does_not_count_as_made() -> None:
+    case = open_case(None, ModelMode.REPLAY)
+    with pytest.raises(AgentError, match="model call 1 is made with gRPC"):
+        answer(case, 1, {"method": "POST", "url": "grpc://m", "body": None, "uncovered": "gRPC"})
+
+    assert case.counts == ModelCalls()
+
+
+def test_a_file_gets_the_calls_of_all_models(tmp_path: Path) -> None:
+    own = {**make_request(), "method": "GENERATE", "url": "adk:agent.Own"}
+    case = open_case(record((make_request(), make_response("recorded"))), record=tmp_path / "calls.jsonl")
+
+    assert case.interception["own_models"]
+    assert not case.interception["optional"]
+    assert answer(case, 1, own) is None
+    assert answer(case, 2, make_request()) == make_response("recorded"), "the recording has no models of the project"

@@ -168,8 +168,8 @@ class RequestDifference(Fact):
     `call` numbers the model calls of the case from 1, `turn` its turns from 0. `what` is the part that differs, such as
     `instruction, line 4`; None if the request was not made when the case was recorded. `before` and `now` are the
     texts, without the equal lines around them; None where there is none. `hint` says what to declare if the difference
-    looks like a date or a random id. `uncovered` is the library that makes the request if it can be neither recorded
-    nor replayed.
+    looks like a date or a random id. `error` says how an equal request ended when it was recorded, if it got no answer
+    that can be replayed. `uncovered` is the library that makes the request if it can be neither recorded nor replayed.
     """
 
     call: int
@@ -178,6 +178,7 @@ class RequestDifference(Fact):
     before: str | None = None
     now: str | None = None
     hint: str | None = None
+    error: str | None = None
     uncovered: str | None = None
 
     def __str__(self) -> str:
@@ -196,6 +197,9 @@ class RequestDifference(Fact):
         call = f"model call {self.call} of turn {self.turn + 1}" if self.turn else f"model call {self.call}"
         if self.uncovered is not None:
             return f"{call} is made with {self.uncovered}, which can be neither recorded nor replayed"
+        if self.error is not None:
+            error = shorten(self.error.split("\n")[0], 120)
+            return f"{call} ended in an error when it was recorded ({error}), which cannot be replayed"
         if self.what is None:
             return f"{call} was not made when the case was recorded"
         return f"{call} differs from the recording: {self.what} changed"

@@ -519,6 +519,8 @@ def describe_reason(difference: RequestDifference) -> str:
     """Say why models were asked although there is a recording: `instruction, line 4 changed`."""
     if difference.uncovered is not None:
         return f"made with {difference.uncovered}"
+    if difference.error is not None:
+        return "the recording has an error, which cannot be replayed"
     return "not in the recording" if difference.what is None else f"{difference.what} changed"
 
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from workbench.model.identity import JobKey
 from workbench.model.patterns import PatternTooSlow
 from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, add_costs
 from workbench.model.target import ModelMode
-from workbench.model.text import mask_data, mask_secrets, redact, redact_data, shorten
+from workbench.model.text import mask_data, mask_secrets, pluralise, redact, redact_data, shorten
 from workbench.model.trace import SIMULATED, Span, SpanKind
 from workbench.simulation.model_requests import (
     ENDPOINTS,
@@ -54,6 +54,7 @@ _OPERATIONS = {
 _MOST_SHOWN = 20_000
 """Characters of a text in a step."""
 _CLOCK_SKEW = 0.05  # seconds between a request in the worker and in this process
+_FARTHEST = 0.5  # seconds: the same on a machine that is very busy
 
 
 def _make_span(call: _Call, *, number: int, parent: Span | None, opened: float) -> Span:
@@ -118,13 +119,32 @@ def _iter_outermost(by_id: Mapping[str, Span]) -> Iterator[Span]:
             yield span
 
 
-def _find_calls(span: Span, calls: Mapping[int, _Call], opened: float) -> list[int]:
-    """Return the calls that a model span of the agent describes: those within it or, if there are none, the nearest."""
-    began = span.start or 0.0
-    distances = {number: abs(call.began - opened - began) for number, call in calls.items()}
-    start, end = began - _CLOCK_SKEW, (span.end or began) + _CLOCK_SKEW
-    within = [number for number, call in calls.items() if start <= call.began - opened <= end]
-    return within or sorted(distances, key=distances.__getitem__)[:1]
+def _assign_calls(spans: Sequence[Span], calls: Mapping[int, _Call], opened: float) -> list[list[int]]:
+    """Return the calls that each model span of the agent describes: those within it, or else one nearby."""
+    found: list[list[int]] = [[] for _ in spans]
+    left = []
+    for number, call in calls.items():
+        began = call.began - opened
+        distances = [_measure_distance(span, began) for span in spans]
+        near = [place for place, distance in enumerate(distances) if distance <= _CLOCK_SKEW]
+        if near:  # of spans at the same time, each describes at least one call
+            place = min(near, key=lambda place: (distances[place] > 0, len(found[place]), distances[place]))
+            found[place].append(number)
+        else:
+            left.append(number)
+    for span, numbers in zip(spans, found, strict=True):
+        distance = {number: _measure_distance(span, calls[number].began - opened) for number in left}
+        nearest = min(left, key=distance.__getitem__, default=None)
+        if not numbers and nearest is not None and distance[nearest] <= _FARTHEST:
+            left.remove(nearest)
+            numbers.append(nearest)
+    return found
+
+
+def _measure_distance(span: Span, when: float) -> float:
+    """Return the seconds from a time to a span, 0 within it."""
+    start = span.start or 0.0
+    return max(start - when, when - (start if span.end is None else span.end), 0.0)
 
 
 def _mark_replayed(span: Span) -> Span:
@@ -224,10 +244,11 @@ class CaseModels:
     def interception(self) -> Mapping[str, Any]:
         """See `ModelDesk.interception`."""
         endpoints = [*ENDPOINTS.values(), *(make_expression(each) for each in self._plan.endpoints)]
+        is_auto = self._plan.mode is ModelMode.AUTO and self._plan.record is None  # a file gets all calls
         return {
             "endpoints": endpoints,
-            "own_models": self._plan.mode is not ModelMode.AUTO or self._plan.turns is not None,
-            "optional": self._plan.mode is ModelMode.AUTO,
+            "own_models": not is_auto or self._plan.turns is not None,
+            "optional": is_auto,
         }
 
     def begin_turn(self, turn: int) -> None:
@@ -257,12 +278,12 @@ class CaseModels:
 
     def _let_pass(self, url: str, library: str) -> None:
         """Let a call be made that can be neither recorded nor replayed."""
-        self._uncovered_calls += 1
-        number = len(self._calls) + self._uncovered_calls
+        number = len(self._calls) + self._uncovered_calls + 1
         found = RequestDifference(call=number, turn=self._turn, uncovered=f"{library} ({shorten(redact(url), 120)})")
         if self._plan.mode is ModelMode.REPLAY:
             how = 'use httpx, requests or aiohttp (for Google clients: transport="rest"), or run with --models live'
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}"))
+        self._uncovered_calls += 1
         self._first_uncovered = self._first_uncovered or found
 
     def _index(self, recorded: RecordedModels | None) -> _Waiting:
@@ -280,11 +301,11 @@ class CaseModels:
         if self._plan.mode is ModelMode.LIVE or self.difference is not None or is_live:
             return None
         found = self._take(call, waiting)
-        if found is not None:
+        if found is not None and self._can_replay(found):
             call.response, call.seconds, call.cost = found.response, found.seconds, found.cost
             call.is_replayed = call.is_whole = True
             return found.response
-        difference = None if self._recorded is None else self._find_difference(call, waiting)
+        difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
         if self._plan.mode is ModelMode.REPLAY:
             nothing = f"model call {len(self._calls)}: {self._explain_lack()}"
             del self._calls[number]  # it is not made
@@ -294,9 +315,10 @@ class CaseModels:
         return None
 
     def _is_unrecorded_model(self, request: Mapping[str, Any]) -> bool:
-        """Return True for a model of the agent's own code, which runs do not record, in a chat, which does."""
+        """Return True for a model of the agent's own code, if the recording was made without these."""
         recorded = () if self._recorded is None else self._recorded.calls
-        is_of_framework = self._plan.turns is not None and request["url"].startswith("adk:")
+        may_lack_some = self._plan.turns is not None or self._plan.record is not None
+        is_of_framework = may_lack_some and request["url"].startswith("adk:")
         return is_of_framework and all(call.request["url"] != request["url"] for call in recorded)
 
     def record_outcome(self, number: int, outcome: Mapping[str, Any]) -> None:
@@ -318,8 +340,9 @@ class CaseModels:
         for turn in sorted({call.turn for call in self._calls.values()}):
             left = {number: call for number, call in self._calls.items() if call.turn == turn}
             by_id = {span.id: span for span in reported if span.turn == turn}
-            for span in _iter_outermost(by_id):
-                calls = [left.pop(number) for number in _find_calls(span, left, self.opened_at)]
+            outermost = list(_iter_outermost(by_id))
+            for span, numbers in zip(outermost, _assign_calls(outermost, left, self.opened_at), strict=True):
+                calls = [left.pop(number) for number in numbers]
                 if calls and all(call.is_replayed for call in calls):
                     marked.add((turn, span.id))
             for number, call in left.items():
@@ -345,18 +368,37 @@ class CaseModels:
         return sum(call.turn == turn and not call.is_replayed for call in self._calls.values())
 
     @property
-    def has_calls(self) -> bool:
-        """True if a model was called."""
-        return bool(self._calls)
+    def call_count(self) -> int:
+        """How many calls a recording may have."""
+        return len(self._calls)
 
     @property
     def is_worth_storing(self) -> bool:
-        """True if a model was asked and every answer is complete: a replay of them is the same conversation."""
-        calls = self._calls.values()
-        answered = {(call.turn, call.key) for call in calls if call.is_whole}
-        return any(not call.is_replayed for call in calls) and all(
-            call.is_whole or (call.error is not None and (call.turn, call.key) in answered) for call in calls
-        )
+        """True if a model was asked and every request got a whole answer: a replay is the same conversation."""
+        return any(not call.is_replayed for call in self._calls.values()) and self.is_complete
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every request got a whole answer, if need be after failed tries."""
+        return self._check_answers(allows_fallback=False)
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if the mode REPLAY repeats the calls; after an error status the agent may have asked another model."""
+        return self._check_answers(allows_fallback=True)
+
+    def _check_answers(self, *, allows_fallback: bool) -> bool:
+        answered: set[tuple[int, str | None]] = set()  # requests by turn; with None: any of a turn
+        for _, call in sorted(self._calls.items(), reverse=True):
+            request, any_request = (call.turn, call.key), (call.turn, None)
+            has_failed = call.error is not None or _is_failure(call.response)
+            if call.is_whole and not has_failed:
+                answered |= {request, any_request}
+            elif allows_fallback and call.error is None and any_request in answered:
+                continue
+            elif not has_failed or request not in answered:
+                return False
+        return True
 
     def build_recording(self, prices: Prices | None) -> RecordedModels:
         """Return all calls that ended, for a recording. The first price imports a library; None: without costs."""
@@ -379,18 +421,25 @@ class CaseModels:
         return RecordedCalls(Part.MODELS, self.job, tuple(calls))
 
     def _take(self, call: _Call, waiting: _Waiting) -> RecordedModelCall | None:
-        """Take the next recorded call that equals a request. A failed try that was repeated is left out."""
-        same = waiting.get((call.turn, call.key))
+        """Take the next recorded call that equals a request, if possible one that can be replayed."""
+        same, found = waiting.get((call.turn, call.key)), None
         while same:
             found = same.popleft()
-            is_repeated = _has_failed(found) and same and self._plan.mode is ModelMode.AUTO
-            if found.response is not None and not is_repeated:
-                return found
-        return None
+            if self._can_replay(found):
+                break
+        return found
 
-    def _find_difference(self, call: _Call, waiting: _Waiting) -> RequestDifference:
-        """Compare a request with the nearest recorded one of its turn."""
+    def _can_replay(self, recorded: RecordedModelCall) -> bool:
+        """Return True if there is an answer. In the mode AUTO an outage must not outlast itself."""
+        is_answered = recorded.response is not None
+        return is_answered and not (self._plan.mode is ModelMode.AUTO and _is_failure(recorded.response))
+
+    def _find_difference(self, call: _Call, waiting: _Waiting, *, equal: RecordedModelCall | None) -> RequestDifference:
+        """Compare a request with the nearest recorded one of its turn. `equal` is a call that cannot be replayed."""
         found = RequestDifference(call=len(self._calls), turn=call.turn)
+        if equal is not None:
+            error = equal.error or f"HTTP {(equal.response or {}).get('status')}"
+            return found.model_copy(update={"error": shorten(error, _MOST_STORED)})
         rest = [each for (turn, _), calls in waiting.items() if turn == call.turn for each in calls]
         rules = self._plan.rules
         now = rules.simplify(call.request)
@@ -421,9 +470,9 @@ def _redact_response(response: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _has_failed(call: RecordedModelCall) -> bool:
-    status = (call.response or {}).get("status", 200)
-    return call.error is not None or status == 429 or status >= 500
+def _is_failure(response: Mapping[str, Any] | None) -> bool:
+    """True for a status such as 429, 503 or 401: with another key or at another time the request may get an answer."""
+    return bool((response or {}).get("status", 200) >= 400)
 
 
 def _explain_lack(recording: Recording, job: JobKey) -> str:
@@ -442,7 +491,18 @@ def _explain_lack(recording: Recording, job: JobKey) -> str:
     return f"{name} has no calls of this case"
 
 
+def _list_jobs(path: Path) -> Set[JobKey | None]:
+    """List the repeats whose model calls a file has, if there is one."""
+    blocks = Recording(path).blocks if path.exists() else ()
+    return {each.job for each in blocks if each.part is Part.MODELS}
+
+
 # The recordings of one run.
+
+
+def _comes_from_agent(failure: Failure | None) -> bool:
+    """True if an attempt ended with an answer or with an error of the agent, which another try would repeat."""
+    return failure is None or failure.kind is FailureKind.AGENT
 
 
 class RunModels:
@@ -455,6 +515,9 @@ class RunModels:
         self._root = root
         self._warn = warn
         self._store: RecordingStore | None = None
+        self._earlier: Set[JobKey | None] | None = None  # in the file; None: not read yet
+        self._recorded: set[JobKey] = set()  # by this run
+        self._unrecorded: set[JobKey] = set()  # which the file should get
         self._opening = asyncio.Lock()
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
@@ -474,28 +537,31 @@ class RunModels:
         return CaseModels(self._plan, job, read, explain_lack=lambda: _explain_lack(recording, job))
 
     def keep(self, models: CaseModels, failure: Failure | None) -> None:
-        """Count the calls of an attempt; write them if it ended with an answer or with an error of the agent.
+        """Count the calls of an attempt, and write them if they are the whole conversation.
 
         They are written in the background: a verdict does not wait for it.
         """
         self.counts = self.counts.add(models.counts)
-        if failure is None or failure.kind is FailureKind.AGENT:
-            task = self._writing[models.job] = asyncio.get_running_loop().create_task(self._write(models))
-            task.add_done_callback(lambda task: self._forget_task(models.job, task))
+        write = self._write(models, failure, self._writing.get(models.job))
+        task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
+        task.add_done_callback(lambda task: self._forget_task(models.job, task))
 
     def _forget_task(self, job: JobKey, task: asyncio.Task[None]) -> None:
         if self._writing.get(job) is task:
             del self._writing[job]
 
-    async def _write(self, models: CaseModels) -> None:
-        is_recorded = self._plan.record is not None and models.has_calls
-        is_stored = self._plan.replay is None and models.is_worth_storing
-        if not (is_recorded or is_stored):
-            return
+    async def _write(self, models: CaseModels, failure: Failure | None, before: asyncio.Task[None] | None) -> None:
+        """Write the calls of an attempt after those of the one before, which they replace."""
+        if before is not None:
+            await asyncio.wait([before])
         try:
+            is_recorded, is_stored = await self._may_record(models, failure), await self._may_store(models, failure)
+            if not (is_recorded or is_stored):
+                return
             recording = await asyncio.to_thread(models.build_recording, self._plan.prices)
             if is_recorded and self._plan.record is not None:
                 await asyncio.to_thread(add_recording, self._plan.record, recording)
+                self._recorded.add(models.job)
             if is_stored:
                 store = await self._open_store()
                 await asyncio.to_thread(store.write, models.job, recording)
@@ -504,15 +570,48 @@ class RunModels:
         except Exception as error:  # a bug of workbench must not end the run
             self._warn(f"model calls are not recorded because workbench itself failed: {error!r}")
 
+    async def _may_record(self, models: CaseModels, failure: Failure | None) -> bool:
+        """Return True if the file gets the calls: those of an error or a fallback replace no others."""
+        if self._plan.record is None or (failure is None and models.call_count == 0):
+            return False
+        may = failure is None and models.is_complete
+        if not may and _comes_from_agent(failure) and models.call_count and models.is_repeatable:
+            may = models.job not in self._recorded and models.job not in await self._list_earlier(self._plan.record)
+        (self._unrecorded.discard if may else self._unrecorded.add)(models.job)
+        return may
+
+    async def _may_store(self, models: CaseModels, failure: Failure | None) -> bool:
+        """Return True if the store gets the calls: those before an error replace no longer recording."""
+        if self._plan.replay is not None or not models.is_worth_storing or not _comes_from_agent(failure):
+            return False
+        if failure is None:
+            return True
+        store = await self._open_store()
+        earlier = await asyncio.to_thread(store.read, models.job)
+        return earlier is None or len(earlier.calls) <= models.call_count
+
+    async def _list_earlier(self, path: Path) -> Set[JobKey | None]:
+        """Return the repeats that the file has calls of when this is first needed."""
+        async with self._opening:
+            if self._earlier is None:
+                self._earlier = await asyncio.to_thread(_list_jobs, path)
+            return self._earlier
+
     async def close(self) -> None:
-        """Wait for what is being written, and close the store."""
+        """Wait for what is being written, close the store, and report the cases that are not recorded."""
         await asyncio.gather(*self._writing.values())
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
+        if self._unrecorded and self._plan.record is not None:
+            cases = pluralise(len({job.case for job in self._unrecorded}), "case")
+            self._warn(
+                f"model calls of {cases} are not recorded, because the case ended in an error or a model gave no answer"
+                f"; {shown_path(self._plan.record)} keeps earlier ones"
+            )
 
     async def _read(self, job: JobKey) -> RecordedModels | None:
         if job in self._writing:  # it runs again
-            await self._writing[job]
+            await asyncio.shield(self._writing[job])  # a case that is cancelled does not stop it
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
             return None
         if self._plan.replay is not None:

@@ -239,6 +239,8 @@ _MAX_RERUNS = 3
 """Reruns of a case because files changed while it ran, before its result is reported anyway."""
 _MAX_RESTARTS = 3
 """Restarts of a running case for changes that it may have made itself, before it is left to end."""
+_MAX_NEW_PLACES = 3
+"""Reruns of a case that do not count, because each time something changed that it had not changed before."""
 
 _WORK = (Action.RUN, Action.JUDGE)
 
@@ -276,6 +278,7 @@ class Scheduler:
         self._reruns: dict[JobKey, int] = {}
         self._restarts: dict[JobKey, int] = {}
         self._own_paths: dict[JobKey, set[Path]] = {}  # of the changes that a job may have caused
+        self._new_places: dict[JobKey, int] = {}
         self._last_paths: frozenset[Path] = frozenset()
         self._last_write_time: float | None = None
         self._last_error = ""  # the last reported reason why results are not stored
@@ -289,7 +292,7 @@ class Scheduler:
         """
         self._last_paths = paths
         self._last_write_time = last_write_time
-        tables: tuple[dict[JobKey, Any], ...] = (self._reruns, self._restarts, self._own_paths)
+        tables: tuple[dict[JobKey, Any], ...] = (self._reruns, self._restarts, self._own_paths, self._new_places)
         for table in tables:
             for job in [job for job in table if not self._active.may_have_written(job, last_write_time)]:
                 del table[job]
@@ -309,7 +312,7 @@ class Scheduler:
         """Drop jobs that any change affects, may have caused this one, and have run too often, unless `restarted`.
 
         A program that an agent starts may write a file: the next run would write it again. A change where the job has
-        changed nothing so far is more likely an edit.
+        changed nothing so far is more likely an edit, unless this happens again and again.
         """
         return [
             each
@@ -416,6 +419,7 @@ class Scheduler:
         """Return True if earlier changes that the job may have caused all lack a path of the last change.
 
         A new name in a folder where it changed names before is no new place: a program may write a new file each time.
+        It may also rewrite another file each time: only the first new places count as such.
         """
         known = self._own_paths.setdefault(job, set())
 
@@ -424,7 +428,9 @@ class Scheduler:
 
         is_new = bool(known) and not all(map(is_known, self._last_paths))
         known.update(self._last_paths)
-        return is_new
+        if is_new:
+            self._new_places[job] = self._new_places.get(job, 0) + 1
+        return is_new and self._new_places[job] <= _MAX_NEW_PLACES
 
     def _may_restart(self, decision: Decision, active: ActiveJob) -> bool:
         """Count a restart. Return False if the job may have caused the change and was restarted too often.

@@ -145,12 +145,13 @@ def test_another_endpoint_is_another_request(adk: Project) -> None:
     assert "endpoint" in str(get_calls(changed).difference)
 
 
-def test_a_model_of_the_project_is_asked_unless_a_file_is_replayed(adk: Project) -> None:
+@pytest.mark.parametrize("options", [{}, {"fresh": True}, {"models": ModelMode.AUTO}], ids=str)
+def test_a_model_of_the_project_is_asked_unless_a_file_is_replayed(adk: Project, options: dict[str, Any]) -> None:
     write_agent(adk, "http://localhost", model='Own(model="own")', more=OWN)
     path = adk.root / "calls.jsonl"
 
     automatic = run(adk, models=ModelMode.AUTO)
-    recorded = run(adk, record=path)
+    recorded = run(adk, record=path, **options)
     write_agent(adk, "http://localhost", model='Own(model="own")', more=OWN.replace('text="own"', 'text="new"'))
     replayed = run(adk, replay=path)
 

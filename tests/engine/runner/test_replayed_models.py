@@ -17,8 +17,10 @@ from tests.engine.conftest import Project, find_result, get_failure_message, get
 from tests.serving import ModelServer, QuietHandler, run_http_server, run_model_server
 from workbench.engine.plan import PlanError
 from workbench.model.results import FailureKind, ModelCalls
+from workbench.model.run_events import Notice
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
+from workbench.store.errors import shown_path
 
 pytestmark = pytest.mark.needs_fork
 
@@ -303,6 +305,82 @@ def test_an_outage_is_neither_kept_nor_replayed(case: Project, server: ModelServ
     assert get_statuses(failed) == {"a": "ERROR"}
     assert get_statuses(fine) == {"a": "PASSED"}
     assert (get_calls(fine).live, get_calls(fine).difference) == (2, None)
+
+
+CATCHING = """
+        import httpx
+        for part in ("", " and more"):
+            body = {"messages": [{"role": "user", "content": prompt + part}]}
+            try:
+                response = httpx.post(url, json=body, headers=headers)
+            except httpx.ConnectError:
+                response = None
+            if response is None or response.is_error:
+                return {"choices": [{"message": {"content": "sorry"}}]}
+            BETWEEN
+        return response.json()
+"""
+
+
+def list_warnings(run: Any) -> list[str]:
+    return [event.message for event in run.iter_events() if isinstance(event, Notice)]
+
+
+@pytest.mark.parametrize("failure", ["status", "connection", "crash"])
+def test_a_good_recording_is_not_replaced_by_an_outage_or_a_crash(
+    case: Project, server: ModelServer, failure: str
+) -> None:
+    path = case.root / "calls.jsonl"
+    write_agent(case, server, CATCHING.replace("BETWEEN", ""))
+    good = case.run(record=path)
+    recorded = path.read_text()
+    broken = CATCHING.replace("BETWEEN", "raise ValueError('a bug')" if failure == "crash" else "")
+    if failure == "connection":
+        broken = broken.replace("post(url", "post('http://127.0.0.1:1/v1/chat/completions'")
+    server.failures = [503, 503] if failure == "status" else []
+    write_agent(case, server, broken)
+
+    bad = case.run(record=path)
+
+    assert path.read_text() == recorded
+    assert list_warnings(good) == []
+    assert list_warnings(bad) == [
+        "model calls of 1 case are not recorded, because the case ended in an error or a model gave no answer; "
+        f"{shown_path(path)} keeps earlier ones"
+    ]
+    write_agent(case, server, CATCHING.replace("BETWEEN", ""))
+    asked = server.count
+    again = case.run(models=ModelMode.AUTO)
+    assert (get_calls(again).replayed, server.count) == (4, asked), "nor in the store"
+
+
+def test_calls_before_an_error_of_the_agent_are_recorded_if_no_others_are(case: Project, server: ModelServer) -> None:
+    path = case.root / "calls.jsonl"
+    write_agent(case, server, CATCHING.replace("BETWEEN", "raise ValueError('a bug')"))
+
+    first = case.run(record=path)
+    second = case.run(replay=path)
+
+    assert list_warnings(first) == []
+    assert "a bug" in get_failure_message(second, "a")
+    assert (get_calls(second).replayed, server.count) == (1, 1)
+
+
+def test_a_fallback_to_another_model_is_recorded_and_replayed(case: Project, server: ModelServer) -> None:
+    client = """
+        import httpx
+        response = httpx.post(url, json=body, headers=headers)
+        return (httpx.post(url, json={**body, "model": "b"}, headers=headers) if response.is_error else response).json()
+    """
+    write_agent(case, server, client)
+    server.failures = [429]
+    path = case.root / "calls.jsonl"
+
+    first = case.run(record=path)
+    second = case.run(replay=path)
+
+    assert (get_calls(second).replayed, server.count) == (3, 3)
+    assert get_response(second) == get_response(first)
 
 
 def test_a_try_that_the_client_repeats_is_recorded_and_left_out(case: Project, server: ModelServer) -> None:

@@ -168,6 +168,28 @@ async def test_a_program_that_writes_files_causes_no_endless_runs_of_its_case(fo
         assert edited.verdicts == {"one": "PASSED"}
 
 
+async def test_a_program_that_rewrites_another_file_each_time_causes_no_endless_runs(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    import subprocess
+
+    def answer(prompt):
+        subprocess.run(["sh", "-c", "date +%N > $(grep -l unchanged out/* | head -n 1)"], check=True)
+        return prompt
+    """,
+    )
+    for number in range(30):
+        folder.write(f"out/{number}", "unchanged")
+    folder.cases(one="one")
+    async with watch_project(folder.root) as watch:
+        await watch.wait_for(Notice)
+        await asyncio.sleep(1.5)
+        runs = [event for event in watch.events if isinstance(event, WatchRunStarted)]
+
+        assert len(runs) <= 8
+
+
 async def test_a_case_that_its_own_program_makes_outdated_gets_a_verdict(folder: Folder) -> None:
     """The program writes at the start of the run, so that the change is seen before the case has ended."""
     folder.write(

@@ -155,7 +155,11 @@ def _is_inside() -> bool:
 
 _CREDENTIAL = re.compile(r"auth|cookie|key|token|secret|signature|password|credential|^sig$|^x-amz-", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s;,=\"]+")
+_PARAMETER = re.compile(r"(?<![^\s;,])[A-Za-z_-]{1,20}=(?=[^\s;,=])")  # its name: `session=` of a cookie
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z-]*\s+(?=\S)")  # of the header Authorization: `Bearer `
+_AWS_CREDENTIAL = re.compile(r"\b(?:Credential|Signature)=([^\s,/]+)([^\s,]*)")
 _SHORTEST_CREDENTIAL = 8  # shorter values occur in other texts
+_SHORTEST_WORD = 12  # of letters only: `anything` is no key, but what is sent to a local server that needs none
 _HIDDEN = "[redacted]"
 _KEPT_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "x-should-retry"})
 
@@ -167,14 +171,14 @@ class Request:
         headers = list(headers)
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)
-        found = {
-            *(_as_text(value) for name, value in headers if _CREDENTIAL.search(_as_text(name))),
-            *(value for name, value in query if _CREDENTIAL.search(name)),
-            *filter(None, (parts.username, parts.password)),
-        }
-        pieces = {piece for value in found for piece in (value, *_SEPARATORS.split(value))}
+        found = [
+            *((_as_text(name), _as_text(value)) for name, value in headers),
+            *query,
+            *(("password", value) for value in (parts.username, parts.password) if value),
+        ]
+        pieces = {piece for name, value in found if _CREDENTIAL.search(name) for piece in _list_pieces(name, value)}
         self.credentials = sorted(
-            {form for each in pieces if len(each) >= _SHORTEST_CREDENTIAL for form in (each, quote(each, safe=""))},
+            {form for each in pieces if not _is_word(each) for form in (each, quote(each, safe=""))},
             key=len,
             reverse=True,
         )
@@ -210,6 +214,21 @@ class Request:
             return json.loads(text)
         except ValueError:
             return text
+
+
+def _list_pieces(name: str, value: str) -> list[str]:
+    """Return a value with a credential, and the parts of it that may be one: neither a scheme nor names."""
+    if value.startswith("AWS4-"):
+        return [value, *(part for found in _AWS_CREDENTIAL.findall(value) for part in (found[0], "".join(found)))]
+    is_authorization = name.lower().endswith("authorization")
+    parameters = _SCHEME.sub("", value, count=1) if is_authorization and _SCHEME.match(value) else value
+    return [value, *_SEPARATORS.split(_PARAMETER.sub("", parameters))]
+
+
+def _is_word(piece: str) -> bool:
+    """True for a text that others contain by chance."""
+    is_plain = piece.replace("-", "").replace("_", "").isalpha()
+    return len(piece) < (_SHORTEST_WORD if is_plain else _SHORTEST_CREDENTIAL)
 
 
 def _find_boundary(headers: Iterable[tuple[str, Any]]) -> bytes:
