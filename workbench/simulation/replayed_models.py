@@ -249,6 +249,7 @@ class CaseModels:
             "endpoints": endpoints,
             "own_models": not is_auto or self._plan.turns is not None,
             "optional": is_auto,
+            "may_ask": self._plan.mode is not ModelMode.REPLAY,
         }
 
     def begin_turn(self, turn: int) -> None:

@@ -288,7 +288,7 @@ def test_requests_without_an_answer_of_a_model_pass_at_the_user_s_own_address(
 def test_the_default_address_may_be_named_without_a_difference(
     proxy: ModelProxy, engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_proxy, "_PROVIDERS", ((("OPENAI_BASE_URL",), f"{server.url}/v1", ""),))
+    monkeypatch.setattr(model_proxy, "_PROVIDERS", ((("OPENAI_BASE_URL",), (), f"{server.url}/v1", ""),))
     address = proxy.build_environment({"OPENAI_BASE_URL": f"{server.url}/v1/"})["OPENAI_BASE_URL"]
 
     httpx.post(f"{address}vector_stores", json=BODY, headers={"Authorization": "x"})
@@ -495,11 +495,14 @@ def _run_tls_server(authority: trustme.CA) -> Iterator[str]:
 # Variables.
 
 
-def test_sdks_find_the_proxy_in_their_variables(proxy: ModelProxy) -> None:
-    environment = proxy.build_environment({"PATH": "/bin"})
+def test_sdks_find_the_proxy_in_their_variables(proxy: ModelProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_proxy, "_listens", lambda port: port == 11434)
+    names = ("OPENAI", "ANTHROPIC", "GEMINI", "MISTRAL", "GROQ", "COHERE", "OPENROUTER")
+    keys = {f"{name}_API_KEY": KEY for name in names}
 
-    assert environment == {
+    assert proxy.build_environment({"PATH": "/bin", **keys}) == {
         "PATH": "/bin",
+        **keys,
         "WORKBENCH_MODEL_PROXY": proxy.url,
         "OPENAI_BASE_URL": f"{proxy.url}/https/api.openai.com/v1",
         "OPENAI_API_BASE": f"{proxy.url}/https/api.openai.com/v1",
@@ -515,6 +518,22 @@ def test_sdks_find_the_proxy_in_their_variables(proxy: ModelProxy) -> None:
         "OLLAMA_HOST": f"{proxy.url}/http/127.0.0.1:11434",
         "OLLAMA_API_BASE": f"{proxy.url}/http/127.0.0.1:11434",
     }
+
+
+@pytest.mark.parametrize("may_ask", [True, False])
+def test_a_program_without_a_key_keeps_its_own_default_address_unless_no_model_is_asked(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, may_ask: bool
+) -> None:
+    monkeypatch.setattr(model_proxy, "_listens", lambda _: False)
+    settings = {"endpoints": list(ENDPOINTS.values()), "may_ask": may_ask}
+    proxy = ModelProxy(Models(engine, settings, None))  # type: ignore[arg-type]
+
+    environment = proxy.build_environment({"GROQ_API_KEY": KEY, "OPENAI_API_KEY": ""})
+    proxy.stop()
+
+    assert environment["GROQ_BASE_URL"].endswith("/https/api.groq.com")
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_HOST"):
+        assert (name in environment) is not may_ask
 
 
 @pytest.mark.parametrize(
@@ -574,9 +593,9 @@ def test_the_user_s_proxy_does_not_get_requests_to_ours(
 def test_an_sdk_may_expect_the_version_in_the_address_or_not(
     proxy: ModelProxy, engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    provider = (("ANTHROPIC_BASE_URL",), server.url, "v1")
+    provider = (("ANTHROPIC_BASE_URL",), ("ANTHROPIC_API_KEY",), server.url, "v1")
     monkeypatch.setattr(model_proxy, "_PROVIDERS", (provider,))
-    address = proxy.build_environment({})["ANTHROPIC_BASE_URL"]
+    address = proxy.build_environment({"ANTHROPIC_API_KEY": KEY})["ANTHROPIC_BASE_URL"]
 
     httpx.post(f"{address}{path}", json=BODY, headers={"Authorization": "x"})
 
@@ -617,8 +636,8 @@ def test_real_sdks_are_recorded_and_replayed(
     monkeypatch: pytest.MonkeyPatch,
     client: Callable[[dict[str, str]], str],
 ) -> None:
-    rows = [(names, f"{server.url}{'/v1' if 'openai' in base else ''}", begin)
-            for names, base, begin in model_proxy._PROVIDERS]  # fmt: skip
+    rows = [(names, (), f"{server.url}{'/v1' if 'openai' in base else ''}", begin)
+            for names, _, base, begin in model_proxy._PROVIDERS]  # fmt: skip
     monkeypatch.setattr(model_proxy, "_PROVIDERS", tuple(rows))
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import asks the network
     environment = proxy.build_environment({})

@@ -44,13 +44,14 @@ class Models:
 
     `settings` is `models` of the `open` message: `endpoints`, the expressions that addresses of models match, and
     `own_models`, whether models whose code is the agent's own are intercepted as well, and `optional`, whether a
-    program may ask its models without the proxy where it cannot run.
+    program may ask its models without the proxy where it cannot run. `may_ask`: calls that are not recorded are made.
     """
 
     def __init__(self, questions: Questions, settings: Message, adapter: Adapter) -> None:
         self.adapter = adapter
         self.own_models: bool = bool(settings.get("own_models"))
         self.is_optional: bool = bool(settings.get("optional"))
+        self.may_ask: bool = bool(settings.get("may_ask", True))
         self._questions = questions
         self._expressions: list[str] = settings["endpoints"]
 

@@ -12,8 +12,9 @@ import contextlib
 import os
 import re
 import secrets
+import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -36,24 +37,31 @@ if TYPE_CHECKING:
 VARIABLE = "WORKBENCH_MODEL_PROXY"
 """The address of the proxy, for programs whose SDK reads no variable."""
 
-_PROVIDERS = (
-    (("OPENAI_BASE_URL", "OPENAI_API_BASE"), "https://api.openai.com/v1", ""),
-    (("ANTHROPIC_BASE_URL",), "https://api.anthropic.com", "v1"),
-    (("GOOGLE_GEMINI_BASE_URL",), "https://generativelanguage.googleapis.com", "v1beta"),
-    (("GEMINI_API_BASE",), "https://generativelanguage.googleapis.com", "v1beta"),
-    (("MISTRAL_BASE_URL",), "https://api.mistral.ai", "v1"),
-    (("MISTRAL_AZURE_API_BASE",), "https://api.mistral.ai", "v1"),
-    (("GROQ_BASE_URL",), "https://api.groq.com", "openai/v1"),
-    (("GROQ_API_BASE",), "https://api.groq.com", "openai/v1"),
-    (("CO_API_URL",), "https://api.cohere.com", ""),
-    (("OPENROUTER_API_BASE",), "https://openrouter.ai", "api/v1"),
-    (("OLLAMA_HOST",), "http://127.0.0.1:11434", ""),
-    (("OLLAMA_API_BASE",), "http://127.0.0.1:11434", ""),
+_OPENAI, _GOOGLE, _MISTRAL, _GROQ = (
+    ("OPENAI_API_KEY",),
+    ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ("MISTRAL_API_KEY",),
+    ("GROQ_API_KEY",),
 )
-"""Variables, the address that SDKs use without them, and the begin of its paths.
+_PROVIDERS = (
+    (("OPENAI_BASE_URL", "OPENAI_API_BASE"), _OPENAI, "https://api.openai.com/v1", ""),
+    (("ANTHROPIC_BASE_URL",), ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "https://api.anthropic.com", "v1"),
+    (("GOOGLE_GEMINI_BASE_URL",), _GOOGLE, "https://generativelanguage.googleapis.com", "v1beta"),
+    (("GEMINI_API_BASE",), _GOOGLE, "https://generativelanguage.googleapis.com", "v1beta"),
+    (("MISTRAL_BASE_URL",), _MISTRAL, "https://api.mistral.ai", "v1"),
+    (("MISTRAL_AZURE_API_BASE",), _MISTRAL, "https://api.mistral.ai", "v1"),
+    (("GROQ_BASE_URL",), _GROQ, "https://api.groq.com", "openai/v1"),
+    (("GROQ_API_BASE",), _GROQ, "https://api.groq.com", "openai/v1"),
+    (("CO_API_URL",), ("CO_API_KEY", "COHERE_API_KEY"), "https://api.cohere.com", ""),
+    (("OPENROUTER_API_BASE",), ("OPENROUTER_API_KEY",), "https://openrouter.ai", "api/v1"),
+    (("OLLAMA_HOST",), (), "http://127.0.0.1:11434", ""),
+    (("OLLAMA_API_BASE",), (), "http://127.0.0.1:11434", ""),
+)
+"""Variables, those with the key, the address that SDKs use without the former, and the begin of its paths.
 
 SDKs differ on whether the address holds that begin, so the proxy completes it. Of variables that one SDK reads in turn,
-none is set if the user has set another.
+none is set if the user has set another. Without a key the program is unlikely to ask the provider: it may have a
+default address of its own, which a variable would overrule.
 """
 
 _WITHOUT_DEFAULT = (
@@ -71,6 +79,7 @@ _WITHOUT_DEFAULT = (
 _SPECIAL = ".googleapis.com"  # google-genai treats such addresses of Vertex AI in a way of its own
 _VERSION = re.compile(r"(^|/)v\d")
 _OLLAMA_PORT = 11434
+_LISTENS_SECONDS = 0.2
 
 
 def _complete(name: str, value: str) -> str:
@@ -80,6 +89,13 @@ def _complete(name: str, value: str) -> str:
     parts = urlsplit(f"http://{value}")
     host = parts.hostname or "127.0.0.1"
     return f"http://{f'[{host}]' if ':' in host else host}:{parts.port or _OLLAMA_PORT}{parts.path}"
+
+
+def _listens(port: int) -> bool:
+    """Return True if a server on this machine listens on a port."""
+    with socket.socket() as client:
+        client.settimeout(_LISTENS_SECONDS)
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _exempt_this_machine(environment: Mapping[str, str]) -> dict[str, str]:
@@ -139,11 +155,11 @@ class ModelProxy:
     def build_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a program that asks its models here. What the user has set is where they are."""
         found = {**environment, **_exempt_this_machine(environment), VARIABLE: self.url}
-        for names, base, begin in _PROVIDERS:
+        for names, keys, base, begin in _PROVIDERS:
             own = [name for name in names if environment.get(name)]
             for name in own:
                 found[name] = self._lead_here_from(_complete(name, environment[name]), default=base)
-            if not own:
+            if not own and self._is_likely(keys, base, environment):
                 found.update(dict.fromkeys(names, self._lead_here(base)))
                 self._begins[base] = begin
         for name in _WITHOUT_DEFAULT:
@@ -151,6 +167,12 @@ class ModelProxy:
             if not value.rstrip("/").endswith(_SPECIAL):
                 found[name] = self._lead_here_from(value)
         return {name: value for name, value in found.items() if value or name in environment}
+
+    def _is_likely(self, keys: Collection[str], base: str, environment: Mapping[str, str]) -> bool:
+        """Return True if a program that asks this address is not led astray; a replay asks no address at all."""
+        if not self._models.may_ask:
+            return True
+        return any(map(environment.get, keys)) if keys else _listens(urlsplit(base).port or 80)
 
     def _lead_here_from(self, url: str, *, default: str | None = None) -> str:
         """Return the address that replaces one of the user's; its server is then one of models, unless it is default.
