@@ -457,6 +457,8 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
     the run itself reports it.
     """
     executed: dict[JobKey, Execution] = {}
+    if plan.options.record is not None:  # the run must record the calls of the agents' models
+        return plan
     if get_history_path(workspace.root).exists():  # opening the history would create it
         with contextlib.suppress(StoreError), workspace.history() as history:
             if history.has_unjudged or any(case.turns is None for case in plan.cases):

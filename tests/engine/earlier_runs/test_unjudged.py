@@ -101,6 +101,15 @@ def test_an_agent_runs_again_if_its_work_rests_on_replays_and_models_must_be_ask
     assert list_agent_prompts(folder) == ["bad", "bad", "good", "good"]
 
 
+def test_an_agent_runs_again_if_its_model_calls_must_be_recorded(folder: Folder, server: Server) -> None:
+    run_and_stop_while_judging(folder, server)
+
+    options = RunOptions(record=folder.root / "calls.jsonl")
+    run_plan(folder, lambda workspace: reuse_unjudged(workspace, workspace.plan(ALL, options)))
+
+    assert list_agent_prompts(folder) == ["bad", "bad", "good", "good"]
+
+
 def test_a_killed_process_keeps_the_finished_work_of_its_agents(folder: Folder, server: Server) -> None:
     delay_answers(server)
     code = "import sys; from workbench.cli.main import main; sys.exit(main(['run', '--plain']))"
