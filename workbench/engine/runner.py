@@ -58,7 +58,7 @@ from workbench.model.run_events import (
     SpanFinished,
     UserSpoke,
 )
-from workbench.model.target import Target
+from workbench.model.target import AgentKind, Target
 from workbench.model.text import pluralise
 from workbench.model.trace import Span
 from workbench.simulation.replayed_models import RunModels
@@ -317,6 +317,7 @@ class Runner:
             if self._models is not None:
                 await self._models.close()
                 self._run.model_calls = self._models.counts
+                self._warn_of_programs(self._models)
             await self._sort_recordings()
             self._report_spending()
             self._report_not_judged()
@@ -360,6 +361,17 @@ class Runner:
         can_resume = bool(self._plan.selections) and self._plan.options.history
         how = "continue with `workbench run --resume`" if can_resume else "run them again to judge them"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
+
+    def _warn_of_programs(self, models: RunModels) -> None:
+        """Warn of programs whose model calls should be recorded or replayed, and never passed the proxy."""
+        if not models.is_strict:
+            return
+        for target in dict.fromkeys(planned.target for planned in self._plan.cases if planned.needs_agent):
+            if target.kind is AgentKind.COMMAND and target.name not in models.callers:
+                self._run.warn(
+                    f"no model call of {target.name} passed workbench's proxy: if it asks models, they are live (see "
+                    "docs/recorded-models.md, Programs)"
+                )
 
     async def _sort_recordings(self) -> None:
         """Sort the files that got calls, so that the order in which cases end does not show in them."""

@@ -522,6 +522,13 @@ class RunModels:
         self._opening = asyncio.Lock()
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
+        self.callers: set[str] = set()
+        """The targets whose agents called models."""
+
+    @property
+    def is_strict(self) -> bool:
+        """True if a file gets or answers all calls."""
+        return self._plan.record is not None or self._plan.mode is ModelMode.REPLAY
 
     def open(self, job: JobKey) -> CaseModels:
         """Return what answers the calls of a repeat."""
@@ -543,6 +550,8 @@ class RunModels:
         They are written in the background: a verdict does not wait for it.
         """
         self.counts = self.counts.add(models.counts)
+        if models.counts:
+            self.callers.add(models.job.case.target)
         write = self._write(models, failure, self._writing.get(models.job))
         task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
         task.add_done_callback(lambda task: self._forget_task(models.job, task))

@@ -101,6 +101,23 @@ def test_a_recording_is_made_and_used_as_a_file(workbench: CommandLine, server: 
     assert 'replay, turn 1: model call 1 differs from the recording: instruction changed: "Be nice."' in refused.out
 
 
+def test_a_program_that_asks_its_models_past_the_proxy_is_named(
+    workbench: CommandLine, server: Server, use_program: Callable[[], None]
+) -> None:
+    use_program()
+    path = workbench.root / "home" / "agent.py"
+    code = path.read_text()
+    path.write_text(code.replace('__import__("os").environ["OPENAI_BASE_URL"]', f'"{server.url}/v1"'))
+
+    recorded = workbench("run", "--record", "calls.jsonl")
+    replayed = workbench("run", "--replay", "calls.jsonl")
+    path.write_text(code)
+    covered = workbench("run", "--record", "calls.jsonl")
+
+    warning = "no model call of home passed workbench's proxy"
+    assert [warning in done.error for done in (recorded, replayed, covered)] == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("options", "calls"), [([], 0), (["--models", "live"], 2), (["--fresh"], 2), (["--replay", "calls.jsonl"], 0)]
 )
