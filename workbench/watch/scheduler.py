@@ -187,11 +187,26 @@ class DecisionService:
     """Decides on the jobs of the plan. The methods belong on the thread of the workspace; a lock serialises them."""
 
     def __init__(
-        self, verdicts: Verdicts, snapshot: Snapshot, active: ActiveJobs, *, shown: Mapping[JobKey, VerdictKey]
+        self,
+        verdicts: Verdicts,
+        snapshot: Snapshot,
+        active: ActiveJobs,
+        *,
+        shown: Mapping[JobKey, VerdictKey],
+        rejects_replays: bool = False,
     ) -> None:
-        """`shown` are the verdicts that were reported last. If several are current, these are preferred."""
+        """`shown` are the verdicts that were reported last. If several are current, these are preferred.
+
+        With `rejects_replays`, verdicts on replayed answers are stale.
+        """
         self.snapshot = snapshot
-        self.selector = Selector(verdicts, snapshot, is_current=active.is_current, is_busy=lambda: bool(active))
+        self.selector = Selector(
+            verdicts,
+            snapshot,
+            is_current=active.is_current,
+            is_busy=lambda: bool(active),
+            rejects_replays=rejects_replays,
+        )
         self.jobs: dict[JobKey, PlannedCase] = {}
         self._verdicts = verdicts
         self._shown = shown

@@ -255,7 +255,9 @@ class WatchSession:
         self._planner = WatchPlanner(workspace, select, options)
         self._active = ActiveJobs()
         self._reporter = WatchReporter(workspace.root, snapshot)
-        self._decisions = DecisionService(verdicts, snapshot, self._active, shown=self._reporter.shown)
+        self._decisions = DecisionService(
+            verdicts, snapshot, self._active, shown=self._reporter.shown, rejects_replays=options.rejects_replays
+        )
         self._scheduler = Scheduler(
             workspace,
             self._planner,

@@ -6,8 +6,10 @@ import asyncio
 import os
 
 from tests.interpreters import find_interpreter
+from tests.serving import run_model_server
 from tests.watch.watched import Folder, watch_project
 from workbench.model.run_events import Notice
+from workbench.model.target import ModelMode
 from workbench.watch.watch_events import AllKnown, SourceBroken, VerdictKnown, WatchRunStarted
 
 
@@ -441,3 +443,29 @@ async def test_source_for_a_newer_interpreter_of_the_agent_is_tracked(folder: Fo
         assert (source_broken.path, source_broken.line) == ("agent.py", 2)
 
         assert (await watch.apply(lambda: folder.write("agent.py", source))).stored_verdicts == {"one": "PASSED"}
+
+
+async def test_a_watch_that_asks_models_runs_cases_whose_answers_were_replayed(folder: Folder) -> None:
+    with run_model_server(secret="x") as server:
+        agent = f"""
+    import httpx
+
+    def answer(prompt):
+        body = {{"messages": [{{"role": "user", "content": prompt}}]}}
+        headers = {{"Authorization": "x"}}
+        httpx.post("{server.url}/v1/chat/completions", json=body, headers=headers).raise_for_status()
+        return prompt * 1
+    """
+        folder.write("agent.py", agent)
+        folder.cases(one="one")
+        async with watch_project(folder.root, models=ModelMode.AUTO) as watch:
+            await watch.wait_until_quiet()
+            await watch.apply(lambda: folder.write("agent.py", agent.replace("* 1", "* int(1)")))
+        assert server.count == 1
+
+        async with watch_project(folder.root, models=ModelMode.AUTO) as watch:
+            assert (await watch.wait_until_quiet()).stored_verdicts == {"one": "PASSED"}
+        async with watch_project(folder.root, models=ModelMode.LIVE) as watch:
+            assert (await watch.wait_until_quiet()).verdicts == {"one": "PASSED"}
+
+        assert server.count == 2
