@@ -408,12 +408,12 @@ def spending_line(spent: ModelSpending) -> str:
 
 
 def spending_text(models: Iterable[ModelSpending]) -> str:
-    """Summarise all models: `20 model calls (+4 known) $0.0012`."""
+    """Summarise all models: `20 judge calls (+4 cached) $0.0012`."""
     asked = list(models)
-    calls, known = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
+    calls, cached = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
     cost = f" {cost_text(_sum_costs(asked))}" if calls else ""
-    more = f" (+{known:,} known)" if known else ""
-    return f"{calls:,} model {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
+    more = f" (+{cached:,} cached)" if cached else ""
+    return f"{calls:,} judge {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
 
 
 def quota_wait_text(seconds: float) -> str:

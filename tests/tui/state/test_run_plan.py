@@ -32,7 +32,7 @@ def join_text(line: Line) -> str:
     ("judges", "width", "expected"),
     [
         ((), 140, " judge: none "),
-        (("gemini-2.5-flash",), 140, " judge: gemini-2.5-flash 12 model calls (+4 known) $0.0031 4.1k tokens "),
+        (("gemini-2.5-flash",), 140, " judge: gemini-2.5-flash 12 judge calls (+4 cached) $0.0031 4.1k tokens "),
         (("gemini-2.5-flash",), 80, " judge: gemini-2.5-flash "),
         (("gemini-2.5-flash",), 59, ""),
         (("a", "b"), 80, " judge: a, b "),
@@ -47,7 +47,7 @@ def test_the_header_names_the_judges(judges: tuple[str, ...], width: int, expect
 def test_an_unknown_cost_is_shown_as_unknown() -> None:
     unknown = ASKED.model_copy(update={"cost": None, "cost_unknown": "nobody knows"})
 
-    assert "12 model calls (+4 known) cost unknown" in join_text(
+    assert "12 judge calls (+4 cached) cost unknown" in join_text(
         format_judge_line({"m"}, [ASKED, unknown][1:], width=140)
     )
 
@@ -57,7 +57,7 @@ def test_the_run_line_shows_the_model_calls_so_far() -> None:
 
     progress.apply(ModelsAsked(models=(ASKED,)), now=1.0)
 
-    expected = "12 model calls (+4 known) $0.0031 4.1k tokens"
+    expected = "12 judge calls (+4 cached) $0.0031 4.1k tokens"
     assert expected in join_text(progress.format_line(now=1.0))
     assert expected in join_text(format_summary(progress, now=1.0, width=120)[1])
 
