@@ -28,9 +28,14 @@ def make_difference(**values: Any) -> RequestDifference:
             "↺ 1 of 2",
             "↺ 1 model call replayed, model call 2 asked live: not in the recording",
         ),
+        (
+            ModelCalls(live=1, replayed=1, difference=make_difference(what=None, error="HTTP 503")),
+            "↺ 1 of 2",
+            "↺ 1 model call replayed, model call 2 asked live: the recording has an error, which cannot be replayed",
+        ),
         (ModelCalls(live=2), "", "2 model calls asked live"),
     ],
-    ids=["all", "from the second on", "one more", "none"],
+    ids=["all", "from the second on", "one more", "error", "none"],
 )
 def test_a_verdict_says_which_model_calls_were_replayed(calls: ModelCalls, mark: str, sources: str) -> None:
     assert (mark_replayed(calls), describe_sources(calls)) == (mark, sources)

@@ -182,6 +182,14 @@ def test_auto_neither_keeps_nor_replays_an_outage_that_lasted(status: int) -> No
     assert f"(HTTP {status})" in str(again.difference)
 
 
+def test_a_branch_repeats_an_outage_that_its_turns_had() -> None:
+    busy, request = make_response("busy", status=503), make_request()
+
+    assert answer(open_case(record((request, busy)), turns=1), 1, request) == busy
+    retried = open_case(record((request, busy), (request, make_response("fine"))), turns=1)
+    assert answer(retried, 1, request) == make_response("fine")
+
+
 def test_a_failure_after_the_same_request_got_an_answer_is_an_outage() -> None:
     case = open_case(None)
     for number, status in enumerate((200, 503)):

@@ -426,14 +426,15 @@ class CaseModels:
         same, found = waiting.get((call.turn, call.key)), None
         while same:
             found = same.popleft()
-            if self._can_replay(found):
+            is_repeated = bool(same) and self._plan.mode is ModelMode.AUTO and _is_failure(found.response)
+            if self._can_replay(found) and not is_repeated:
                 break
         return found
 
     def _can_replay(self, recorded: RecordedModelCall) -> bool:
-        """Return True if there is an answer. In the mode AUTO an outage must not outlast itself."""
-        is_answered = recorded.response is not None
-        return is_answered and not (self._plan.mode is ModelMode.AUTO and _is_failure(recorded.response))
+        """Return True if there is an answer. In the mode AUTO an outage must not outlast itself, except in a chat."""
+        may_have_failed = self._plan.mode is ModelMode.REPLAY or self._plan.turns is not None
+        return recorded.response is not None and (may_have_failed or not _is_failure(recorded.response))
 
     def _find_difference(self, call: _Call, waiting: _Waiting, *, equal: RecordedModelCall | None) -> RequestDifference:
         """Compare a request with the nearest recorded one of its turn. `equal` is a call that cannot be replayed."""
