@@ -429,17 +429,21 @@
   const page = document.getElementById("case");
   let openedIndex = null;
 
+  /* The address names the opened case, so that the browser's own keys go back and forth. */
   function openCase(index) {
     location.hash = `case-${index + 1}`;
+    follow();
   }
 
   function closeCase() {
     location.hash = "cases";
+    follow();
   }
 
   function follow() {
     const found = /^#case-(\d+)$/.exec(location.hash);
     const index = found ? Number(found[1]) - 1 : -1;
+    if (index === openedIndex) return;
     if (cases[index]) showCase(index);
     else if (openedIndex !== null) showOverview();
   }
