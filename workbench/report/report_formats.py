@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import Invocation
-from workbench.model.facts import cache_by_identity
+from workbench.model.facts import cache_by_identity, pause_gc
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -582,7 +582,8 @@ def html_page(report: RunReport, comparison: Mapping[str, Any] | None = None) ->
     from workbench.report.html_report import render_page
 
     more = {"history": [history_record(run) for run in report.earlier], "comparison": comparison}
-    return render_page(report, "".join(json_pieces(report, map(_page_case_text, report.cases), more)))
+    with pause_gc():  # each search through the cases of a large run takes most of a second
+        return render_page(report, "".join(json_pieces(report, map(_page_case_text, report.cases), more)))
 
 
 def _page_case_text(case: ReportedCase) -> str:
