@@ -140,6 +140,20 @@ async def test_keys_alone_open_and_leave_cases(
     assert await browser_page.focus() == "stopped"
 
 
+async def test_single_letters_can_be_switched_off(
+    browser_page: Page, write_page: Callable[..., Path], make_report: MakeReport, every_status: list[ReportedCase]
+) -> None:
+    await browser_page.visit(write_page(make_report(every_status)))
+    await open_case(browser_page, "good")
+    await browser_page.click("#keys summary")
+    await browser_page.click("#letters")
+    await browser_page.evaluate("document.activeElement.blur()")
+
+    await browser_page.press("n")
+
+    assert await browser_page.texts("#case h2") == ["good"]
+
+
 async def test_a_click_on_a_row_opens_its_case(
     browser_page: Page, write_page: Callable[..., Path], make_report: MakeReport, every_status: list[ReportedCase]
 ) -> None:

@@ -89,8 +89,7 @@
       make("span", { "aria-hidden": "true" }, SYMBOLS[name] || "-"),
       ` ${words(name)}`,
     );
-  const json = (value) => (value === undefined ? "" : JSON.stringify(value, null, 1));
-  const inline = (value) => (typeof value === "string" ? JSON.stringify(value) : JSON.stringify(value) || "");
+  const json = (value) => JSON.stringify(value, null, 1);
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
   function seconds(value) {
@@ -732,11 +731,11 @@
     lines.push(...callRows(expected, actual, differences));
     lines.push(responseRow(expected, actual, differences));
     if (!hasExpected) lines.slice(1).forEach((line) => line.deleteCell(1));
-    const usage = actual && actual.usage ? [actual.usage.total ?? null, " tokens"].join("") : null;
+    const tokens = actual && actual.usage ? actual.usage.total : null;
     const facts = [
       actual && actual.duration_seconds ? seconds(actual.duration_seconds) : null,
       actual && actual.inference_calls ? plural(actual.inference_calls, "model call") : null,
-      actual && actual.usage && actual.usage.total !== null ? usage : null,
+      tokens === null ? null : plural(tokens, "token"),
     ]
       .filter(Boolean)
       .join(", ");
@@ -822,7 +821,7 @@
     const mark = (content, isMarked) => (tag && isMarked ? make(tag, {}, content) : content);
     const entries = Object.entries(call.args || {});
     const list = entries.map(([key, value]) =>
-      make("li", {}, make("code", {}, mark(`${key}: ${inline(value)}`, !keys || keys.has(key)))),
+      make("li", {}, make("code", {}, mark(`${key}: ${JSON.stringify(value)}`, !keys || keys.has(key)))),
     );
     const none = call.args ? " without arguments" : "";
     return [
@@ -1179,7 +1178,7 @@
     );
   }
 
-  function draught(tag, attributes, ...children) {
+  function drawShape(tag, attributes, ...children) {
     const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
     element.append(...children.map((child) => (child instanceof Node ? child : text(child))));
@@ -1196,14 +1195,14 @@
     const y = (value) => top + (1 - (value - low) / (high - low)) * (height - 2 * top);
     const points = values.map((value, index) => [value, index]).filter(([value]) => value !== null);
     const label = `${name}: ${score(numbers[0])} at first, ${score(numbers[numbers.length - 1])} at last, ${score(Math.min(...numbers))} to ${score(Math.max(...numbers))}`;
-    const image = draught("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": neutralise(label) });
+    const image = drawShape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": neutralise(label) });
     for (const value of [low, high])
       image.append(
-        draught("line", { class: "axis", x1: side, x2: width - 6, y1: y(value), y2: y(value) }),
-        draught("text", { x: side - 6, y: y(value) + 4, "text-anchor": "end" }, score(value)),
+        drawShape("line", { class: "axis", x1: side, x2: width - 6, y1: y(value), y2: y(value) }),
+        drawShape("text", { x: side - 6, y: y(value) + 4, "text-anchor": "end" }, score(value)),
       );
     image.append(
-      draught("polyline", {
+      drawShape("polyline", {
         class: "curve",
         points: points.map(([value, index]) => `${x(index)},${y(value)}`).join(" "),
       }),
@@ -1211,10 +1210,10 @@
     for (const [value, index] of points) {
       const isNow = runs[index].run_id === run.run_id;
       image.append(
-        draught(
+        drawShape(
           "circle",
           { class: isNow ? "point now" : "point", cx: x(index), cy: y(value), r: isNow ? 5 : 3.5 },
-          draught("title", {}, `${runs[index].run_id}: ${score(value)}`),
+          drawShape("title", {}, `${runs[index].run_id}: ${score(value)}`),
         ),
       );
     }
