@@ -57,6 +57,17 @@ def test_the_file_name_determines_the_format(workbench: CommandLine, name: str, 
     assert (workbench.root / name).read_text(encoding="utf-8").startswith(start)
 
 
+def test_a_run_writes_the_same_page_without_earlier_runs(workbench: CommandLine) -> None:
+    live = workbench("run", "home", "--output", "r.html")
+    stored = workbench("report", "--format", "html").out
+
+    assert "1 passed, 1 failed" in live.out
+    pages = ((workbench.root / "r.html").read_text(encoding="utf-8"), stored)
+    ran, read = (json.loads(page.partition('id="data">')[2].partition("</script>")[0]) for page in pages)
+    assert ran["cases"] == read["cases"]
+    assert (ran["history"], [run["run_id"] for run in read["history"]]) == ([], [ran["run_id"]])
+
+
 def test_an_html_report_has_the_runs_before_it(workbench: CommandLine) -> None:
     for _ in range(3):
         workbench("run", "home")

@@ -252,7 +252,7 @@ async def test_a_case_shows_scores_reasons_judges_and_model_calls(
         assert part in text
 
 
-async def test_the_trace_is_a_tree_with_times_and_data(
+async def test_the_trace_is_a_tree_in_the_order_of_time_with_data(
     browser_page: Page, write_page: Callable[..., Path], make_report: MakeReport, make_case: MakeCase
 ) -> None:
     spans = (
@@ -271,14 +271,14 @@ async def test_the_trace_is_a_tree_with_times_and_data(
         "[...document.querySelectorAll('.bar')].map(bar => [parseFloat(bar.style.left), parseFloat(bar.style.width)])"
     )
     steps = await browser_page.texts(".trace tbody tr:not([hidden]) td:first-child")
-    await browser_page.click(".trace button", place=1)
+    await browser_page.click(".trace button", place=2)
 
-    assert steps == ["root", "tool ✗ failed", "model ↺ replayed", "circle", "of two"]
-    assert bars == [[0, 100], [50, 25], [25, 25]]
-    opened = await browser_page.texts(".trace tbody tr:nth-child(4)")
+    assert steps == ["root", "model ↺ replayed", "tool ✗ failed", "circle", "of two"]
+    assert bars == [[0, 100], [25, 25], [50, 25]]
+    opened = await browser_page.texts(".trace tbody tr:nth-child(6)")
     assert "refused" in opened[0]
     assert '"room": "hall"' in opened[0]
-    assert await browser_page.evaluate("document.querySelectorAll('.trace button')[1].ariaExpanded") == "true"
+    assert await browser_page.evaluate("document.querySelectorAll('.trace button')[2].ariaExpanded") == "true"
 
 
 async def test_failures_and_the_final_state_are_shown(

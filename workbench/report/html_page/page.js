@@ -758,7 +758,7 @@
     return make("tr", { class: kind.split(" ")[0] }, make("th", { scope: "row", class: "kind" }, kind), ...sides);
   }
 
-  /* Pair the calls of both sides: the differences name those that are missing, extra or moved; the others are in order. */
+  /* Pair the calls of both sides: the differences name the missing, extra and moved ones; the others are in order. */
   function callRows(expected, actual, differences) {
     const [left, right] = [(expected && expected.trajectory) || [], (actual && actual.trajectory) || []];
     const isKnown = expected && actual && expected.trajectory && actual.trajectory;
@@ -859,7 +859,7 @@
     /\s+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff]|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu;
   const MOST_PAIRS = 1_000_000;
 
-  /* Compare two texts by words: parts with `tag` null, "del" or "ins". Long texts without a common part differ whole. */
+  /* Compare texts by words: parts with `tag` null, "del" or "ins". Very long texts differ whole between equal ends. */
   function compareWords(before, after) {
     const [left, right] = [before.match(WORD) || [], after.match(WORD) || []];
     let start = 0;
@@ -962,15 +962,20 @@
     attributes: {},
   };
 
-  /* Return the spans with their depths, each after its parent. Spans of a circle have no root; they come last. */
+  /*
+   * Return the spans with their depths, each after its parent, in the order of their starts. Spans of a circle have no
+   * root; they come last.
+   */
   function orderSpans(spans) {
     const ids = new Set(spans.map((span) => span.id));
     const children = new Map(spans.map((span) => [span.id, []]));
     const isRoot = (span) => !ids.has(span.parent_id) || span.parent_id === span.id;
-    for (const span of spans) if (!isRoot(span)) children.get(span.parent_id).push(span);
+    const started = (span) => (span.start === null ? Infinity : span.start);
+    const inOrder = [...spans].sort((one, other) => started(one) - started(other) || 0);
+    for (const span of inOrder) if (!isRoot(span)) children.get(span.parent_id).push(span);
     const ordered = [];
     const seen = new Set();
-    for (const first of [...spans.filter(isRoot), ...spans]) {
+    for (const first of [...inOrder.filter(isRoot), ...inOrder]) {
       const waiting = [[first, 0]];
       while (waiting.length) {
         const [span, depth] = waiting.pop();
@@ -1102,29 +1107,26 @@
       make("p", {}, counts.join(", ") || "no case ran in either"),
       ...comparison.judged_differently.map((line) => make("p", { class: "quiet" }, line)),
       metrics.length
-        ? fold(
-            `Means over the cases of both runs (${metrics.length})`,
-            () =>
-              box(
-                "Means over the cases of both runs",
-                [
-                  heading("Metric"),
-                  heading("Before", { class: "number" }),
-                  heading("Now", { class: "number" }),
-                  heading("Difference", { class: "number" }),
-                  heading("Cases", { class: "number" }),
-                ],
-                metrics.map(([name, one]) =>
-                  row(
-                    make("th", { scope: "row" }, name),
-                    cell(score(one.before, one.after), { class: "number" }),
-                    cell(score(one.after, one.before), { class: "number" }),
-                    cell(one.difference ? difference(one.difference) : "0", { class: "number" }),
-                    cell(String(one.cases), { class: "number" }),
-                  ),
+        ? fold(`Means over the cases of both runs (${metrics.length})`, () =>
+            box(
+              "Means over the cases of both runs",
+              [
+                heading("Metric"),
+                heading("Before", { class: "number" }),
+                heading("Now", { class: "number" }),
+                heading("Difference", { class: "number" }),
+                heading("Cases", { class: "number" }),
+              ],
+              metrics.map(([name, one]) =>
+                row(
+                  make("th", { scope: "row" }, name),
+                  cell(score(one.before, one.after), { class: "number" }),
+                  cell(score(one.after, one.before), { class: "number" }),
+                  cell(one.difference ? difference(one.difference) : "0", { class: "number" }),
+                  cell(String(one.cases), { class: "number" }),
                 ),
               ),
-            true,
+            ),
           )
         : null,
       gone.length
