@@ -264,7 +264,7 @@ def read_report(root: Path, run_id: str) -> RunReport:
     with require_history(root) as history:
         run = history.run(run_id)
         results = list(history.results(run.run_id))
-        earlier = list_earlier_runs(history, run)
+        earlier = _list_earlier_runs(history, run)
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
     cases = [ReportedCase(result, expected(result)) for result in results]
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
@@ -273,7 +273,7 @@ def read_report(root: Path, run_id: str) -> RunReport:
     return replace(build_report(run, cases, summary=run.summary), options=options, earlier=earlier)
 
 
-def list_earlier_runs(history: History, run: StoredRun) -> list[StoredRun]:
+def _list_earlier_runs(history: History, run: StoredRun) -> list[StoredRun]:
     """Return the last runs of the same targets up to this run, oldest first."""
     runs = history.runs(_RUNS_SEARCHED)
     earlier = [other for other in runs if other.targets == run.targets and other.started_at <= run.started_at]

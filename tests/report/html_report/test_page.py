@@ -63,7 +63,7 @@ def test_a_page_is_one_small_file_that_refers_to_nothing(make_report: MakeReport
     ]
     assert addresses == ["data:,", "#content"]
     assert not re.findall(r"@import|url\(|fetch\(|XMLHttpRequest|import\(|innerHTML|insertAdjacent|eval\(", page)
-    assert len(page.encode()) < 300_000
+    assert len(page.encode()) < 100_000
 
 
 def test_the_policy_allows_only_the_program_and_the_styles_of_the_page(
