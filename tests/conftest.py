@@ -63,6 +63,10 @@ NEEDS = {
         and importlib.util.find_spec("google.cloud.bigquery") is not None,
         "needs the extra bigquery: pip install -e '.[bigquery]'",
     ),
+    "chromium": (
+        any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+        "needs Chromium: apt-get install chromium",
+    ),
     "fork": (hasattr(os, "fork") and os.uname().sysname == "Linux", "needs fork workers, which only Linux has"),
     "langchain": (
         importlib.util.find_spec("langchain") is not None and importlib.util.find_spec("langgraph") is not None,

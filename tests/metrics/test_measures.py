@@ -1,4 +1,4 @@
-"""Informational measures: always present; they fail a case only if a criterion sets a limit."""
+"""Informational measures are always present and fail a case only if a criterion sets a limit. The state is compared."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import judge_case
 from workbench.metrics.metric_types import Rule, build_case_result
 from workbench.metrics.registry import prepare
+from workbench.model.evalset import EvalCase
 from workbench.model.results import Execution, Failure, FailureKind, MetricStatus, Score, TokenUsage, TurnResult
 
 ALWAYS = ("latency", "failure", "tool_call_count_v1", "inference_call_count_v1", "token_usage_v1")
@@ -101,3 +102,70 @@ def test_only_frequent_results_are_shared_between_cases() -> None:
 
     assert build_case_result(rule, Score(1.0)) is build_case_result(rule, Score(1.0))
     assert build_case_result(rule, Score(0.123)) is not build_case_result(rule, Score(0.123))
+
+
+# The final session state, compared with the expected state of the case.
+
+STATE_MATCH = "final_session_state_match"
+
+
+def make_state_case(state: dict[str, Any] | None) -> EvalCase:
+    return EvalCase(eval_id="a", conversation=[], final_session_state=state)
+
+
+@pytest.mark.parametrize(
+    ("options", "actual", "score"),
+    [
+        ({}, {"order": {"id": 1}, "user": "x"}, 1),
+        ({}, {"order": {"id": 1.0}}, 1),
+        ({}, {"order": {"id": True}}, 0),
+        ({}, {}, 0),
+        ({"match": "exact"}, {"order": {"id": 1}, "user": "x"}, 0),
+        ({"match": "exact"}, {"order": {"id": 1}}, 1),
+        ({"match": "exact"}, {"order": {"id": 1}, "__llm_request_key__": "k"}, 1),
+        ({"match": "exact", "ignore": ["user"]}, {"order": {"id": 1}, "user": "x"}, 1),
+        ({"ignore": "order"}, {}, 1),
+    ],
+)
+async def test_expected_keys_must_be_present(*, options: Any, actual: Any, score: int, config: Any, judge: Any) -> None:
+    results = await judge(
+        config({STATE_MATCH: options}), actual=[], case=make_state_case({"order": {"id": 1}}), final_state=actual
+    )
+
+    assert results[STATE_MATCH].score == score
+
+
+async def test_differences_are_listed_by_key(config: Any, judge: Any) -> None:
+    results = await judge(
+        config({STATE_MATCH: {"threshold": 1, "match": "exact"}}),
+        actual=[],
+        case=make_state_case({"a": 1, "b": 2, "c": 3}),
+        final_state={"a": 1, "b": 9, "d": 4},
+    )
+
+    assert results[STATE_MATCH].status is MetricStatus.FAILED
+    assert results[STATE_MATCH].details["differences"] == [
+        {"key": "b", "kind": "different", "expected": 2, "actual": 9},
+        {"key": "c", "kind": "missing", "expected": 3},
+        {"key": "d", "kind": "unexpected", "actual": 4},
+    ]
+
+
+@pytest.mark.parametrize("state", [None, {}])
+async def test_a_case_that_expects_no_state_is_undefined(*, state: Any, config: Any, judge: Any) -> None:
+    results = await judge(config({STATE_MATCH: 1}), actual=[], case=make_state_case(state), final_state={"a": 1})
+
+    assert results[STATE_MATCH].status is MetricStatus.UNDEFINED
+    assert results[STATE_MATCH].reason == "the case expects no final_session_state"
+
+
+async def test_an_agent_without_state_fails_and_a_failed_session_is_undefined(config: Any, judge: Any) -> None:
+    without_state = await judge(config({STATE_MATCH: 1}), actual=[], case=make_state_case({"a": 1}))
+    failure = Failure(kind=FailureKind.AGENT, message="boom")
+    with_failure = await judge(config({STATE_MATCH: 1}), actual=[], case=make_state_case({"a": 1}), failure=failure)
+
+    assert (without_state[STATE_MATCH].status, without_state[STATE_MATCH].hint) == (
+        MetricStatus.FAILED,
+        "The agent reported no session state.",
+    )
+    assert with_failure[STATE_MATCH].reason == "the session did not end"

@@ -272,7 +272,7 @@ def test_every_format_reports_an_empty_run(make_report: MakeReport, report_forma
     assert write_report(make_report([]), report_format)
 
 
-@pytest.mark.parametrize("report_format", ["markdown", "csv", "junit", "json"])
+@pytest.mark.parametrize("report_format", ["markdown", "csv", "junit", "json", "html"])
 def test_no_format_contains_control_characters(
     make_report: MakeReport, every_status: list[ReportedCase], report_format: str
 ) -> None:
@@ -287,6 +287,7 @@ def test_no_format_contains_control_characters(
         ("markdown", "| ✓ PASSED ↺ 2 of 3 | a |"),
         ("junit", '<property name="model calls" value="↺ 2 model calls replayed, 1 model call asked live" />'),
         ("json", '"model_calls": {"live": 1, "replayed": 2, '),
+        ("html", '"replay": "\\u21ba 2 model calls replayed, 1 model call asked live"'),
     ],
 )
 def test_a_verdict_that_rests_on_replayed_model_calls_is_marked(

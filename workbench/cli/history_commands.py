@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
-from workbench.cli.shared_options import FOLDER
+from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
 @click.option(
     "--format",
     "report_format",
-    type=click.Choice(["json", "jsonl", "junit", "markdown", "csv"]),
+    type=click.Choice(FORMAT_CHOICES[1:]),
     help="Default: json, or the format that the name of --output ends with.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @path_option
 def report(*, run: str, report_format: str | None, output: Path | None, path: Path) -> int:
-    """Write an earlier run as JSON, JUnit XML, Markdown or CSV.
+    """Write an earlier run as JSON, JUnit XML, Markdown, CSV or HTML.
 
     RUN is the id of a run, the start of one, or `latest`, the default. Expected values come from the current eval sets.
     """
@@ -121,25 +121,13 @@ def _format_runs(runs: list[StoredRun]) -> list[str]:
 
 
 def _format_runs_json(runs: list[StoredRun]) -> str:
-    from workbench.report.report_formats import SCHEMA_VERSION, dump, summary_record
+    from workbench.report.report_formats import SCHEMA_VERSION, dump, history_record
 
-    entries = [
-        {
-            "run_id": run.run_id,
-            "started_at": run.started_at.isoformat(),
-            "duration_seconds": run.duration_seconds,
-            "interrupted": run.interrupted,
-            "ended": run.ended,
-            "command": run.command,
-            "targets": list(run.targets),
-            "summary": summary_record(run.summary),
-        }
-        for run in runs
-    ]
-    return dump({"schema_version": SCHEMA_VERSION, "runs": entries}, indent=2) + "\n"
+    return dump({"schema_version": SCHEMA_VERSION, "runs": [history_record(run) for run in runs]}, indent=2) + "\n"
 
 
 _SAME, _WORSE = 0, 1
+_COMPARISON_FORMATS = ("text", "json", "html")
 
 
 # `workbench compare`
@@ -149,13 +137,25 @@ _SAME, _WORSE = 0, 1
 @click.argument("before", metavar="[RUN]", required=False)
 @click.argument("after", metavar="[RUN]", required=False)
 @click.option(
-    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+    "--format",
+    "report_format",
+    type=click.Choice(_COMPARISON_FORMATS),
+    help="Default: text, or the format that the name of --output ends with. html: the report of the later run, with "
+    "its changes.",
 )
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--all", "show_all", is_flag=True, help="Also list unchanged cases.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
 def compare(
-    *, before: str | None, after: str | None, report_format: str, show_all: bool, path: Path, plain: bool
+    *,
+    before: str | None,
+    after: str | None,
+    report_format: str | None,
+    output: Path | None,
+    show_all: bool,
+    path: Path,
+    plain: bool,
 ) -> int:
     """Compare two earlier runs: regressions, fixes, flaky cases, scores.
 
@@ -166,17 +166,33 @@ def compare(
     Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is not a
     regression.
     """
-    from workbench.cli.printers import stdout_style
+    from workbench.cli.printers import choose_format, save_pieces, stdout_style
     from workbench.report.comparison import comparison_lines, comparison_record
-    from workbench.report.report_formats import dump
+    from workbench.report.report_formats import dump, html_page
+    from workbench.report.text_report import Style
     from workbench.store.project_discovery import find_root
 
-    comparison = _compare_runs(find_root(path), before, after)
-    if report_format == "json":
-        write_document(dump(comparison_record(comparison), indent=2) + "\n")
+    chosen = choose_format(report_format, output)
+    if chosen not in _COMPARISON_FORMATS:
+        raise click.UsageError(f"--output {output}: a comparison is no {chosen}; expected .html, .json or a text file")
+    root = find_root(path)
+    comparison = _compare_runs(root, before, after)
+    if chosen == "json":
+        document = dump(comparison_record(comparison), indent=2) + "\n"
+    elif chosen == "html":
+        document = html_page(read_report(root, comparison.after.run_id), comparison_record(comparison))
     else:
-        style = stdout_style(plain=plain, verbose=False)
-        write_lines(comparison_lines(comparison, style=style, show_same=show_all))
+        style = stdout_style(plain=plain, verbose=False) if output is None else Style()
+        lines = comparison_lines(comparison, style=style, show_same=show_all)
+        if output is None:
+            write_lines(lines)
+            return _compute_status(comparison)
+        document = "\n".join(lines) + "\n"
+    if output is None:
+        write_document(document)
+    elif not save_pieces([document], chosen, output):
+        write_document(document)
+        return WRONG
     return _compute_status(comparison)
 
 
@@ -198,6 +214,9 @@ def _compute_status(comparison: RunComparison) -> int:
 
 
 # Earlier runs, read from the history.
+
+_RUNS_PLOTTED = 20
+_RUNS_SEARCHED = 200
 
 
 @contextmanager
@@ -245,9 +264,17 @@ def read_report(root: Path, run_id: str) -> RunReport:
     with require_history(root) as history:
         run = history.run(run_id)
         results = list(history.results(run.run_id))
+        earlier = _list_earlier_runs(history, run)
     expected = ExpectedCases(lambda relative: EvalSetDocument.open(root / relative))
     cases = [ReportedCase(result, expected(result)) for result in results]
     cases.sort(key=lambda case: (case.result.case.eval_set, *expected.place(case.result.case), case.result.repeat))
     # Without options that are stored only to resume the run.
     options = {name: value for name, value in run.options.items() if name in Limits.model_fields}
-    return replace(build_report(run, cases, summary=run.summary), options=options)
+    return replace(build_report(run, cases, summary=run.summary), options=options, earlier=earlier)
+
+
+def _list_earlier_runs(history: History, run: StoredRun) -> list[StoredRun]:
+    """Return the last runs of the same targets up to this run, oldest first."""
+    runs = history.runs(_RUNS_SEARCHED)
+    earlier = [other for other in runs if other.targets == run.targets and other.started_at <= run.started_at]
+    return earlier[:_RUNS_PLOTTED][::-1]

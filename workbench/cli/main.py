@@ -46,7 +46,10 @@ COMMANDS = {
     "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
     "dataset": ("workbench.cli.dataset_commands:dataset", "Check and convert datasets."),
     "history": ("workbench.cli.history_commands:history", "List earlier runs, or show one of them."),
-    "report": ("workbench.cli.history_commands:report", "Write an earlier run as JSON, JUnit XML, Markdown or CSV."),
+    "report": (
+        "workbench.cli.history_commands:report",
+        "Write an earlier run as JSON, JUnit XML, Markdown, CSV or HTML.",
+    ),
     "compare": (
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",

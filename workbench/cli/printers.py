@@ -37,6 +37,8 @@ _SUFFIXES = {
     ".md": "markdown",
     ".markdown": "markdown",
     ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
 }
 
 

@@ -20,7 +20,7 @@ Execution = Mapping[str, int | float | str | Path | None]
 """The values of `execution_options`, `judging_options` and `recording_options`."""
 
 # The formats of `report_formats` and "text"; repeated here so that `--help` does not import them.
-FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv")
+FORMAT_CHOICES = ("text", "json", "jsonl", "junit", "markdown", "csv", "html")
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

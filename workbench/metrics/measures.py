@@ -1,17 +1,22 @@
-"""Informational measures: time, failures, calls and tokens of a case. They are always reported.
+"""What a case took, and the state that it left.
 
-Only a criterion with a threshold makes them fail.
+Measures (time, failures, calls, tokens) are informational and always reported. Only a criterion with a threshold makes
+them fail.
 
 `latency` and `failure` are Vertex's and about the whole case. The other four are ADK's: per turn, and the mean for the
 case (google-adk 2.13, `evaluation/_efficiency_evaluators.py`). `invocation_duration_v1` adds nothing to `latency`, so
 it is computed only for a criterion. Lower is better for all: the threshold is the highest value that passes.
+
+`final_session_state_match` compares the final state of the session with `final_session_state` of the case. ADK defines
+the field but has no metric for it. Values are compared in canonical form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from workbench.metrics.case_view import CaseView, Turn
+from workbench.metrics.case_view import CaseView, Turn, is_same
 from workbench.metrics.metric_types import (
     CaseJudge,
     CaseScore,
@@ -161,5 +166,75 @@ METRICS = (
         measure_duration,
         purpose="Seconds for each turn.",
         when="A limit on the mean turn; for the whole case see latency.",
+    ),
+)
+
+
+# The final state of the session.
+
+STATE_MATCH = "final_session_state_match"
+# google-adk's evaluation keeps the key of its last model request in the state of the agent.
+_ADK_KEYS = frozenset({"__llm_request_key__"})
+
+
+def find_state_differences(
+    expected: Mapping[str, Any], actual: Mapping[str, Any], *, exact: bool
+) -> list[dict[str, Any]]:
+    """List the differences by key: `kind` is missing, different, or (with `exact`) unexpected."""
+    found: list[dict[str, Any]] = []
+    for key, value in expected.items():
+        if key not in actual:
+            found.append({"key": key, "kind": "missing", "expected": value})
+        elif not is_same(value, actual[key]):
+            found.append({"key": key, "kind": "different", "expected": value, "actual": actual[key]})
+    if exact:
+        found += [
+            {"key": key, "kind": "unexpected", "actual": value} for key, value in actual.items() if key not in expected
+        ]
+    return found
+
+
+def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> CaseScore:
+    """Return 1 if the state is as expected, else 0. Undefined if the case expects no state, or did not end."""
+    case, execution = view.subject.case, view.subject.execution
+    if case is None or not case.final_session_state:
+        return CaseScore(Score.undefined("the case expects no final_session_state"))
+    if execution.failure is not None:
+        return CaseScore(Score.undefined("the session did not end"))
+    if execution.final_state is None and view.subject.recorded:
+        return CaseScore(Score.undefined("the recorded session has no final state"))
+    actual = _drop_keys(execution.final_state or {}, ignored)
+    found = find_state_differences(_drop_keys(case.final_session_state, ignored), actual, exact=exact)
+    if not found:
+        return CaseScore(Score(1.0))
+    hint = "The agent reported no session state." if execution.final_state is None else None
+    return CaseScore(Score(0.0, hint=hint), {"differences": found})
+
+
+def _drop_keys(state: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if key not in ignored}
+
+
+def _prepare_state_match(options: Options) -> Sequence[Judge]:
+    exact = options.choice("match", ("subset", "exact"), default="subset") == "exact"
+    ignored = _ADK_KEYS.union(options.names("ignore"))
+    return [CaseJudge(name=STATE_MATCH, score=lambda view: _score_state(view, exact=exact, ignored=ignored))]
+
+
+STATE_METRICS = (
+    Definition(
+        info=MetricInfo(
+            name=STATE_MATCH,
+            family="state",
+            purpose="Whether the session ended in the state that the case expects.",
+            when="The outcome matters: orders, bookings, settings.",
+            fits_scenarios=True,
+            options={
+                "match": "subset (default): the expected keys with equal values; exact: and no others",
+                "ignore": "a key, or a list of keys, to ignore",
+            },
+            choices={"match": ("subset", "exact")},
+        ),
+        prepare=_prepare_state_match,
     ),
 )

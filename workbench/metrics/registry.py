@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from workbench.metrics import (
-    final_state,
     measures,
     response,
     trajectory,
@@ -50,7 +49,7 @@ def _collect_definitions() -> Mapping[str, Definition]:
         response_judges.METRICS,
         rubrics.CONVERSATION_METRICS,
         user_quality.METRICS,
-        final_state.METRICS,
+        measures.STATE_METRICS,
         measures.METRICS,
     )
     return {definition.info.name: definition for family in families for definition in family}

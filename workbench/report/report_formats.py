@@ -1,4 +1,4 @@
-"""Reports as JSON, JSON lines, CSV, JUnit XML and Markdown."""
+"""Reports as JSON, JSON lines, CSV, JUnit XML, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from workbench.model.criteria import EvalConfig
-from workbench.model.facts import cache_by_identity
+from workbench.model.evalset import Invocation
+from workbench.model.facts import cache_by_identity, pause_gc
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -54,8 +55,11 @@ from workbench.report.run_report import (
     total_line,
     unsure_text,
 )
-from workbench.report.text_report import explain, explain_at_length, spending_line
+from workbench.report.text_report import explain, explain_at_length, explain_in_one_line, spending_line
 from workbench.report.turn_diff import Difference, find_name
+
+if TYPE_CHECKING:
+    from workbench.store.history.history_queries import StoredRun
 
 # JSON: the versioned documents of `--format json` and `jsonl`, described in `docs/formats.md`.
 
@@ -90,9 +94,9 @@ def _metric_text(metric: MetricResult) -> str:
     return dump(metric_record(metric))
 
 
-def json_pieces(report: RunFacts, cases: Iterable[str]) -> Iterator[str]:
-    """Yield the document in pieces. `cases` are texts of `case_text`."""
-    head = dump(run_record(report), indent=2).removesuffix("\n}")
+def json_pieces(report: RunFacts, cases: Iterable[str], more: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Yield the document in pieces. `cases` are texts of `case_text`; `more` has further keys of the run."""
+    head = dump({**run_record(report), **(more or {})}, indent=2).removesuffix("\n}")
     yield f'{head},\n  "cases": [\n'
     comma = ""
     for text in cases:
@@ -129,6 +133,20 @@ def run_record(report: RunFacts) -> dict[str, Any]:
         "criteria": {eval_set: criteria_record(config) for eval_set, config in report.criteria.items()},
         "options": dict(report.options),
         "versions": dict(report.versions),
+    }
+
+
+def history_record(run: StoredRun) -> dict[str, Any]:
+    """Return a run as an entry of a list of runs."""
+    return {
+        "run_id": run.run_id,
+        "started_at": run.started_at.isoformat(),
+        "duration_seconds": run.duration_seconds,
+        "interrupted": run.interrupted,
+        "ended": run.ended,
+        "command": run.command,
+        "targets": list(run.targets),
+        "summary": summary_record(run.summary),
     }
 
 
@@ -556,6 +574,59 @@ def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", one_line(redact(text)))
 
 
+# HTML: a page with the document of `--format json`, to which it adds what only the page shows.
+
+
+def html_page(report: RunReport, comparison: Mapping[str, Any] | None = None) -> str:
+    """Write the run as one HTML file. `comparison` is a record of `comparison_record`, whose later run this is."""
+    from workbench.report.html_report import render_page
+
+    more = {"history": [history_record(run) for run in report.earlier], "comparison": comparison}
+    with pause_gc():  # each search through the cases of a large run takes most of a second
+        return render_page(report, "".join(json_pieces(report, map(_page_case_text, report.cases), more)))
+
+
+def _page_case_text(case: ReportedCase) -> str:
+    """Write a case as `case_text` does, with its expected turns, its trace, and why it did not pass."""
+    execution = case.result.execution
+    expected = (case.expected.conversation if case.expected is not None else None) or ()
+    calls = execution.model_calls
+    facts = {
+        "name": case.name,
+        "expected": [_expected_turn_record(turn, is_row=case.result.is_row) for turn in expected],
+        "spans": [span.model_dump(mode="json", exclude_defaults=True) for span in execution.spans],
+        "replay": describe_sources(calls) if calls else None,
+    }
+    # Dumped alone, because reasons usually have characters other than ASCII, which take longer.
+    has_passed = case.result.status is CaseStatus.PASSED
+    explained = {
+        "reason": "" if has_passed else explain_in_one_line(case),
+        "reasons": [] if has_passed else explain(case),
+        "output": explain_at_length(case),
+    }
+    texts = map(_escape_non_ascii, (case_text(case)[:-1], dump(facts)[1:-1], dump(explained)[1:]))
+    return ", ".join(texts)
+
+
+_NON_ASCII = re.compile("[^\0-\x7f]")
+
+
+def _escape_non_ascii(text: str) -> str:
+    """Return JSON as ASCII, which browsers read in half the time."""
+    return text if text.isascii() else _NON_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def _expected_turn_record(turn: Invocation, *, is_row: bool) -> dict[str, Any]:
+    """Return one expected turn. Its trajectory is null if a row does not say which calls it expects."""
+    response = turn.final_response
+    calls = [{"name": call.name, "args": call.args} for call in get_trajectory(turn)]
+    return {
+        "user": turn.user_content.text(),
+        "response": response.text(thoughts=False) if response is not None else None,
+        "trajectory": None if is_row and turn.intermediate_data is None else calls,
+    }
+
+
 # Formats by name.
 
 WRITERS: Mapping[str, Callable[[RunReport], str]] = {
@@ -564,6 +635,7 @@ WRITERS: Mapping[str, Callable[[RunReport], str]] = {
     "junit": junit_xml,
     "markdown": markdown,
     "csv": csv_table,
+    "html": html_page,
 }
 
 

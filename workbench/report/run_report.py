@@ -351,9 +351,10 @@ class StreamedRun(RunFacts):
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport(RunFacts):
-    """A run with its cases."""
+    """A run with its cases. `earlier` has the runs up to this one, oldest first, if they are known."""
 
     cases: Sequence[ReportedCase]
+    earlier: Sequence[StoredRun] = ()
 
     @cached_property
     def outcomes(self) -> Sequence[CaseOutcome]:

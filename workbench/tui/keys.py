@@ -282,7 +282,7 @@ _PLACES = (
         _footer("table_copy", "y", "copy_row", "copy", "copy the row"),
         _key("table_branch", "B", "branch", "branch",
              "chat from a turn of the case on: the turns up to it are replayed, the next message is live"),
-        _footer("table_export", "e", "export", "export", "write the rows to a CSV, Markdown or JSON file"),
+        _footer("table_export", "e", "export", "export", "write the rows to a CSV, Markdown, HTML or JSON file"),
         _footer("table_close", "escape,t", "close", "back", "end the filter, then go back"),
     )),
     _place("chat", "In the chat", made_of=("lines",), actions=(

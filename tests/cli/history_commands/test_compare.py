@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,3 +105,45 @@ def test_a_run_is_not_compared_with_itself(workbench: CommandLine) -> None:
 
     assert result.status == 2
     assert f"both runs are {run}; name two runs, or only the earlier one" in result.error
+
+
+def test_a_comparison_is_written_as_a_page_of_the_later_run(workbench: CommandLine) -> None:
+    workbench("run", "home")
+    break_the_agent(workbench, "rest = 'cellar'")
+    workbench("run", "home")
+    after, before = list_run_ids(workbench)
+
+    result = workbench("compare", "--output", "changes.html")
+
+    page = (workbench.root / "changes.html").read_text(encoding="utf-8")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert (result.status, result.out) == (1, "")
+    assert data["run_id"] == after
+    assert data["comparison"]["before"]["run_id"] == before
+    assert [case["change"] for case in data["comparison"]["cases"]] == ["regression", "same"]
+
+
+def test_the_name_of_the_output_determines_the_format_of_a_comparison(workbench: CommandLine) -> None:
+    workbench("run", "home")
+    workbench("run", "home")
+
+    assert workbench("compare", "--output", "changes.txt").status == 0
+    assert workbench("compare", "--output", "changes.json").status == 0
+    refused = workbench("compare", "--output", "changes.csv")
+
+    assert (workbench.root / "changes.txt").read_text().endswith("\n2 same\n")
+    assert json.loads((workbench.root / "changes.json").read_text())["counts"]["same"] == 2
+    assert refused.status == 2
+    assert "changes.csv: a comparison is no csv; expected .html, .json or a text file" in refused.error
+    assert not (workbench.root / "changes.csv").exists()
+
+
+def test_a_comparison_that_cannot_be_written_is_printed_with_exit_status_2(workbench: CommandLine) -> None:
+    workbench("run", "home")
+    workbench("run", "home")
+
+    result = workbench("compare", "--output", "missing/changes.txt")
+
+    assert result.status == 2
+    assert result.out.endswith("\n2 same\n")
+    assert "could not be written" in result.error

@@ -46,12 +46,38 @@ def test_a_report_contains_the_data_of_its_run(workbench: CommandLine) -> None:
     assert stored["versions"] == live["versions"]
 
 
-@pytest.mark.parametrize(("name", "start"), [("r.xml", "<?xml"), ("r.md", "# workbench run"), ("r.csv", "run_id,")])
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("r.xml", "<?xml"), ("r.md", "# workbench run"), ("r.csv", "run_id,"), ("r.html", "<!DOCTYPE html>")],
+)
 def test_the_file_name_determines_the_format(workbench: CommandLine, name: str, start: str) -> None:
     workbench("run", "home")
 
     assert workbench("report", "--output", name).status == 0
     assert (workbench.root / name).read_text(encoding="utf-8").startswith(start)
+
+
+def test_a_run_writes_the_same_page_without_earlier_runs(workbench: CommandLine) -> None:
+    live = workbench("run", "home", "--output", "r.html")
+    stored = workbench("report", "--format", "html").out
+
+    assert "1 passed, 1 failed" in live.out
+    pages = ((workbench.root / "r.html").read_text(encoding="utf-8"), stored)
+    ran, read = (json.loads(page.partition('id="data">')[2].partition("</script>")[0]) for page in pages)
+    assert ran["cases"] == read["cases"]
+    assert (ran["history"], [run["run_id"] for run in read["history"]]) == ([], [ran["run_id"]])
+
+
+def test_an_html_report_has_the_runs_before_it(workbench: CommandLine) -> None:
+    for _ in range(3):
+        workbench("run", "home")
+    newest, middle, oldest = (run["run_id"] for run in workbench("history", "--format", "json").data["runs"])
+
+    page = workbench("report", middle, "--format", "html").out
+
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert [run["run_id"] for run in data["history"]] == [oldest, middle]
+    assert newest not in page
 
 
 def test_viewing_the_history_creates_no_files(workbench: CommandLine) -> None:

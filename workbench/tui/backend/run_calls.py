@@ -688,7 +688,14 @@ def _compare(history: History, before: str, after: str) -> RunComparison:
 
 # Path and format of an export. The file extension decides the format.
 
-_FORMATS = {".csv": "csv", ".md": "markdown", ".json": "json", ".jsonl": "jsonl", ".xml": "junit"}
+_FORMATS = {
+    ".csv": "csv",
+    ".md": "markdown",
+    ".html": "html",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".xml": "junit",
+}
 
 
 def suggest_export_path(run_id: str | None) -> str:

@@ -319,6 +319,7 @@ def test_one_column_always_stays() -> None:
 
 def test_an_invalid_export_path_is_refused(tmp_path: Path) -> None:
     assert check_export_path(str(tmp_path / "a.csv")) is None
+    assert check_export_path(str(tmp_path / "a.html")) is None
     assert check_export_path(" ") == "expected the name of a file"
     assert "ends in one of .csv" in (check_export_path("a.txt") or "")
     assert "there is no folder" in (check_export_path(str(tmp_path / "no" / "a.md")) or "")
