@@ -12,7 +12,7 @@ from itertools import islice
 from rich.cells import cell_len, set_cell_size
 
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, MetricStatus, ModelSpending
+from workbench.model.results import CaseResult, CaseStatus, MetricStatus, ModelCalls, ModelSpending
 from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
@@ -25,6 +25,7 @@ from workbench.model.run_events import (
     RunStarted,
 )
 from workbench.model.text import redact
+from workbench.report.run_report import describe_model_calls
 from workbench.report.text_report import quota_wait_text, spending_text
 from workbench.tui.state.case_status import EDITED, CaseState, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
@@ -302,8 +303,9 @@ class RunProgress:
     """Progress of a run. Times are seconds of the caller's monotonic clock.
 
     `tokens` counts finished turns, whatever the status of their case. `retries` counts attempts after the first. `why`
-    is the reason of a run of the watch, None for the user's. `models` is the use of judge and user models, `importing`
-    the targets whose agents are being imported. Until `waits_until` calls of a model wait for its quota.
+    is the reason of a run of the watch, None for the user's. `models` is the use of judge and user models,
+    `model_calls` are the calls of the agents' models that were recorded or replayed, `importing` the targets whose
+    agents are being imported. Until `waits_until` calls of a model wait for its quota.
     """
 
     run_id: str
@@ -317,6 +319,7 @@ class RunProgress:
     jobs: RunJobs = field(default_factory=RunJobs)
     why: str | None = None
     models: tuple[ModelSpending, ...] = ()
+    model_calls: ModelCalls = field(default_factory=ModelCalls)
     importing: tuple[str, ...] = ()
     waits_until: float = 0.0
 
@@ -344,6 +347,9 @@ class RunProgress:
             self.retries += event.attempt > 1
         elif isinstance(event, InvocationFinished):
             self.tokens += 0 if event.result.usage is None else event.result.usage.total_tokens
+        elif isinstance(event, CaseFinished) and event.source == "executed":
+            calls = event.result.execution.model_calls
+            self.model_calls = self.model_calls if calls is None else self.model_calls.add(calls)
         elif isinstance(event, ModelsAsked):
             self.models = event.models
         elif isinstance(event, AgentsImporting):
@@ -398,6 +404,8 @@ class RunProgress:
             pieces.append(StyledText(f"  {quota_wait_text(self.waits_until - now)}", Style.WARNING))
         if self.why:  # before parts that may be cut
             pieces.append(StyledText(f"  why: {safe_line(self.why)}", Style.KEY))
+        if self.model_calls.replayed:
+            pieces.append(StyledText(f"  {describe_model_calls(self.model_calls)}", Style.MUTED))
         if self.tokens:
             pieces.append(StyledText(f"  {format_count(self.tokens)} tokens", Style.MUTED))
         if self.models:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from workbench.model.results import CaseStatus
+from workbench.model.results import CaseStatus, ModelCalls
 from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
@@ -64,6 +64,19 @@ def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, m
     line = format_line(progress, 12.0)
 
     assert line == " running  ████████░░░░░░░░  2/4  ✓1 !1  1.0/s  eta 2.00 s  10 tokens  run r7"
+
+
+def test_replayed_model_calls_are_summed_with_what_they_saved(progress: RunProgress, make: Any) -> None:
+    calls = [ModelCalls(live=1), ModelCalls(replayed=3, saved_seconds=4.0, saved_cost=0.02)]
+    for eval_id, made in zip("ab", calls, strict=True):
+        result = make.result(make.key(eval_id), CaseStatus.PASSED)
+        execution = result.execution.model_copy(update={"model_calls": made})
+        result = result.model_copy(update={"execution": execution})
+        finished = CaseFinished(case=result.case, repeat=0, status=result.status, duration_seconds=1, result=result)
+        progress.apply(finished, now=12.0)
+        progress.apply(finished.model_copy(update={"source": "stored"}), now=12.0)
+
+    assert "  ↺ 3 of 4 model calls replayed, $0.020 and 4.00 s saved  run r7" in format_line(progress, 12.0)
 
 
 def test_a_wait_for_a_quota_is_shown_while_it_lasts(progress: RunProgress) -> None:
