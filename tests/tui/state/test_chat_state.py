@@ -495,7 +495,9 @@ def make_branch_origin(*, turns: int, case: CaseKey | None) -> BranchOrigin:
 
 def test_a_replayed_turn_is_marked_and_says_what_was_asked_again() -> None:
     begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
-    conversation = apply_events(make_conversation("on"), begin, make_turn_answer(0, "done"))
+    conversation = apply_events(make_conversation("on"), begin)
+    assert "· replaying" in render_chat(conversation)
+    apply_events(conversation, make_turn_answer(0, "done"))
     exact = render_chat(conversation)
     why = "turn 1 was asked again: instruction, line 4 [bold]\x1b"
     again = make_turn_answer(0, "done").model_copy(update={"live_parts": (why,)})

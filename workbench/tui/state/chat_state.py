@@ -521,11 +521,12 @@ class ChatLines:
 
 def describe_turn(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
     """Describe one turn, followed by an empty line."""
+    replayed = "replaying" if turn.phase is ChatPhase.UNDER_WAY else "replayed"
     yield Paragraph(
         (
             StyledText("you", Style.HEADING),
             StyledText(f"  turn {turn.number + 1} · {turn.at.astimezone():%H:%M:%S}", Style.MUTED),
-            StyledText(" · replayed" if turn.is_replayed and not turn.live_parts else "", Style.KEY),
+            StyledText(f" · {replayed}" if turn.is_replayed and not turn.live_parts else "", Style.KEY),
             StyledText(" · asked again" if turn.live_parts else "", Style.WARNING),
         )
     )
