@@ -19,6 +19,7 @@ from workbench.testing.pytest_session import (
     REQUIRE_OPTION,
     get_model_calls,
     number_option,
+    read_models,
     requires_all_samples,
     session,
 )
@@ -63,12 +64,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and refuse to record in several processes."""
+    """Register the marker, and refuse an unknown mode and recording in several processes."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(file): replay the answers of judge and user models from this file, relative to the test file; "
         f"{RECORD_OPTION} writes it",
     )
+    read_models(config)
     if config.getoption("workbench_record") and _is_distributed(config):
         raise pytest.UsageError(f"{RECORD_OPTION}: several processes cannot record into one file; leave -n out")
     session.depth += 1

@@ -21,7 +21,6 @@ from workbench.engine.workspace import Workspace
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseResult
 from workbench.model.run_events import CaseFinished, Notice, RunEvent
-from workbench.model.target import ModelMode
 from workbench.report.run_report import describe_model_calls
 from workbench.report.text_report import ShownSetupFailures, spending_line
 from workbench.store.errors import StoreError
@@ -35,6 +34,7 @@ from workbench.testing.pytest_session import (
     get_model_calls,
     number_option,
     path_option,
+    read_models,
     requires_all_samples,
     text_option,
 )
@@ -236,7 +236,7 @@ def _read_options(config: pytest.Config) -> RunOptions:
     file = path_option(config, "replay")
     return RunOptions.model_validate(
         {
-            "models": _read_models(config),
+            "models": read_models(config),
             "record" if config.getoption("workbench_record") else "replay": file,
             "config": path_option(config, "config"),
             "runs": number_option(config, "runs", int, "a number of at least 1"),
@@ -246,11 +246,3 @@ def _read_options(config: pytest.Config) -> RunOptions:
             "adk_results": False,
         }
     )
-
-
-def _read_models(config: pytest.Config) -> str | None:
-    modes = [mode.value for mode in ModelMode]
-    mode = text_option(config, "models")
-    if mode is not None and mode not in modes:
-        raise pytest.UsageError(f"--workbench-models: found {mode!r}, expected {', '.join(modes)}")
-    return mode

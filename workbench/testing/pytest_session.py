@@ -59,6 +59,7 @@ session = TestSession()
 
 MARKER = "workbench_calls"
 """The marker that names the recording of a test."""
+_MODES = ("live", "auto", "replay")  # those of ModelMode, whose module has more imports
 
 
 def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
@@ -73,6 +74,16 @@ def get_model_calls(item: pytest.Item | pytest.Session) -> ModelCalls:
             raise pytest.UsageError(f"{MARKER}: found {len(marker.args)} arguments, expected one file")
         return ModelCalls(item.path.parent / marker.args[0], record)
     return ModelCalls(path_option(config, "calls"), record)
+
+
+def read_models(config: pytest.Config) -> str | None:
+    """Read how the agents' models are asked; None if it is not said. Raises UsageError."""
+    mode = text_option(config, "models")
+    if mode not in (None, *_MODES):
+        import pytest
+
+        raise pytest.UsageError(f"--workbench-models: found {mode!r}, expected {', '.join(_MODES)}")
+    return mode
 
 
 def text_option(config: pytest.Config, name: str) -> str | None:

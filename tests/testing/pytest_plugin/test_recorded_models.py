@@ -64,4 +64,4 @@ def test_models_are_replayed_on_request(asking: PytestProject, server: Server) -
     assert len(server.calls) == 1
 
     refused = asking.pytest("--workbench", "--workbench-models", "sometimes")
-    refused.stdout.fnmatch_lines(["*--workbench-models: found 'sometimes', expected live, auto, replay*"])
+    refused.stderr.fnmatch_lines(["*--workbench-models: found 'sometimes', expected live, auto, replay*"])
