@@ -173,6 +173,24 @@ def test_a_writer_that_was_killed_within_the_name_of_a_case_costs_only_this_case
     assert read_models(recording, make_job("b")) == make_recording(make_job("b"), "2")
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+@pytest.mark.parametrize("cut", [3, 150])
+def test_a_writer_that_was_killed_leaves_the_earlier_calls_of_the_case(
+    tmp_path: Path, is_followed: bool, cut: int
+) -> None:
+    path = tmp_path / "calls.jsonl"
+    earlier = make_recording(make_job("a"), "1", "2")
+    add_recording(path, earlier)
+    add_recording(path, make_recording(make_job("a"), "3", "4"))
+    path.write_bytes(path.read_bytes()[:-cut])
+    if is_followed:
+        add_recording(path, make_recording(make_job("b"), "5"))
+
+    sort_recording(path)
+
+    assert read_models(Recording(path), make_job("a")) == earlier
+
+
 def test_files_of_earlier_versions_are_read_and_converted(tmp_path: Path) -> None:
     path = tmp_path / "calls.jsonl"
     now = make_recording(make_job("a"), "1")

@@ -275,7 +275,9 @@ class Recording:
             line = data[start : end if first < 0 else first].decode(errors="replace")
             if start == 0 or line.endswith("}"):  # else a writer was killed within it, and others wrote afterwards
                 head = _parse_head(line, self._make_failure(start))
-                self._places[BlockName(head.part, _get_job(head))] = _Place(start, end)  # the last one of a name counts
+                name = BlockName(head.part, _get_job(head))
+                if name not in self._places or _is_whole(data[start:end], head):  # the last whole one counts
+                    self._places[name] = _Place(start, end)
             start = end
 
     def _make_failure(self, start: int) -> Fail:
@@ -326,6 +328,12 @@ class Recording:
 
 
 _TRIES = 5
+
+
+def _is_whole(block: bytes, head: _Head) -> bool:
+    """Return True if no writer was killed within a block."""
+    lines = block.rstrip(b"\n")
+    return lines.count(b"\n") >= head.calls and lines.endswith(b"}")
 
 
 def _names_block(text: str, name: BlockName) -> bool:
