@@ -122,7 +122,7 @@ async def test_the_turn_at_the_cursor_is_proposed(project: Path, open_app: Any, 
         await screen.press(*keys[1:], "B")
         await screen.until("Branch of one")
         await screen.press("enter")
-        await screen.until("The results of these tools cannot be replayed", "add. Continue?")
+        await screen.until("The results of these tools cannot be replayed", "add (its result is not recorded)")
         await screen.press("y")
 
         await screen.until("branch of one after turn 1 · 1 turn", "first of the case makes 41")
