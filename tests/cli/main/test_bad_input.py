@@ -302,7 +302,7 @@ def test_a_read_only_folder_loses_the_file_but_not_the_results(workbench: Comman
     result = workbench("run", "home", "--output", "locked/report.json")
 
     assert result.status == 2
-    assert "no permission" in result.error
+    assert "permission denied" in result.error
     assert "✓ PASSED" in result.out
 
 

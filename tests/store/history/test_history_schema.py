@@ -108,7 +108,7 @@ def test_a_read_only_file_is_an_error(history: History) -> None:
 def test_a_folder_without_permission_is_an_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(StoreError, match="no permission"):
+        with pytest.raises(StoreError, match="permission denied"):
             History.open(tmp_path)
     finally:
         tmp_path.chmod(0o700)
