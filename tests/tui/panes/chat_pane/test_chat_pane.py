@@ -39,6 +39,7 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up(project: Path,
         await screen.until("three makes 3")
 
         await say(screen, "slow")
+        await screen.until("turn 4")  # sending a message goes to the end
         await screen.press("shift+tab", "g")
         await screen.until("4 turns · 48 tokens", "turn 1")
         assert "slow makes 4" not in screen.text
