@@ -95,7 +95,8 @@ class RequestRecording:
     async def keep(self, requests: CaseRequests, *, replaces: bool = False) -> None:
         """Write the requests for a repeat, which has ended. Raises StoreError.
 
-        Earlier calls stay unless the same request has a new reply, or, if it `replaces` them, some reply at all.
+        An earlier call of the same request is replaced by a new reply, but not by an error. Calls of other requests
+        stay, unless it `replaces` them.
         """
         made = [call for call in requests.calls if call is not None]
         if not made:

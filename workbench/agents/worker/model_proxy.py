@@ -83,7 +83,7 @@ _LISTENS_SECONDS = 0.2
 
 
 def _complete(name: str, value: str) -> str:
-    """Return the URL that the value of a variable stands for: Ollama's may lack the scheme and the port."""
+    """Return the value of a variable as a URL: Ollama's may lack the scheme and the port."""
     if name != "OLLAMA_HOST" or "://" in value:
         return value
     parts = urlsplit(f"http://{value}")
