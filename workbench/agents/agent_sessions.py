@@ -212,6 +212,7 @@ class WorkerSession:
         self._early_answer: Message | None = None
         self._turn: int | None = None
         self._is_over = False
+        self._has_ended = False  # in its process, which has nothing more to say about it
         self._exit: Exit | None = None
         self._output = ("", "")
         self._dependencies: Dependencies | None = None
@@ -263,7 +264,9 @@ class WorkerSession:
         if child is None:
             self._is_over = True
             return SessionEnd(final_state=dict(self._request.state))
-        answer = await (self._ask() if self._is_closing else self._ask(self._close))
+        messages = () if self._is_closing else (self._close,)
+        self._is_closing = True
+        answer = await self._ask(*messages)
         state = answer["result"]["final_state"]
         self._is_over = True
         self._release_process(reusable=True)
@@ -304,7 +307,7 @@ class WorkerSession:
     async def _cancel(self, child: Child) -> None:
         """End the session in a shared process: on request, or by force if the process does not respond."""
         cancelled: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        if self._early_answer is not None:  # it has ended already
+        if self._has_ended:
             self._release_process(reusable=True)
             return
 
@@ -392,9 +395,10 @@ class WorkerSession:
             self._on_span(span)
         elif kind in ("finished", "failed"):
             self._stop_timer()
+            self._has_ended = self._has_ended or self._is_end(message)
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(message)
-            elif self._is_closing and self._is_end(message):
+            elif self._is_closing and self._has_ended:
                 self._early_answer = message
         elif kind == "dependencies":
             self._dependencies = add_reported_dependencies(self._dependencies, message)

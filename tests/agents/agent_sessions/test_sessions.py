@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -399,6 +400,26 @@ async def test_a_failed_last_turn_leaves_the_shared_process_usable(bench: Any) -
 
     assert failed.kind == "agent" and "no" in failed.message
     assert later.responses == first.responses * 2
+
+
+@pytest.mark.needs_fork
+async def test_a_session_that_failed_just_before_it_is_killed_leaves_the_shared_process_usable(bench: Any) -> None:
+    bench.agent(PID)
+    host = bench.host(isolation="worker")
+    other = await bench.open(host)
+    before = await other.turn(Content.of_text("hi", role="user"), turn=0)
+    session = await bench.open(host)
+    failing = asyncio.ensure_future(session.turn(Content.of_text("fail", role="user"), turn=0))
+    for _ in range(5):  # until the turn is sent
+        await asyncio.sleep(0)
+
+    time.sleep(0.3)  # the failure is sent, and not read: a busy engine
+    await session.kill()
+    await asyncio.gather(failing, return_exceptions=True)
+
+    after = await other.turn(Content.of_text("hi", role="user"), turn=1)
+    assert after.invocation.final_response == before.invocation.final_response
+    await other.finish()
 
 
 async def test_an_announced_last_turn_ends_a_session_like_a_request(bench: Any, way: dict[str, Any]) -> None:
