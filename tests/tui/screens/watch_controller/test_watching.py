@@ -327,10 +327,11 @@ async def test_turning_the_watch_off_stops_its_jobs(open_shop: Open, shop: Shop)
 async def test_quitting_while_the_watch_runs_leaves_no_threads_or_processes(open_shop: Open, shop: Shop) -> None:
     threads = set(threading.enumerate())
     tasks = asyncio.all_tasks()
+    earlier_children = list_child_processes()
     async with open_shop() as watched:
         shop.save("tools.py", SLOW)
         await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.RUNNING)
-        children = list_child_processes()
+        children = list_child_processes() - earlier_children
         assert children
         await watched.press("q")
         await watched.until("Stop it and quit?")
