@@ -80,6 +80,7 @@ NEEDS = {
         importlib.util.find_spec("litellm") is not None,
         "needs the extra litellm: pip install -e '.[litellm]'",
     ),
+    "mcp": (importlib.util.find_spec("mcp") is not None, "needs the extra mcp: pip install -e '.[mcp]'"),
     "node": (shutil.which("node") is not None, "needs node"),
     "pandas": (
         all(importlib.util.find_spec(name) is not None for name in ("pandas", "pyarrow")),

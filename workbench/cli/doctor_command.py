@@ -34,6 +34,7 @@ _EXTRAS = {
     "fsspec": "fsspec",
     "langchain": "langchain",
     "litellm": "litellm",
+    "mcp": "mcp",
     "otlp": "opentelemetry-proto",
     "pandas": "pandas",
     "vertex": "google-cloud-aiplatform",
@@ -63,7 +64,7 @@ def doctor(path: Path, *, check: bool) -> int:
 
     PATH is a project; default: the current folder. Exit status: 0 no problems; 2 problems found.
     """
-    from workbench.cli.dataset_commands import check_remote_datasets
+    from workbench.cli.evalset_commands import check_remote_datasets
     from workbench.engine.workspace import Workspace
     from workbench.model.text import neutralise, pluralise, redact
 

@@ -176,7 +176,7 @@ def compare(
     if chosen not in _COMPARISON_FORMATS:
         raise click.UsageError(f"--output {output}: a comparison is no {chosen}; expected .html, .json or a text file")
     root = find_root(path)
-    comparison = _compare_runs(root, before, after)
+    comparison = compare_runs(root, before, after)
     if chosen == "json":
         document = dump(comparison_record(comparison), indent=2) + "\n"
     elif chosen == "html":
@@ -196,7 +196,8 @@ def compare(
     return _compute_status(comparison)
 
 
-def _compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
+def compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
+    """Compare two runs by their ids, as `workbench compare` does. Raises StoreError."""
     from workbench.report.comparison import compare_stored_runs
 
     with require_history(root) as history:

@@ -44,7 +44,7 @@ COMMANDS = {
     ),
     "schema": ("workbench.cli.project_commands:schema", "Print the JSON Schema of a kind of file, for editors."),
     "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
-    "dataset": ("workbench.cli.dataset_commands:dataset", "Check and convert datasets."),
+    "dataset": ("workbench.cli.evalset_commands:dataset", "Check and convert datasets."),
     "history": ("workbench.cli.history_commands:history", "List earlier runs, or show one of them."),
     "report": (
         "workbench.cli.history_commands:report",
@@ -54,6 +54,7 @@ COMMANDS = {
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",
     ),
+    "mcp": ("workbench.cli.project_commands:mcp", "Serve the project to coding agents over the Model Context Protocol."),
     "target": ("workbench.cli.project_commands:target", "Add an agent to workbench.toml."),
     "doctor": (
         "workbench.cli.doctor_command:doctor",

@@ -1,4 +1,4 @@
-"""Commands for the files of a project: `target` adds an agent to `workbench.toml`, `schema` helps editors."""
+"""Commands for projects: `target` adds an agent to `workbench.toml`, `schema` helps editors, `mcp` coding agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from workbench.cli.console import message, write_lines, write_text
+from workbench.cli.console import WRONG, message, write_lines, write_text
 from workbench.cli.shared_options import FOLDER, SummaryGroup
 
 if TYPE_CHECKING:
@@ -149,4 +149,30 @@ def schema(kind: Literal["evalset", "config", "test-config", "run"]) -> int:
         case "run":
             document = schemas.run_schema()
     write_text(json.dumps(document, indent=2) + "\n")
+    return 0
+
+
+# `workbench mcp`
+
+
+@click.command()
+@click.option("--path", type=FOLDER, default=Path(), help="A folder of the project. Default: the current one.")
+@click.option("--allow-run", is_flag=True, help="Let clients run agents, which may ask models and cost money.")
+@click.option("--allow-edit", is_flag=True, help="Let clients write edits of expectations into eval sets.")
+def mcp(*, path: Path, allow_run: bool, allow_edit: bool) -> int:
+    """Serve the project to coding agents over the Model Context Protocol.
+
+    It uses standard input and output. Clients list cases and verdicts, explain what would run, and read results, differences and traces. They run agents
+    and write files only with the options below. Without --allow-edit they can still propose an edit, as a diff.
+    """
+    try:
+        from workbench.cli.mcp_server import ProjectServer
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        from workbench.cli.doctor_command import missing_extra
+
+        message(f"the package mcp is {missing_extra('mcp')}")
+        return WRONG
+    ProjectServer(path, may_run=allow_run, may_edit=allow_edit).run()
     return 0

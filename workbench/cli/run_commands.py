@@ -161,7 +161,7 @@ def run(
         selections = select_cases(workspace, named, cases=cases) if chosen else []
         meant = selections
         if failed:
-            selections = list(_select_failed(workspace, selections))
+            selections = list(select_failed(workspace, selections))
         if chosen and not selections:
             from workbench.cli.console import message
 
@@ -259,7 +259,7 @@ def select_cases(workspace: Workspace, named: list[NamedArgument], *, cases: tup
     return only_cases(selections, cases, names_of=workspace.cases_by_name) if cases else selections
 
 
-def _select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
+def select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator[Selection]:
     """Select cases whose newest verdicts are not all PASSED.
 
     A case that never ran did not fail. A later simulation does not replace a verdict.

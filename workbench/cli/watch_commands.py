@@ -395,11 +395,12 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
         for text in (*plan.notices, *problems):
             message(text)
         for decision in decide_plan(workspace, plan):
-            write_lines(_explain_decision(workspace, decision, verbose=verbose))
+            write_lines(explain_decision(workspace, decision, verbose=verbose))
     return WRONG if problems else 0
 
 
-def _explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
+def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of `workbench explain` about one case."""
     from workbench.model.text import neutralise
     from workbench.report.run_report import PARTLY_JUDGED
     from workbench.watch.selector import Action

@@ -180,34 +180,49 @@ def accept(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actu
                 _accept_state(document, index, hunk, actual)
 
 
+def expect_response(document: EvalSetDocument, index: int, turn: int, text: str) -> None:
+    """Make a text the expected final response of a turn, counted from 0, whether it had one or not.
+
+    Raises StoreError.
+    """
+    expected = (document.case(index).conversation or [])[turn]
+    _accept_response(_edit_turn(document, index, turn, expected, ()), text)
+
+
 def _accept_in_turn(document: EvalSetDocument, index: int, accepted: Sequence[Hunk], actual: Invocation) -> None:
     case, turn = document.case(index), accepted[0].turn
     assert turn is not None
-    conversation = case.conversation or []
+    edit = _edit_turn(document, index, turn, actual, [hunk.difference for hunk in accepted])
+    if document.format is not DocumentFormat.CURRENT:
+        accept_in_lists(edit, LEGACY)
+    elif _holds_events(edit.expected, case):
+        accept_in_events(edit)
+    else:
+        accept_in_lists(edit, TOOL_USES)
+    for found in edit.of_kind(DifferenceKind.RESPONSE_CHANGED):
+        _accept_response(edit, found.actual)
+
+
+def _edit_turn(
+    document: EvalSetDocument, index: int, turn: int, actual: Invocation, accepted: Sequence[Difference]
+) -> TurnEdit:
+    conversation = document.case(index).conversation or []
     expected = conversation[turn]
     place: dict[DocumentFormat, Place] = {
         DocumentFormat.CURRENT: ("conversation", turn),
         DocumentFormat.LEGACY_EVALS: ("data", turn),
         DocumentFormat.LEGACY_TURNS: (turn,),
     }
-    edit = TurnEdit(
+    return TurnEdit(
         document,
         index,
         place[document.format],
         expected,
         actual,
         compare_turn(expected, actual),
-        [hunk.difference for hunk in accepted],
+        accepted,
         has_tool_responses=any(list_responses(other) for other in conversation),
     )
-    if document.format is not DocumentFormat.CURRENT:
-        accept_in_lists(edit, LEGACY)
-    elif _holds_events(expected, case):
-        accept_in_events(edit)
-    else:
-        accept_in_lists(edit, TOOL_USES)
-    for found in edit.of_kind(DifferenceKind.RESPONSE_CHANGED):
-        _accept_response(edit, found.actual)
 
 
 def _holds_events(turn: Invocation, case: EvalCase) -> bool:
@@ -279,10 +294,8 @@ class Acceptances:
         Raises Refused with the reason, FileChanged if the file changed meanwhile, and StoreError.
         """
         key, documents = wanted.result.case, self._workspace.documents
-        document = documents.document(key.eval_set)
-        index = find_index(document, key)
-        self._check(wanted, document, index)
-        before = document.case(index)
+        index = self.check(wanted)
+        before = documents.document(key.eval_set).case(index)
 
         def change(document: EvalSetDocument) -> EvalCase:
             accept(document, index, wanted.hunks, wanted.result.execution)
@@ -332,8 +345,12 @@ class Acceptances:
         except (Refused, StoreError):
             return None
 
-    def _check(self, wanted: Acceptance, document: EvalSetDocument, index: int) -> None:
-        key, case = wanted.result.case, document.case(index)
+    def check(self, wanted: Acceptance) -> int:
+        """Return the index of the case in its document. Raises Refused with the reason, and StoreError."""
+        key = wanted.result.case
+        document = self._workspace.documents.document(key.eval_set)
+        index = find_index(document, key)
+        case = document.case(index)
         reason = (explain_whole_refusal if wanted.is_whole else explain_refusal)(case, wanted.result)
         reason = reason or explain_hunk_refusal(wanted.result.execution, wanted.hunks)
         if reason is not None:
@@ -344,6 +361,7 @@ class Acceptances:
             raise Refused("the eval set has unsaved edits, and accepting saves the file; save or undo them first")
         if case not in self._versions.get(key, ()) and self._has_changed(wanted.result, case, document):
             raise Refused("the case has changed since it was judged; run it again")
+        return index
 
     def _has_changed(self, result: CaseResult, case: EvalCase, document: EvalSetDocument) -> bool:
         """Whether the case differs from the one of the judgement, as far as the history knows."""

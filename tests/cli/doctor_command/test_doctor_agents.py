@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.llm.servers import run_server
 from tests.serving import QuietHandler, run_http_server
-from workbench.cli import dataset_commands
+from workbench.cli import evalset_commands
 
 
 def configure(workbench: CommandLine, *targets: str) -> None:
@@ -90,7 +90,7 @@ def test_doctor_counts_recorded_cases_and_lists_broken_files(workbench: CommandL
 def test_remote_datasets_are_opened_only_with_check_and_a_silent_one_times_out(
     workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset_commands, "_PATIENCE", 1.5)
+    monkeypatch.setattr(evalset_commands, "_PATIENCE", 1.5)
     requested_paths: list[str] = []
 
     class Files(QuietHandler):

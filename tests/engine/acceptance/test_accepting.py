@@ -13,6 +13,7 @@ from workbench.engine.acceptance import (
     Hunk,
     Refused,
     accept,
+    expect_response,
     explain_hunk_refusal,
     explain_refusal,
     explain_whole_refusal,
@@ -144,6 +145,29 @@ def test_a_missing_response_is_no_longer_expected() -> None:
     )
 
     assert "final_response" not in accept_all(silent_execution).raw_case(0)["conversation"][0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        TEXT.replace('          "final_response": {"parts": [{"text": "The lamp is off."}], "role": "model"},\n', ""),
+        '[{"query": "Turn it off", "expected_tool_use": [], "reference": "The lamp is off."}]',
+        '[{"query": "Turn it off", "expected_tool_use": []}]',
+    ],
+    ids=["changed", "added", "legacy-changed", "legacy-added"],
+)
+def test_any_turn_can_expect_another_response(text: str) -> None:
+    document = open_document(text)
+    before = document.content()
+
+    expect_response(document, 0, 0, "Done.")
+
+    (turn,) = document.case(0).conversation or []
+    assert turn.final_response is not None
+    assert turn.final_response.text() == "Done."
+    assert document.undo() is not None
+    assert document.content() == before
 
 
 def test_a_turn_without_data_gets_the_format_of_the_other_turns() -> None:

@@ -1,0 +1,253 @@
+"""Coding agents test the agents of a project over the Model Context Protocol; the client of the SDK asks the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CommandLine, turn
+
+pytestmark = pytest.mark.needs_mcp
+LIGHT = "home/light.evalset.json"
+Connect = Callable[..., Any]
+
+
+class Connection:
+    """A client that is connected to the command."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        """Call a tool that must succeed."""
+        answer = await self.client.call_tool(tool, arguments)
+        assert not answer.is_error, answer.content
+        found = answer.structured_content
+        return found["result"] if set(found) == {"result"} and isinstance(found["result"], str) else found
+
+    async def refuse(self, tool: str, **arguments: Any) -> str:
+        """Call a tool that must fail; return the message."""
+        answer = await self.client.call_tool(tool, arguments)
+        assert answer.is_error, answer.content
+        return str(answer.content[0].text)
+
+
+@pytest.fixture
+def connect(workbench: CommandLine) -> Connect:
+    """Start the command with options, and connect to it: `async with connect("--allow-run") as server`."""
+    from mcp import Client, StdioServerParameters
+
+    @asynccontextmanager
+    async def start(*options: str) -> AsyncIterator[Connection]:
+        command = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "workbench.cli.main", "mcp", "--path", str(workbench.root), *options],
+            env=dict(os.environ),
+            cwd="/",
+        )
+        async with Client(command) as client:
+            yield Connection(client)
+
+    return start
+
+
+async def test_cases_run_and_failures_are_explained(connect: Connect) -> None:
+    async with connect("--allow-run") as server:
+        before = await server.call("list_eval_sets")
+        ran = await server.call("run_cases")
+        after = await server.call("list_cases", status="FAILED")
+        shown = await server.call("show_result", eval_set=LIGHT, case="off")
+        trace = await server.call("show_trace", eval_set=LIGHT, case="off")
+
+    assert before["eval_sets"] == [{"eval_set": LIGHT, "agent": "home", "cases": 2, "verdicts": {}}]
+    assert (ran["summary"]["passed"], ran["summary"]["failed"], ran["exit_status"]) == (1, 1, 1)
+    assert [(row["case"], "bedroom" in row["why"]) for row in ran["not_passed"]] == [("off", True)]
+    assert [row["case"] for row in after["cases"]] == ["off"]
+    assert shown["status"] == "FAILED"
+    assert '  -   room: "bedroom"\n  +   room: "hall"' in shown["differences"]
+    assert [span["name"] for span in trace["spans"]][-1:] == ["set_light"]
+
+
+async def test_only_affected_cases_run_again(connect: Connect, workbench: CommandLine) -> None:
+    async with connect("--allow-run") as server:
+        await server.call("run_cases")
+        unchanged = await server.call("run_cases")
+        agent = workbench.root / "home" / "agent.py"
+        agent.write_text(agent.read_text().replace("done:", "finished:"))
+        explained = await server.call("explain_cases")
+        changed = await server.call("run_cases")
+
+    assert (unchanged["reused"], changed["reused"]) == (2, 0)
+    assert "off: would run" in explained
+    assert "agent.py" in explained
+
+
+async def test_runs_are_compared(connect: Connect, workbench: CommandLine) -> None:
+    async with connect("--allow-run") as server:
+        await server.call("run_cases")
+        workbench.add_set(
+            LIGHT, {"on": [turn("light kitchen", room="cellar")], "off": [turn("light hall", room="hall")]}
+        )
+        await server.call("run_cases")
+        compared = await server.call("compare_runs")
+
+    assert [(case["eval_id"], case["change"]) for case in compared["cases"]] == [("on", "regression"), ("off", "fix")]
+
+
+async def test_a_server_without_permission_runs_and_writes_nothing(connect: Connect, workbench: CommandLine) -> None:
+    before = (workbench.root / LIGHT).read_bytes()
+    async with connect() as server:
+        run = await server.refuse("run_cases")
+        proposed = await server.call(
+            "propose_edit", eval_set=LIGHT, case="off", tool_calls=[{"name": "set_light", "args": {"room": "hall"}}]
+        )
+        applied = await server.refuse("apply_edit", proposal=proposed["proposal"])
+        tools = {tool.name: tool.annotations.read_only_hint for tool in (await server.client.list_tools()).tools}
+
+    assert "start it with `workbench mcp --allow-run`" in run
+    assert "start it with `workbench mcp --allow-edit`" in applied
+    assert (workbench.root / LIGHT).read_bytes() == before
+    assert not (workbench.root / ".workbench" / "history.db").exists()
+    assert {name for name, reads in tools.items() if not reads} == {"run_cases", "apply_edit"}
+
+
+async def test_an_edit_is_shown_as_a_diff_and_written_when_it_is_confirmed(
+    connect: Connect, workbench: CommandLine
+) -> None:
+    async with connect("--allow-run", "--allow-edit") as server:
+        await server.call("run_cases")
+        proposed = await server.call("propose_edit", eval_set=LIGHT, case="off", accept_last=True)
+        unwritten = json.loads((workbench.root / LIGHT).read_text())
+        await server.call("apply_edit", proposal=proposed["proposal"])
+        ran = await server.call("run_cases")
+        again = await server.refuse("propose_edit", eval_set=LIGHT, case="off", accept_last=True)
+
+    diff = [
+        line.strip() for line in proposed["diff"].splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")
+    ]
+    assert [line.replace(" ", "") for line in diff] == ['-"room":"bedroom"', '+"room":"hall"']
+    assert (
+        unwritten["eval_cases"][1]["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["room"] == "bedroom"
+    )
+    assert (ran["summary"]["passed"], ran["exit_status"]) == (2, 0)
+    assert "already expects this" in again
+
+
+async def test_an_expected_response_is_proposed_for_one_turn(connect: Connect, workbench: CommandLine) -> None:
+    workbench.add_set(LIGHT, {"two": [turn("say a", "done: a"), turn("say b", "wrong")]})
+    async with connect("--allow-edit") as server:
+        none = await server.refuse("propose_edit", eval_set=LIGHT, case="two", turn=3, response="x")
+        nothing = await server.refuse("propose_edit", eval_set=LIGHT, case="two", turn=2)
+        proposed = await server.call("propose_edit", eval_set=LIGHT, case="two", turn=2, response="done: b")
+        await server.call("apply_edit", proposal=proposed["proposal"])
+        twice = await server.refuse("apply_edit", proposal=proposed["proposal"])
+
+    saved = json.loads((workbench.root / LIGHT).read_text())["eval_cases"][0]["conversation"]
+    assert [each["final_response"]["parts"][0]["text"] for each in saved] == ["done: a", "done: b"]
+    assert "the case has 2 turns" in none
+    assert "nothing to change" in nothing
+    assert "no proposal" in twice
+
+
+async def test_a_file_that_changed_after_the_proposal_is_not_written(connect: Connect, workbench: CommandLine) -> None:
+    async with connect("--allow-edit") as server:
+        proposed = await server.call("propose_edit", eval_set=LIGHT, case="off", response="ok")
+        path = workbench.add_set(LIGHT, {"off": [turn("light hall", room="attic")]})
+        theirs = path.read_bytes()
+        refused = await server.refuse("apply_edit", proposal=proposed["proposal"])
+
+    assert "has changed since the edit was proposed" in refused
+    assert path.read_bytes() == theirs
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        (
+            "show_result",
+            {"eval_set": "home/lihgt.evalset.json", "case": "on"},
+            "did you mean 'home/light.evalset.json'",
+        ),
+        ("show_result", {"eval_set": LIGHT, "case": "onn"}, "there is no case 'onn'; did you mean 'on'"),
+        ("show_result", {"eval_set": LIGHT, "case": "on"}, "the case 'on' did not run yet"),
+        ("compare_runs", {}, "there are no runs yet"),
+        ("list_cases", {"what": ["nowhere"]}, "nowhere: no such file, folder or target"),
+        ("explain_cases", {"cases": ["missing"]}, "no eval case 'missing'"),
+        ("apply_edit", {"proposal": "1"}, "--allow-edit"),
+    ],
+    ids=["set", "case", "no-result", "no-runs", "path", "filter", "permission"],
+)
+async def test_wrong_names_get_one_clear_message(
+    connect: Connect, tool: str, arguments: dict[str, Any], expected: str
+) -> None:
+    async with connect() as server:
+        message = await server.refuse(tool, **arguments)
+
+    assert expected in message
+    assert "Traceback" not in message
+
+
+async def test_broken_files_are_reported_and_the_rest_is_listed(connect: Connect, workbench: CommandLine) -> None:
+    workbench.write("home/broken.evalset.json", '{"eval_cases": [')
+    async with connect("--allow-run") as server:
+        sets = await server.call("list_eval_sets")
+        ran = await server.call("run_cases")
+
+    by_name = {entry["eval_set"]: entry for entry in sets["eval_sets"]}
+    assert "broken.evalset.json" in by_name["home/broken.evalset.json"]["problems"][0]
+    assert by_name[LIGHT]["cases"] == 2
+    assert ran["exit_status"] == 2
+    assert any("broken.evalset.json" in notice for notice in ran["notices"])
+
+
+async def test_what_agents_print_does_not_disturb_the_protocol_and_secrets_are_masked(
+    connect: Connect, workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")
+    workbench.add_set(LIGHT, {"a": [turn("loud sk-proj-abcdefghijklmnopqrstuvwxyz0123456789\u001b[31m", "no")]})
+    workbench.write("home/test_config.json", {"criteria": {"response_match_score": 1.0}})
+    async with connect("--allow-run") as server:
+        await server.call("run_cases")
+        shown = await server.call("show_result", eval_set=LIGHT, case="a", whole=True)
+
+    assert shown["status"] == "FAILED"
+    assert "done:" in json.dumps(shown)
+    assert "sk-proj-abcdefghij" not in json.dumps(shown)
+    assert "\x1b" not in json.dumps(shown, ensure_ascii=False)
+
+
+async def test_lists_answer_while_agents_run_and_a_cancelled_call_ends_the_run(
+    connect: Connect, workbench: CommandLine, tmp_path: Any
+) -> None:
+    workbench.add_set(LIGHT, {"slow": [turn("sleep 60", "done: 60")]})
+    async with connect("--allow-run") as server:
+        running = asyncio.create_task(server.client.call_tool("run_cases", {}))
+        await asyncio.sleep(1.5)
+        listed = await asyncio.wait_for(server.call("list_cases"), timeout=10)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        deadline = asyncio.get_running_loop().time() + 20
+        while not (runs := workbench("history", "--format", "json").data["runs"]) or not runs[0]["interrupted"]:
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.2)
+
+    assert [row["case"] for row in listed["cases"]] == ["slow"]
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    monkeypatch.delitem(sys.modules, "workbench.cli.mcp_server", raising=False)
+
+    result = workbench("mcp")
+
+    assert result.status == 2
+    assert result.error == 'workbench: the package mcp is not installed: pip install "agent-eval-workbench[mcp]"\n'
