@@ -177,9 +177,10 @@ class Workspace:
         with self.history() as history:
             wanted = {selection.eval_set for selection in selections}
             run = find_run_to_resume(history, options.resume, eval_sets=wanted)
-            options = restore_options(options, run)
-            planned = self._planner().plan(selections or get_selections(run), options, config=config)
-            return resume_plan(planned, history, run)
+            planned = self._planner().plan(
+                selections or get_selections(run), restore_options(options, run), config=config
+            )
+            return resume_plan(planned, history, run, rejects_replays=options.rejects_replays)
 
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
         """Start the interpreters for these cases while the plan is made. Planning reports problems.

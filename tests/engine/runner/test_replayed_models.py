@@ -224,6 +224,24 @@ def test_fresh_answers_replace_the_recorded_ones(case: Project, server: ModelSer
     assert get_response(again) == get_response(fresh) == "3: é hello"
 
 
+@pytest.mark.parametrize(("options", "live", "count"), [({}, 0, 2), ({"fresh": True}, 2, 4)], ids=["resumed", "fresh"])
+def test_a_resumed_run_reuses_no_replayed_result_if_models_are_asked_again(
+    case: Project, server: ModelServer, options: dict[str, Any], live: int, count: int
+) -> None:
+    write_agent(case, server)
+    case.run(models=ModelMode.AUTO)
+    replayed = case.run(models=ModelMode.AUTO)
+
+    resumed = case.run(resume=replayed.run_id, **options)
+
+    assert (get_calls(resumed).live, server.count) == (live, count)
+    assert ["run again because their models were replayed: 1" in notice for notice in list_warnings(resumed)] == [
+        bool(options)
+    ]
+    stored = case.run(resume=replayed.run_id)  # the new result has replaced the replayed one
+    assert get_calls(stored).live == live
+
+
 def test_repeats_have_answers_of_their_own(case: Project, server: ModelServer) -> None:
     write_agent(case, server)
 
