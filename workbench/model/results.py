@@ -167,8 +167,8 @@ class RequestDifference(Fact):
 
     `call` numbers the model calls of the case from 1, `turn` its turns from 0. `what` is the part that differs, such as
     `instruction, line 4`; None if the request was not made when the case was recorded. `before` and `now` are the
-    texts, without the equal lines around them; None where there is none. `hint` says what to declare if the difference
-    looks like a date or a random id. `error` says how an equal request ended when it was recorded, if it got no answer
+    texts, without the equal lines around them; None where there is none. With `is_json` they are JSON values, such as
+    a number. `hint` says what to declare if the difference looks like a date or a random id. `error` says how an equal request ended when it was recorded, if it got no answer
     that can be replayed. `uncovered` is the library that makes the request if it can be neither recorded nor replayed.
     """
 
@@ -177,6 +177,7 @@ class RequestDifference(Fact):
     what: str | None = None
     before: str | None = None
     now: str | None = None
+    is_json: bool = False
     hint: str | None = None
     error: str | None = None
     uncovered: str | None = None
@@ -185,11 +186,13 @@ class RequestDifference(Fact):
         """Return the difference as a sentence. Of several lines it has the first."""
         if self.what is None:
             return self.heading
-        before, now = (
-            "nothing" if text is None else shorten(json.dumps(text.split("\n")[0], ensure_ascii=False), 80)
-            for text in (self.before, self.now)
-        )
+        before, now = map(self._quote, (self.before, self.now))
         return f"{self.heading}: {before} became {now}" + (f" ({self.hint})" if self.hint else "")
+
+    def _quote(self, text: str | None) -> str:
+        if text is None:
+            return "nothing"
+        return shorten(text if self.is_json else json.dumps(text.split("\n")[0], ensure_ascii=False), 80)
 
     @property
     def heading(self) -> str:

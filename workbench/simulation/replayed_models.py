@@ -451,7 +451,8 @@ class CaseModels:
             return found
         first = nearest[0]
         before, after = (None if text is None else shorten(text, _MOST_STORED) for text in (first.before, first.now))
-        return found.model_copy(update={"what": first.what, "before": before, "now": after, "hint": first.hint})
+        texts = {"before": before, "now": after, "is_json": first.is_json}
+        return found.model_copy(update={"what": first.what, **texts, "hint": first.hint})
 
 
 _MOST_STORED = 2_000
