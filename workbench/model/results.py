@@ -168,8 +168,9 @@ class RequestDifference(Fact):
     `call` numbers the model calls of the case from 1, `turn` its turns from 0. `what` is the part that differs, such as
     `instruction, line 4`; None if the request was not made when the case was recorded. `before` and `now` are the
     texts, without the equal lines around them; None where there is none. With `is_json` they are JSON values, such as
-    a number. `hint` says what to declare if the difference looks like a date or a random id. `error` says how an equal request ended when it was recorded, if it got no answer
-    that can be replayed. `uncovered` is the library that makes the request if it can be neither recorded nor replayed.
+    a number. `hint` says what to declare if the difference looks like a date or a random id. `error` says how an equal
+    request ended when it was recorded, if it got no answer that can be replayed. `uncovered` is the library that makes
+    the request if it can be neither recorded nor replayed.
     """
 
     call: int

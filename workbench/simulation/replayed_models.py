@@ -8,12 +8,13 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices
-from workbench.model.identity import JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.patterns import PatternTooSlow
 from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, add_costs
 from workbench.model.target import ModelMode
@@ -32,6 +33,7 @@ from workbench.simulation.model_requests import (
 )
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.model_answers import (
+    BlockName,
     Part,
     RecordedCalls,
     RecordedModelCall,
@@ -218,16 +220,18 @@ class CaseModels:
         job: JobKey,
         read: Callable[[], Awaitable[RecordedModels | None]],
         *,
-        explain_lack: Callable[[], str] = lambda: "nothing is recorded for this case and repeat",
+        explain_lack: Callable[[str], str] = lambda _: "nothing is recorded for this case and repeat",
     ) -> None:
         """`read` reads the recording. It is called with the first request: many agents ask no model.
 
-        `explain_lack` says what is recorded instead if it returns None.
+        `explain_lack` says what is recorded instead if it returns None. It gets the identity of the first request, and
+        may block.
         """
         self._plan = plan
         self.job = job
         self._read = read
         self._explain_lack = explain_lack
+        self._lack = ""
         self._reading = asyncio.Lock()
         self._recorded: RecordedModels | None = None
         self._turn = 0
@@ -267,6 +271,8 @@ class CaseModels:
                 if self._waiting is None:
                     self._waiting = await asyncio.to_thread(self._index, await self._read())
                 key = await self._identify(mask_data(request))
+                if self._recorded is None and self._plan.mode is ModelMode.REPLAY and not self._lack:
+                    self._lack = await asyncio.to_thread(self._explain_lack, key)
                 return self._answer(_Call(turn, key, redact_data(request)), number, self._waiting)
             except PatternTooSlow as error:
                 message = f"[replay] volatile_texts: {error}"
@@ -308,7 +314,7 @@ class CaseModels:
             return found.response
         difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
         if self._plan.mode is ModelMode.REPLAY:
-            nothing = f"model call {len(self._calls)}: {self._explain_lack()}"
+            nothing = f"model call {len(self._calls)}: {self._lack}"
             del self._calls[number]  # it is not made
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
         if not self._is_unrecorded_model(call.request):
@@ -478,20 +484,56 @@ def _is_failure(response: Mapping[str, Any] | None) -> bool:
     return bool((response or {}).get("status", 200) >= 400)
 
 
-def _explain_lack(recording: Recording, job: JobKey) -> str:
-    """Return what a file has instead of the calls of a repeat: other repeats of the case, or those of another agent."""
-    name, case = shown_path(recording.path), job.case
-    recorded = [each.job for each in recording.blocks if each.part is Part.MODELS and each.job is not None]
-    if any(each.case == case for each in recorded):
-        return f"{name} has calls of this case, but none of repeat {job.repeat + 1}"
-    agents = {
-        each.case.target
-        for each in recorded
-        if (each.case.eval_set, each.case.eval_id) == (case.eval_set, case.eval_id)
-    }
-    if agents:
-        return f"{name} has calls of this case by {', '.join(sorted(agents))}, but none by {case.target}"
-    return f"{name} has no calls of this case"
+class _RecordedFile:
+    """Says what a file has instead of the calls of a case. Any thread may use it."""
+
+    def __init__(self, recording: Recording, rules: RequestRules) -> None:
+        self._recording = recording
+        self._rules = rules
+
+    @cached_property
+    def _first_requests(self) -> Mapping[str, BlockName]:
+        """The recorded cases by the identity of their first request."""
+        found: dict[str, BlockName] = {}
+        for block in self._recording.blocks:
+            if block.part is Part.MODELS and block.job is not None:
+                call = self._recording.read_first_call(block, RecordedModelCall)
+                if call is not None:
+                    found.setdefault(call.key or self._rules.identify(call.request), block)
+        return found
+
+    def explain_lack(self, job: JobKey, first_request: str) -> str:
+        """Return what the file has instead of a repeat: other repeats, another agent, or a case of another name."""
+        name, case = shown_path(self._recording.path), job.case
+        blocks = [each for each in self._recording.blocks if each.part is Part.MODELS]
+        recorded = [each.job.case for each in blocks if each.job is not None]
+        if case in recorded:
+            lack = f"calls of this case, but none of repeat {job.repeat + 1}"
+            return f"{name} has {lack}; record so many with --record and --runs {job.repeat + 1}"
+        agents = {each.target for each in recorded if (each.eval_set, each.eval_id) == (case.eval_set, case.eval_id)}
+        if agents:
+            lack = f"calls of this case by {', '.join(sorted(agents))}, but none by {case.target}"
+            return f"{name} has {lack}; record it again with --record"
+        shown = shorten(repr(case.eval_id), _MOST_NAMED)
+        lack = f"{name} has no calls of the case {shown} of {case.eval_set}"
+        renamed = self._first_requests.get(first_request)
+        if renamed is None or renamed.job is None:
+            return f"{lack}; record it with --record"
+        return f"{lack}; {self._propose_name(renamed, renamed.job.case, case)}, or record it again with --record"
+
+    def _propose_name(self, block: BlockName, recorded: CaseKey, case: CaseKey) -> str:
+        """Return what to change in the file if a case that begins with the same request is the same case."""
+        parts = ((name, getattr(recorded, name), getattr(case, name)) for name in ("target", "eval_set", "eval_id"))
+        changed = [(name, before, now) for name, before, now in parts if before != now]
+        named = ", ".join(f"{name} {shorten(repr(before), _MOST_NAMED)}" for name, before, _ in changed)
+        new = ", ".join(f"{name} to {shorten(repr(now), _MOST_NAMED)}" for name, _, now in changed)
+        line = self._recording.find_line(block)
+        place = "there" if line is None else f"in line {line}"
+        return f"its first request is recorded as {named}: if that is the same case, change {new} {place}"
+
+
+_MOST_NAMED = 100
+"""Characters of a name in a message."""
 
 
 def _list_jobs(path: Path) -> Set[JobKey | None]:
@@ -518,6 +560,7 @@ class RunModels:
         self._root = root
         self._warn = warn
         self._store: RecordingStore | None = None
+        self._file = None if plan.replay is None else _RecordedFile(plan.replay, plan.rules)
         self._earlier: Set[JobKey | None] | None = None  # in the file; None: not read yet
         self._recorded: set[JobKey] = set()  # by this run
         self._unrecorded: set[JobKey] = set()  # which the file should get
@@ -541,10 +584,9 @@ class RunModels:
             except StoreError as error:
                 raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
 
-        recording = self._plan.replay
-        if recording is None:
+        if self._file is None:
             return CaseModels(self._plan, job, read)
-        return CaseModels(self._plan, job, read, explain_lack=lambda: _explain_lack(recording, job))
+        return CaseModels(self._plan, job, read, explain_lack=partial(self._file.explain_lack, job))
 
     def keep(self, models: CaseModels, failure: Failure | None) -> None:
         """Count the calls of an attempt, and write them if they are the whole conversation.

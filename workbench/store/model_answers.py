@@ -176,7 +176,7 @@ Fail = Callable[[int, str], StoreError]
 def _parse_head(line: str, fail: Fail) -> _Head:
     data = _parse(line, 0, fail)
     if data.get("format") not in (FORMAT, _ONLY_MODELS):
-        raise fail(0, f"the format {data.get('format')!r}, which another version may read")
+        raise fail(0, f"the format {data.get('format')!r} of another version")
     if data["format"] == FORMAT and "part" not in data:
         raise fail(0, "a block without a name: part: nothing")
     try:
@@ -208,7 +208,7 @@ def _parse(line: str, number: int, fail: Fail) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise fail(number, "a line that is not JSON") from None
+        raise fail(number, "a line that is not JSON, perhaps because the file is cut off") from None
     if not isinstance(found, dict):
         raise fail(number, "a line that is no JSON object")
     return found
@@ -266,7 +266,8 @@ class Recording:
 
     def _index(self, data: mmap.mmap | bytes) -> None:
         if data[: len(_HEAD)] != _HEAD:
-            raise StoreError(self.path, line=1, found="another content", expected=f"recorded calls ({FORMAT})")
+            expected = f"recorded calls ({FORMAT}); name another file"
+            raise StoreError(self.path, line=1, found="another content", expected=expected)
         start, size = 0, len(data)
         while start < size:
             following = data.find(b"\n" + _HEAD, start)
@@ -274,21 +275,29 @@ class Recording:
             first = data.find(b"\n", start, end)
             line = data[start : end if first < 0 else first].decode(errors="replace")
             if start == 0 or line.endswith("}"):  # else a writer was killed within it, and others wrote afterwards
-                head = _parse_head(line, self._make_failure(start))
+                head = _parse_head(line, self._make_failure(start, _UNREADABLE))
                 name = BlockName(head.part, _get_job(head))
                 if name not in self._places or _is_whole(data[start:end], head):  # the last whole one counts
                     self._places[name] = _Place(start, end)
             start = end
 
-    def _make_failure(self, start: int) -> Fail:
+    def _make_failure(self, start: int, advice: str) -> Fail:
         """Return what makes the error of the n-th line from a byte on."""
 
         def fail(number: int, wrong: str) -> StoreError:
-            before = self.path.read_bytes()[:start] if self._converted is None else b""
-            line = None if self._converted is not None else 1 + number + before.count(b"\n")
-            return StoreError(self.path, line=line, found=wrong, expected=f"a recorded call ({FORMAT})")
+            line = self._find_line(start)
+            expected = f"a recorded call ({FORMAT}); {advice}"
+            return StoreError(self.path, line=None if line is None else line + number, found=wrong, expected=expected)
 
         return fail
+
+    def _find_line(self, start: int) -> int | None:
+        """Return the number of the line that begins at a byte; None in a file of an earlier version."""
+        return None if self._converted is not None else 1 + self.path.read_bytes()[:start].count(b"\n")
+
+    def find_line(self, name: BlockName) -> int | None:
+        """Return the number of the line that names a block; None in a file of an earlier version."""
+        return self._find_line(self._places[name].start)
 
     @property
     def blocks(self) -> Sequence[BlockName]:
@@ -304,9 +313,18 @@ class Recording:
                 return None
             text = self.read_lines(name).decode("utf-8", "replace")
             if _names_block(text, name):
-                return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start))
+                return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start, _DAMAGED))
             self._open()  # another process has sorted the file
         raise StoreError(self.path, "changes all the time")
+
+    def read_first_call(self, name: BlockName, kind: type[C]) -> C | None:
+        """Read the first call of a recorded block; None if it has none that can be read. Raises StoreError."""
+        _, _, rest = self.read_lines(name).partition(b"\n")
+        line = rest.partition(b"\n")[0].decode(errors="replace")
+        try:
+            return _parse_call(line, kind, 1, lambda _, wrong: StoreError(self.path, wrong))
+        except StoreError:
+            return None
 
     def iter_part(self, part: Part, kind: type[C]) -> Iterator[RecordedCalls[C]]:
         """Read all blocks of a part. Raises StoreError."""
@@ -328,6 +346,8 @@ class Recording:
 
 
 _TRIES = 5
+_DAMAGED = "restore the file, or record the case again with --record"
+_UNREADABLE = "use a version of workbench that reads it, restore the file, or name another one"
 
 
 def _is_whole(block: bytes, head: _Head) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
 from tests.serving import ModelServer, QuietHandler, run_http_server, run_model_server
-from workbench.engine.plan import PlanError
+from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import FailureKind, ModelCalls
 from workbench.model.run_events import Notice
 from workbench.model.target import ModelMode
@@ -147,7 +147,7 @@ def test_a_changed_request_asks_the_model_and_says_what_differs(case: Project, s
     changed = case.run(models=ModelMode.AUTO)
     again = case.run(models=ModelMode.AUTO)
 
-    difference = 'model call 1 differs from the recording: parameter temperature changed: nothing became 0.5'
+    difference = "model call 1 differs from the recording: parameter temperature changed: nothing became 0.5"
     assert str(get_calls(changed).difference) == difference
     assert (get_calls(changed).live, get_calls(again).replayed, server.count) == (2, 2, 4)
 
@@ -269,7 +269,7 @@ def test_a_file_is_recorded_and_replayed_without_any_request(case: Project, serv
     assert get_statuses(refused) == {"a": "ERROR"}
     failure = find_result(refused, "a").failure
     assert failure is not None and failure.kind is FailureKind.REPLAY
-    assert 'parameter top_p changed: nothing became 1' in failure.message
+    assert "parameter top_p changed: nothing became 1" in failure.message
 
 
 def test_a_case_that_is_not_in_the_file_is_an_error(case: Project, server: ModelServer) -> None:
@@ -281,10 +281,55 @@ def test_a_case_that_is_not_in_the_file_is_an_error(case: Project, server: Model
     run = case.run(replay=path, runs=2)
 
     assert get_statuses(run) == {"a": "ERROR", "b": "ERROR"}
-    assert "calls.jsonl has no calls of this case" in get_failure_message(run, "b")
+    nothing = "calls.jsonl has no calls of the case 'b' of set.evalset.json; its first request is recorded as"
+    assert nothing in get_failure_message(run, "b")
     failed = [result.failure for result in run.results() if result.case.eval_id == "a"]
     assert failed[0] is None
     assert "calls.jsonl has calls of this case, but none of repeat 2" in str(failed[1])
+
+
+@pytest.mark.parametrize("prompt", ["hello", "another"])
+def test_a_renamed_case_is_proposed_if_it_begins_with_the_same_request(
+    case: Project, server: ModelServer, prompt: str
+) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+    case.run(record=path)
+    case.add_set({"b": [turn(prompt), turn("again")]}, name="new")
+
+    refused = case.run(Selection(eval_set="new.evalset.json"), replay=path)
+    text = path.read_text()
+    path.write_text(text.replace('"set.evalset.json"', '"new.evalset.json"').replace('"eval_id":"a"', '"eval_id":"b"'))
+    renamed = case.run(Selection(eval_set="new.evalset.json"), replay=path)
+
+    name = shown_path(path)
+    lack = f"model call 1: {name} has no calls of the case 'b' of new.evalset.json; "
+    proposal = (
+        "its first request is recorded as eval_set 'set.evalset.json', eval_id 'a': if that is the same case, change "
+        "eval_set to 'new.evalset.json', eval_id to 'b' in line 1, or record it again with --record"
+    )
+    expected = proposal if prompt == "hello" else "record it with --record"
+    assert get_failure_message(refused, "b") == lack + expected
+    assert (get_calls(renamed, "b").replayed, server.count) == (2 if prompt == "hello" else 0, 2)
+
+
+def test_a_recording_that_is_cut_off_says_what_to_do(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+    case.run(record=path)
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+
+    messages = []
+    for cut in (b"".join(lines[:-1]), whole[:-20]):
+        path.write_bytes(cut)
+        messages.append(get_failure_message(case.run(replay=path), "a"))
+
+    name = shown_path(path)
+    what = ["the end of the file after 1 of 2 calls", "a line that is not JSON, perhaps because the file is cut off"]
+    how = "expected a recorded call (workbench-recording-1); restore the file, or record the case again with --record"
+    assert messages == [f"{name}:{line}:1: found {each}, {how}" for line, each in enumerate(what, start=2)]
+    assert server.count == 2
 
 
 def test_a_recording_of_another_agent_is_named(case: Project, server: ModelServer) -> None:

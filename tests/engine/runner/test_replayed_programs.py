@@ -114,7 +114,7 @@ def test_a_file_is_recorded_and_replayed_without_any_request(case: Project, serv
     assert json.loads(path.read_text().splitlines()[1])["request"]["url"] == f"{server.url}/corp/v1/chat/completions"
     failure = find_result(refused, "a").failure
     assert failure is not None and failure.kind is FailureKind.REPLAY
-    assert 'model call 1 differs from the recording: parameter top_p changed: nothing became 1' in failure.message
+    assert "model call 1 differs from the recording: parameter top_p changed: nothing became 1" in failure.message
 
 
 def test_no_credential_is_written_anywhere(case: Project, server: ModelServer) -> None:
