@@ -435,8 +435,8 @@ class Workspace:
             turns=0 if branch is None else len(branch.turns),
         )
 
-        async def read() -> RecordedModels | None:
-            return None if branch is None else branch.models
+        async def read() -> Sequence[RecordedModels]:
+            return () if branch is None or branch.models is None else (branch.models,)
 
         return CaseModels(plan, JobKey(CaseKey(target=target.name, eval_set="", eval_id="")), read)
 
@@ -449,7 +449,7 @@ class Workspace:
         if counts is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
             return None
         with contextlib.closing(RecordingStore(self.root)) as store:
-            recorded = store.read(job)
+            recorded = next(store.read(job), None)
         is_own = recorded is not None and len(recorded.calls) == counts.live + counts.replayed
         return recorded if is_own else None
 

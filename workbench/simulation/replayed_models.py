@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -211,20 +213,21 @@ class CaseModels:
     """Answers the model calls of one attempt at a case, and records them. See `ModelDesk`.
 
     The n-th request of a turn gets the answer to the n-th equal one of the recording. In the mode AUTO the models are
-    asked from the first request on that differs: later answers may depend on it.
+    asked from the first request on that differs: later answers may depend on it. Of several recordings, the newest
+    answers. If it lacks a request, the next one takes over that has it and all calls before with the same answers.
     """
 
     def __init__(
         self,
         plan: ModelPlan,
         job: JobKey,
-        read: Callable[[], Awaitable[RecordedModels | None]],
+        read: Callable[[], Awaitable[Iterable[RecordedModels]]],
         *,
         explain_lack: Callable[[str], str] = lambda _: "nothing is recorded for this case and repeat",
     ) -> None:
-        """`read` reads the recording. It is called with the first request: many agents ask no model.
+        """`read` reads the recordings, the newest first. It is called with the first request: many agents ask no model.
 
-        `explain_lack` says what is recorded instead if it returns None. It gets the identity of the first request, and
+        `explain_lack` says what is recorded instead if there is none. It gets the identity of the first request, and
         may block.
         """
         self._plan = plan
@@ -234,6 +237,8 @@ class CaseModels:
         self._lack = ""
         self._reading = asyncio.Lock()
         self._recorded: RecordedModels | None = None
+        self._older: Iterator[RecordedModels] = iter(())
+        self._is_of_older = False  # the recorded calls are not the newest
         self._turn = 0
         self._calls: dict[int, _Call] = {}
         self._uncovered_calls = 0
@@ -269,11 +274,15 @@ class CaseModels:
         async with self._reading:  # requests are answered in their order
             try:
                 if self._waiting is None:
-                    self._waiting = await asyncio.to_thread(self._index, await self._read())
+                    self._older = iter(await self._read())
+                    self._waiting = await asyncio.to_thread(self._index_newest)
                 key = await self._identify(mask_data(request))
+                call = _Call(turn, key, redact_data(request))
+                if self._may_replay(call) and not self._has_answer(call, self._waiting):
+                    self._waiting = await asyncio.to_thread(self._find_older, call) or self._waiting
                 if self._recorded is None and self._plan.mode is ModelMode.REPLAY and not self._lack:
                     self._lack = await asyncio.to_thread(self._explain_lack, key)
-                return self._answer(_Call(turn, key, redact_data(request)), number, self._waiting)
+                return self._answer(call, number, self._waiting)
             except PatternTooSlow as error:
                 message = f"[replay] volatile_texts: {error}"
                 raise AgentError(Failure(kind=FailureKind.REPLAY, message=message)) from None
@@ -293,19 +302,42 @@ class CaseModels:
         self._uncovered_calls += 1
         self._first_uncovered = self._first_uncovered or found
 
-    def _index(self, recorded: RecordedModels | None) -> _Waiting:
-        """Return the recorded calls by turn and identity."""
-        self._recorded = recorded
+    def _index_newest(self) -> _Waiting:
+        self._recorded = next(self._older, None)
+        return {} if self._recorded is None else self._index(self._recorded)
+
+    def _index(self, recorded: RecordedModels) -> _Waiting:
+        """Return recorded calls by turn and identity."""
         waiting: _Waiting = {}
-        for call in () if recorded is None else recorded.calls:
-            key = call.key or self._plan.rules.identify(call.request)
-            waiting.setdefault((call.turn, key), deque()).append(call)
+        for call in recorded.calls:
+            waiting.setdefault((call.turn, _identify_recorded(call, self._plan.rules)), deque()).append(call)
         return waiting
+
+    def _find_older(self, call: _Call) -> _Waiting | None:
+        """Continue with the next older recording that answers a request, and gave the same answers so far.
+
+        Return what is left of it; None if there is no such recording.
+        """
+        for recorded in self._older:
+            waiting = self._index(recorded)
+            taken = [(each, self._take(each, waiting)) for each in self._calls.values() if each.is_replayed]
+            is_same = all(found is not None and found.response == each.response for each, found in taken)
+            if is_same and self._has_answer(call, waiting):
+                self._recorded, self._is_of_older = recorded, True
+                return waiting
+        return None
+
+    def _may_replay(self, call: _Call) -> bool:
+        """Return True unless the models are asked anyway."""
+        is_live = self._plan.turns is not None and call.turn >= self._plan.turns
+        return self._plan.mode is not ModelMode.LIVE and self.difference is None and not is_live
+
+    def _has_answer(self, call: _Call, waiting: _Waiting) -> bool:
+        return any(map(self._can_replay, waiting.get((call.turn, call.key), ())))
 
     def _answer(self, call: _Call, number: int, waiting: _Waiting) -> Mapping[str, Any] | None:
         self._calls[number] = call
-        is_live = self._plan.turns is not None and call.turn >= self._plan.turns
-        if self._plan.mode is ModelMode.LIVE or self.difference is not None or is_live:
+        if not self._may_replay(call):
             return None
         found = self._take(call, waiting)
         if found is not None and self._can_replay(found):
@@ -381,8 +413,21 @@ class CaseModels:
 
     @property
     def is_worth_storing(self) -> bool:
-        """True if a model was asked and every request got a whole answer: a replay is the same conversation."""
-        return any(not call.is_replayed for call in self._calls.values()) and self.is_complete
+        """True if the calls are not those of the newest recording, and every request got a whole answer."""
+        is_new = self._is_of_older or any(not call.is_replayed for call in self._calls.values())
+        return is_new and self.is_complete
+
+    @property
+    def name(self) -> str:
+        """The name of the requests: equal for recordings of which one replaces the other."""
+        requests = sorted([call.turn, call.key] for call in self._calls.values())
+        return hashlib.sha256(json.dumps(requests).encode()).hexdigest()
+
+    def is_part_of(self, recorded: RecordedModels) -> bool:
+        """Return True if a recording has all requests and more."""
+        made = Counter((call.turn, call.key) for call in self._calls.values())
+        known = Counter((call.turn, _identify_recorded(call, self._plan.rules)) for call in recorded.calls)
+        return made < known
 
     @property
     def is_complete(self) -> bool:
@@ -461,6 +506,10 @@ class CaseModels:
         return found.model_copy(update={"what": first.what, **texts, "hint": first.hint})
 
 
+def _identify_recorded(call: RecordedModelCall, rules: RequestRules) -> str:
+    return call.key or rules.identify(call.request)
+
+
 _MOST_STORED = 2_000
 """Characters of each text of a difference that are stored with a result."""
 
@@ -499,7 +548,7 @@ class _RecordedFile:
             if block.part is Part.MODELS and block.job is not None:
                 call = self._recording.read_first_call(block, RecordedModelCall)
                 if call is not None:
-                    found.setdefault(call.key or self._rules.identify(call.request), block)
+                    found.setdefault(_identify_recorded(call, self._rules), block)
         return found
 
     def explain_lack(self, job: JobKey, first_request: str) -> str:
@@ -578,7 +627,7 @@ class RunModels:
     def open(self, job: JobKey) -> CaseModels:
         """Return what answers the calls of a repeat."""
 
-        async def read() -> RecordedModels | None:
+        async def read() -> Iterable[RecordedModels]:
             try:
                 return await self._read(job)
             except StoreError as error:
@@ -618,7 +667,7 @@ class RunModels:
                 self._recorded.add(models.job)
             if is_stored:
                 store = await self._open_store()
-                await asyncio.to_thread(store.write, models.job, recording)
+                await asyncio.to_thread(store.write, models.job, recording, name=models.name)
         except StoreError as error:
             self._warn(f"model calls are not recorded: {error}")
         except Exception as error:  # a bug of workbench must not end the run
@@ -635,14 +684,13 @@ class RunModels:
         return may
 
     async def _may_store(self, models: CaseModels, failure: Failure | None) -> bool:
-        """Return True if the store gets the calls: those before an error replace no longer recording."""
+        """Return True if the store gets the calls: those before an error hide no recording that has more."""
         if self._plan.replay is not None or not models.is_worth_storing or not _comes_from_agent(failure):
             return False
         if failure is None:
             return True
         store = await self._open_store()
-        earlier = await asyncio.to_thread(store.read, models.job)
-        return earlier is None or len(earlier.calls) <= models.call_count
+        return not await asyncio.to_thread(lambda: any(map(models.is_part_of, store.read(models.job))))
 
     async def _list_earlier(self, path: Path) -> Set[JobKey | None]:
         """Return the repeats that the file has calls of when this is first needed."""
@@ -663,13 +711,14 @@ class RunModels:
                 f"; {shown_path(self._plan.record)} keeps earlier ones"
             )
 
-    async def _read(self, job: JobKey) -> RecordedModels | None:
+    async def _read(self, job: JobKey) -> Iterable[RecordedModels]:
         if job in self._writing:  # it runs again
             await asyncio.shield(self._writing[job])  # a case that is cancelled does not stop it
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
-            return None
+            return ()
         if self._plan.replay is not None:
-            return await asyncio.to_thread(self._plan.replay.read, Part.MODELS, job, RecordedModelCall)
+            found = await asyncio.to_thread(self._plan.replay.read, Part.MODELS, job, RecordedModelCall)
+            return () if found is None else (found,)
         try:
             store = await self._open_store()
             return await asyncio.to_thread(store.read, job)
@@ -677,7 +726,7 @@ class RunModels:
             if self._plan.mode is ModelMode.REPLAY:
                 raise
             self._warn(f"recorded model calls cannot be read: {error}")
-            return None
+            return ()
 
     async def _open_store(self) -> RecordingStore:
         async with self._opening:

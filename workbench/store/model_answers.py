@@ -13,10 +13,11 @@ import json
 import mmap
 import os
 import sqlite3
+import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -66,6 +67,21 @@ class ReplyStore:
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO reply (key, data, used_at) VALUES (?, ?, ?)", row)
 
+    def list_texts(self, begin: str) -> list[str]:
+        """Return the texts whose keys begin so, the newest first. Raises StoreError."""
+        with self._database.translate_errors():
+            rows = self._database.execute(f"SELECT key, data, used_at FROM reply {_NEWEST}", _range(begin)).fetchall()
+            now = time.time()
+            if rows and now - rows[0][2] > _USE_NOTED_AFTER:
+                self._database.execute("UPDATE reply SET used_at = ? WHERE key = ?", (now, rows[0][0]))
+        return [zlib.decompress(data).decode() for _, data, _ in rows]
+
+    def drop_older(self, begin: str, *, keep: int) -> None:
+        """Delete all but the newest texts whose keys begin so. Raises StoreError."""
+        older = f"SELECT key FROM reply {_NEWEST} LIMIT -1 OFFSET ?"
+        with self._database.transaction():
+            self._database.execute(f"DELETE FROM reply WHERE key IN ({older})", (*_range(begin), keep))
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -77,6 +93,13 @@ class ReplyStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+_NEWEST = "WHERE key BETWEEN ? AND ? ORDER BY used_at DESC"
+
+
+def _range(begin: str) -> tuple[str, str]:
+    return begin, f"{begin}{chr(sys.maxunicode)}"
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -444,30 +467,35 @@ def _lock(path: Path) -> Iterator[io.BufferedRandom]:
                 return
 
 
+_MOST_RECORDINGS = 5  # of a repeat: so many changes of a prompt can be undone
+
+
 class RecordingStore:
-    """The newest model calls of each repeat of a case, in `.workbench/recordings.db`. Any thread may use it."""
+    """The last model calls of each repeat of a case, in `.workbench/recordings.db`. Any thread may use it.
+
+    A repeat has a recording for each of the last prompts, so that an undone change needs no model.
+    """
 
     def __init__(self, root: Path) -> None:
         """Raise StoreError if the file cannot be opened; a damaged one is moved aside."""
         self._store = ReplyStore(root, file_name=RECORDINGS)
         self._lock = threading.Lock()
 
-    def read(self, job: JobKey) -> RecordedModels | None:
-        """Read the calls of a repeat; None if there are none that can be read. Raises StoreError."""
+    def read(self, job: JobKey) -> Iterator[RecordedModels]:
+        """Return the recordings of a repeat, the newest first. Each is parsed when it is needed. Raises StoreError."""
         with self._lock:
-            text = self._store.get(_make_key(job))
-        if text is None:
-            return None
-        try:
-            fail: Fail = lambda _, wrong: StoreError(RECORDINGS, wrong)  # noqa: E731
-            return RecordedCalls.parse_lines(text, RecordedModelCall, fail=fail)
-        except StoreError:  # of another version: the model is asked again
-            return None
+            texts = self._store.list_texts(_make_key(job))
+        return _iter_readable(texts)
 
-    def write(self, job: JobKey, recorded: RecordedModels) -> None:
-        """Replace the calls of a repeat. Raises StoreError."""
+    def write(self, job: JobKey, recorded: RecordedModels, *, name: str) -> None:
+        """Store the calls of a repeat as its newest recording. It replaces one with the same name. Raises StoreError.
+
+        The name is that of its requests.
+        """
+        begin = _make_key(job)
         with self._lock:
-            self._store.put(_make_key(job), recorded.format_lines())
+            self._store.put(f"{begin}{name}", recorded.format_lines())
+            self._store.drop_older(begin, keep=_MOST_RECORDINGS)
 
     def close(self) -> None:
         """Close the file."""
@@ -477,3 +505,12 @@ class RecordingStore:
 
 def _make_key(job: JobKey) -> str:
     return _dump([job.case.target, job.case.eval_set, job.case.eval_id, job.case.occurrence, job.repeat])
+
+
+def _iter_readable(texts: Iterable[str]) -> Iterator[RecordedModels]:
+    """Yield recordings without those of another version: their models are asked again."""
+    for text in texts:
+        with contextlib.suppress(StoreError):
+            yield RecordedCalls.parse_lines(
+                text, RecordedModelCall, fail=lambda _, wrong: StoreError(RECORDINGS, wrong)
+            )

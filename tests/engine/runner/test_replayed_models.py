@@ -156,6 +156,20 @@ def find_model_spans(run: Any) -> list[Span]:
     return [span for span in find_result(run, "a").execution.spans if span.kind is SpanKind.MODEL]
 
 
+def test_an_undone_change_of_a_prompt_is_replayed(case: Project, server: ModelServer) -> None:
+    prompts = (", 'x': 'A'", ", 'x': 'B'", ", 'x': 'A'", ", 'x': 'C'", ", 'x': 'B'")
+
+    runs = []
+    for more in prompts:
+        write_agent(case, server, more=more)
+        runs.append(case.run(models=ModelMode.AUTO))
+
+    assert [(get_calls(run).live, get_calls(run).replayed) for run in runs] == [(2, 0), (2, 0), (0, 2), (2, 0), (0, 2)]
+    assert (get_response(runs[2]), get_response(runs[4])) == (get_response(runs[0]), get_response(runs[1]))
+    difference = 'model call 1 differs from the recording: parameter x changed: "A" became "C"'
+    assert str(get_calls(runs[3]).difference) == difference, "what the last run sent"
+
+
 def test_calls_are_model_steps_of_the_trace(case: Project, server: ModelServer) -> None:
     server.seconds = 0.2
     write_agent(case, server, more=", 'model': 'm'")
