@@ -170,7 +170,8 @@ class RequestDifference(Fact):
     texts, without the equal lines around them; None where there is none. With `is_json` they are JSON values, such as
     a number. `hint` says what to declare if the difference looks like a date or a random id. `error` says how an equal
     request ended when it was recorded, if it got no answer that can be replayed. `uncovered` is the library that makes
-    the request if it can be neither recorded nor replayed.
+    the request if it can be neither recorded nor replayed. `unnamed` is the address of a request that looks like one to
+    a model, if no endpoint covers it.
     """
 
     call: int
@@ -182,6 +183,7 @@ class RequestDifference(Fact):
     hint: str | None = None
     error: str | None = None
     uncovered: str | None = None
+    unnamed: str | None = None
 
     def __str__(self) -> str:
         """Return the difference as a sentence. Of several lines it has the first."""
@@ -196,11 +198,18 @@ class RequestDifference(Fact):
         return shorten(text if self.is_json else json.dumps(text.split("\n")[0], ensure_ascii=False), 80)
 
     @property
+    def is_of_one_call(self) -> bool:
+        """True if the other calls are answered as if this one was not made."""
+        return self.uncovered is not None or self.unnamed is not None
+
+    @property
     def heading(self) -> str:
         """The sentence without the texts."""
         call = f"model call {self.call} of turn {self.turn + 1}" if self.turn else f"model call {self.call}"
         if self.uncovered is not None:
             return f"{call} is made with {self.uncovered}, which can be neither recorded nor replayed"
+        if self.unnamed is not None:
+            return f"{call} looks like a request to a model, but [replay] endpoints do not cover {self.unnamed}"
         if self.error is not None:
             error = shorten(self.error.split("\n")[0], 120)
             return f"{call} ended in an error when it was recorded ({error}), which cannot be replayed"

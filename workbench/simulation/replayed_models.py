@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices
@@ -268,8 +269,8 @@ class CaseModels:
     async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See `ModelDesk.answer`."""
         turn = self._turn
-        if (library := request.get("uncovered")) is not None:
-            self._let_pass(request["url"], library)
+        if request.get("uncovered") is not None or request.get("is_likely"):
+            self._let_pass(request["url"], request.get("uncovered"))
             return None
         async with self._reading:  # requests are answered in their order
             try:
@@ -292,13 +293,18 @@ class CaseModels:
             return self._plan.rules.identify(request)
         return await asyncio.to_thread(self._plan.rules.identify, request)  # expressions of the user may be slow
 
-    def _let_pass(self, url: str, library: str) -> None:
-        """Let a call be made that can be neither recorded nor replayed."""
+    def _let_pass(self, url: str, library: str | None) -> None:
+        """Let a call be made that is neither recorded nor replayed: because of its library, or of its address."""
         number = len(self._calls) + self._uncovered_calls + 1
-        found = RequestDifference(call=number, turn=self._turn, uncovered=f"{library} ({shorten(redact(url), 120)})")
+        shown, found = shorten(redact(url), 120), RequestDifference(call=number, turn=self._turn)
+        if library is not None:
+            found = found.model_copy(update={"uncovered": f"{library} ({shown})"})
+            how = 'use httpx, requests or aiohttp (for Google clients: transport="rest")'
+        else:
+            found = found.model_copy(update={"unnamed": shown})
+            how = f'add "{urlsplit(url).netloc}" to [replay] endpoints in workbench.toml'
         if self._plan.mode is ModelMode.REPLAY:
-            how = 'use httpx, requests or aiohttp (for Google clients: transport="rest"), or run with --models live'
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}"))
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}, or run with --models live"))
         self._uncovered_calls += 1
         self._first_uncovered = self._first_uncovered or found
 

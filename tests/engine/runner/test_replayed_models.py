@@ -773,15 +773,17 @@ def test_an_expression_of_the_settings_that_takes_too_long_ends_the_case(case: P
     assert "needs more than 0.5 s" in message
 
 
-def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_replay(
-    case: Project, server: ModelServer
-) -> None:
-    client = """
+URLLIB = """
         import json, urllib.request
         request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)
         return json.load(urllib.request.urlopen(request))
-    """
-    write_agent(case, server, client)
+"""
+
+
+def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_replay(
+    case: Project, server: ModelServer
+) -> None:
+    write_agent(case, server, URLLIB)
 
     live = case.run(models=ModelMode.AUTO)
     refused = case.run(models=ModelMode.REPLAY)
@@ -790,3 +792,46 @@ def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_repl
     assert "is made with http.client (http://" in str(get_calls(live).difference)
     assert KEY not in str(get_calls(live).difference)
     assert "use httpx, requests or aiohttp" in get_failure_message(refused, "a")
+
+
+@pytest.mark.parametrize("client", ["httpx", "httpx_async", "requests", "aiohttp"])
+def test_a_request_that_names_a_model_is_replayed_whatever_its_address(
+    case: Project, server: ModelServer, client: str
+) -> None:
+    write_agent(case, server, CLIENTS[client], more=", 'model': 'llama'")
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/api/chat"))
+
+    case.run(models=ModelMode.AUTO)
+    run = case.run(models=ModelMode.AUTO)
+
+    assert (get_calls(run).live, get_calls(run).replayed, server.count) == (0, 2, 2)
+
+
+@pytest.mark.parametrize("client", ["httpx", "httpx_async", "requests", "aiohttp", "urllib"])
+def test_a_request_that_looks_like_one_to_a_model_is_named_and_refused_in_a_replay(
+    case: Project, server: ModelServer, client: str
+) -> None:
+    write_agent(case, server, {**CLIENTS, "urllib": URLLIB}[client])
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/completion"))
+
+    live = case.run(models=ModelMode.AUTO)
+    refused = case.run(models=ModelMode.REPLAY)
+
+    assert (get_calls(live).live, server.count) == (2, 2)
+    failure = find_result(refused, "a").failure
+    assert failure is not None and failure.kind is FailureKind.REPLAY
+    if client == "urllib":
+        assert "is made with http.client (http://" in failure.message
+        return
+    address = f"{server.url}/completion"
+    lack = f"model call 1 looks like a request to a model, but [replay] endpoints do not cover {address}"
+    assert str(get_calls(live).difference) == lack
+    host = server.url.removeprefix("http://")
+    how = f'add "{host}" to [replay] endpoints in workbench.toml, or run with --models live'
+    assert failure.message == f"{lack}; {how}"
+    toml = case.root / "workbench.toml"
+    toml.write_text(f'{toml.read_text()}[replay]\nendpoints = ["{host}"]\n')
+    case.run(models=ModelMode.AUTO)
+    assert get_calls(case.run(models=ModelMode.REPLAY)).replayed == 2
