@@ -413,6 +413,11 @@ class CaseModels:
         return sum(call.turn == turn and not call.is_replayed for call in self._calls.values())
 
     @property
+    def is_used(self) -> bool:
+        """True if the agent has sent a request, even if it was refused."""
+        return self._waiting is not None or self._uncovered_calls > 0
+
+    @property
     def call_count(self) -> int:
         """How many calls a recording may have."""
         return len(self._calls)
@@ -649,7 +654,7 @@ class RunModels:
         They are written in the background: a verdict does not wait for it.
         """
         self.counts = self.counts.add(models.counts)
-        if models.counts:
+        if models.is_used:
             self.callers.add(models.job.case.target)
         write = self._write(models, failure, self._writing.get(models.job))
         task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
