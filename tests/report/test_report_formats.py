@@ -306,5 +306,5 @@ def test_a_difference_to_a_recording_is_data(make_report: MakeReport, make_case:
 
     assert data["cases"][0]["model_calls"]["difference"] == {
         "call": 2, "turn": 0, "what": "instruction, line 4", "before": "Be nice.", "now": "Be brief.", "hint": None,
-        "error": None, "uncovered": None,
+        "is_json": False, "error": None, "uncovered": None, "unnamed": None,
     }  # fmt: skip

@@ -110,8 +110,10 @@ def test_addresses_of_models_are_known(url: str, is_model: bool) -> None:
         (lambda body: body.update(model="other"), ("model", "m", "other")),
         (lambda body: body["tools"][0]["function"].update(description="Rolls dice."),
          ("tool roll", "Rolls a die.", "Rolls dice.")),
+        (lambda body: body["messages"][0].update(content=["You are nice.\nBe short."]),
+         ("instruction", '"You are nice.\\nBe short."', '["You are nice.\\nBe short."]')),
     ],
-    ids=["instruction", "new line", "line that is gone", "message", "parameter", "model", "tool"],
+    ids=["instruction", "new line", "line that is gone", "message", "parameter", "model", "tool", "type"],
 )  # fmt: skip
 def test_a_difference_is_named_as_people_think_of_it(change: Any, expected: tuple[str, ...]) -> None:
     tools = [{"type": "function", "function": {"name": "roll", "description": "Rolls a die."}}]
@@ -207,3 +209,12 @@ def test_a_date_or_a_random_id_is_named_with_what_to_declare(before: str, now: s
     if looks is not None:
         assert f"it looks like {looks}: if it does not matter, declare it in [replay] volatile_texts" in str(found.hint)
         assert "(messages.1.content)" in str(found.hint)
+
+
+def test_a_number_that_looks_like_a_time_is_declared_as_a_field() -> None:
+    before, now = ({"method": "G", "url": "u", "body": {"config": {"seed": seed}}} for seed in (1764137937, 1764137999))
+
+    (found,) = find_differences(before, now)
+
+    assert (found.before, found.now) == ("1764137937", "1764137999")
+    assert str(found.hint).endswith("declare the whole field in [replay] volatile_fields (config.seed)")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,15 @@ def record(*calls: tuple[dict[str, Any], dict[str, Any]]) -> RecordedModels:
     return RecordedCalls(Part.MODELS, JOB, tuple(made))
 
 
-def open_case(recorded: RecordedModels | None, mode: ModelMode = ModelMode.AUTO, **plan: Any) -> CaseModels:
-    async def read() -> RecordedModels | None:
-        return recorded
+def open_case(
+    recorded: RecordedModels | None,
+    mode: ModelMode = ModelMode.AUTO,
+    *,
+    older: Sequence[RecordedModels] = (),
+    **plan: Any,
+) -> CaseModels:
+    async def read() -> list[RecordedModels]:
+        return [] if recorded is None else [recorded, *older]
 
     return CaseModels(ModelPlan(mode=mode, prices=Prices(), **plan), JOB, read)
 
@@ -95,6 +102,30 @@ def test_auto_asks_the_models_from_the_first_request_that_differs() -> None:
         "other",
         "b",
     ]
+
+
+def test_an_older_recording_answers_if_it_has_all_calls_and_gave_the_same_answers() -> None:
+    a, b, c, d = map(make_request, "abcd")
+    newest = record((a, make_response("1")), (b, make_response("2")))
+    other = record((a, make_response("another")), (c, make_response("3")))
+    older = record((a, make_response("1")), (c, make_response("4")), (d, make_response("5")))
+
+    case = open_case(newest, older=[other, older])
+    answers = [answer(case, number, request) for number, request in enumerate((a, c, d))]
+
+    assert answers == [make_response("1"), make_response("4"), make_response("5")]
+    assert case.counts.replayed == 3
+    assert case.is_worth_storing, "it becomes the newest"
+    assert answer(case, 4, b) is None, "no recording has all of them"
+    assert "model call 4 was not made" in str(case.difference)
+
+
+def test_a_request_that_no_recording_has_is_compared_with_the_newest() -> None:
+    newest, older = (record((make_request(text), make_response("1"))) for text in ("new", "old"))
+    case = open_case(newest, older=[older])
+
+    assert answer(case, 1, make_request("newest")) is None
+    assert case.difference is not None and case.difference.before == "new"
 
 
 def test_only_the_first_turns_of_a_chat_are_replayed() -> None:

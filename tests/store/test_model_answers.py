@@ -258,17 +258,18 @@ def test_opening_a_large_file_does_not_read_its_calls(tmp_path: Path) -> None:
     assert opening < reading
 
 
-def test_the_store_keeps_the_newest_calls_of_each_repeat(tmp_path: Path) -> None:
+def test_the_store_keeps_the_last_recordings_of_each_repeat(tmp_path: Path) -> None:
     store = RecordingStore(tmp_path)
-    store.write(make_job(), make_recording(make_job(), "old"))
-    store.write(make_job(repeat=1), make_recording(make_job(repeat=1), "other"))
-    store.write(make_job(), make_recording(make_job(), "new"))
+    store.write(make_job(repeat=1), make_recording(make_job(repeat=1), "of another repeat"), name="0")
+    for number in range(7):
+        store.write(make_job(), make_recording(make_job(), f"{number}"), name=f"{number}")
+    store.write(make_job(), make_recording(make_job(), "4 again"), name="4")
     store.close()
 
     again = RecordingStore(tmp_path)
-    assert again.read(make_job()) == make_recording(make_job(), "new")
-    assert again.read(make_job(repeat=1)) == make_recording(make_job(repeat=1), "other")
-    assert again.read(make_job("other")) is None
+    assert list(again.read(make_job())) == [make_recording(make_job(), text) for text in ("4 again", *"6532")]
+    assert list(again.read(make_job(repeat=1))) == [make_recording(make_job(repeat=1), "of another repeat")]
+    assert list(again.read(make_job("other"))) == []
     again.close()
 
 

@@ -107,6 +107,11 @@ class CallRequests:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def settle(self) -> None:
+        """Wait for the answers to all requests, which may say why the agent fails."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_PATIENCE)
+
     def cancel(self) -> None:
         """Cancel all requests: the session is over."""
         for task in list(self._tasks):
@@ -210,6 +215,7 @@ class WorkerSession:
         self._answer: asyncio.Future[Message] | None = None
         self._is_closing = False
         self._early_answer: Message | None = None
+        self._refusal: AgentError | None = None  # of a request that cannot be answered
         self._turn: int | None = None
         self._is_over = False
         self._has_ended = False  # in its process, which has nothing more to say about it
@@ -343,7 +349,9 @@ class WorkerSession:
         if self._is_over:
             raise RuntimeError("the session is over")
         self._answer = asyncio.get_running_loop().create_future()
-        if self._early_answer is not None:
+        if self._refusal is not None:
+            self._answer.set_result({"type": "unanswered"})
+        elif self._early_answer is not None:
             self._answer.set_result(self._early_answer)
         elif self._child is None:
             await self._acquire_process(*messages)
@@ -356,8 +364,10 @@ class WorkerSession:
         answer = await self._answer
         if answer["type"] == "killed":
             raise AgentError(Failure(kind=FailureKind.CRASH, message="the session was killed", turn=self._turn))
-        if answer["type"] == "unanswered":
-            raise await self._end_unanswered(answer["error"])
+        if answer["type"] == "failed":
+            await self._calls.settle()
+        if self._refusal is not None:
+            raise await self._end_unanswered(self._refusal)
         if answer["type"] == "failed":
             raise await self._build_error(answer)
         return answer
@@ -416,9 +426,10 @@ class WorkerSession:
             on_opened()
 
     def _fail_unanswered(self, error: AgentError) -> None:
-        """End the turn with an error, because a tool request has no answer."""
+        """End the turn, or the next one, with an error, because a request has no answer."""
+        self._refusal = self._refusal or error
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result({"type": "unanswered", "error": error})
+            self._answer.set_result({"type": "unanswered"})
 
     async def _end_unanswered(self, error: AgentError) -> AgentError:
         printed = await self.stop()

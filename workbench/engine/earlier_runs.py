@@ -241,7 +241,7 @@ def _describe_judgement(metric: str, prepared: PreparedCriteria) -> tuple[object
 LATEST = "latest"
 
 _ASKED = "asked"  # the key of stored options
-_ANSWERS = ("models", "record", "record_calls", "record_tools", "replay", "replay_calls", "replay_tools")
+_ANSWERS = ("models", "fresh", "record", "record_calls", "record_tools", "replay", "replay_calls", "replay_tools")
 """What answers models and tools, and what records them: all of the resumed run, or all as given now."""
 _KEPT = (
     "config",
@@ -256,7 +256,8 @@ _SELECTIONS = "selections"  # the key of stored selections
 
 def dump_resume_options(plan: Plan) -> dict[str, Any]:
     """Dump the selections and options that a run needs to be resumed."""
-    options = plan.options.model_dump(include={*_KEPT, "unrecorded"}, exclude_none=True)
+    names = {name for name in _KEPT if _is_given(plan.options, name)}
+    options = plan.options.model_dump(include={*names, "unrecorded"})
     given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
     selections = [selection.model_dump() for selection in plan.selections]
     return {_SELECTIONS: selections, _ASKED: given, **make_session_mark()}
@@ -310,16 +311,24 @@ def get_selections(run: StoredRun) -> Sequence[Selection]:
 def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
     """Complete options with those of the resumed run, so that simulated tools stay simulated."""
     kept = run.options.get(_ASKED, {})
-    left_out = _ANSWERS if any(getattr(options, name) is not None for name in _ANSWERS) else ()
+    left_out = _ANSWERS if any(_is_given(options, name) for name in _ANSWERS) else ()
     names = [name for name in _KEPT if name in kept and name not in left_out]
-    earlier_values = {name: kept[name] for name in names if getattr(options, name) is None}
+    earlier_values = {name: kept[name] for name in names if not _is_given(options, name)}
     if "replay_tools" in earlier_values and "unrecorded" in kept:
         earlier_values["unrecorded"] = kept["unrecorded"]
     return RunOptions.model_validate({**options.model_dump(), **earlier_values}) if earlier_values else options
 
 
-def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
-    """Return the plan that resumes a run: its current verdicts are reused, and unjudged executions are judged."""
+def _is_given(options: RunOptions, name: str) -> bool:
+    value = getattr(options, name)
+    return bool(value) if name == "fresh" else value is not None
+
+
+def resume_plan(plan: Plan, history: History, run: StoredRun, *, rejects_replays: bool = False) -> Plan:
+    """Return the plan that resumes a run: its current verdicts are reused, and unjudged executions are judged.
+
+    With `rejects_replays`, cases whose models were replayed run again.
+    """
     hashes = {case.key: (case.execution_hash, case.scoring_hash) for case in plan.cases}
     decided, jobs = history.finished_jobs(run.run_id), history.jobs(run.run_id)
     unchanged = {
@@ -327,11 +336,12 @@ def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
     }
     wanted = unchanged & {key for key, _ in plan.jobs}
     results = ((JobKey(case=result.case, repeat=result.repeat), result) for result in history.results(run.run_id))
-    stored = {key: result for key, result in results if key in wanted}
+    current = {key: result for key, result in results if key in wanted}
+    stored = {key: result for key, result in current.items() if not (rejects_replays and result.execution.is_replayed)}
     unjudged = [
         job
         for job, execution_key in history.list_unjudged_jobs(run.run_id).items()
-        if job not in stored and job.case in hashes and hashes[job.case][0] == execution_key
+        if job not in current and job.case in hashes and hashes[job.case][0] == execution_key
     ]
     results_of = ((job, history.get_unjudged_result(run.run_id, job)) for job in unjudged)
     executed = {job: result.execution for job, result in results_of if result is not None}
@@ -340,8 +350,12 @@ def resume_plan(plan: Plan, history: History, run: StoredRun) -> Plan:
             result = history.result(run.run_id, job.key)
             if result is not None and result.has_outage and result.execution.turns:
                 executed[job.key] = result.execution
-    again = f"; {len(executed)} more only need judging" if executed else ""
-    notice = f"resuming run {run.run_id}: {len(stored)} of {pluralise(plan.total, 'result')} reused{again}"
+    if rejects_replays:
+        executed = {job: execution for job, execution in executed.items() if not execution.is_replayed}
+    more = f"; {len(executed)} more only need judging" if executed else ""
+    if left_out := len(current) - len(stored):
+        more += f"; run again because their models were replayed: {left_out}"
+    notice = f"resuming run {run.run_id}: {len(stored)} of {pluralise(plan.total, 'result')} reused{more}"
     going_on = replace(plan, resumes=run.run_id, stored=stored, notices=(*plan.notices, notice))
     return set_executions(going_on, executed)
 

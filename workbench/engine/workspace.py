@@ -177,9 +177,10 @@ class Workspace:
         with self.history() as history:
             wanted = {selection.eval_set for selection in selections}
             run = find_run_to_resume(history, options.resume, eval_sets=wanted)
-            options = restore_options(options, run)
-            planned = self._planner().plan(selections or get_selections(run), options, config=config)
-            return resume_plan(planned, history, run)
+            planned = self._planner().plan(
+                selections or get_selections(run), restore_options(options, run), config=config
+            )
+            return resume_plan(planned, history, run, rejects_replays=options.rejects_replays)
 
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
         """Start the interpreters for these cases while the plan is made. Planning reports problems.
@@ -434,8 +435,8 @@ class Workspace:
             turns=0 if branch is None else len(branch.turns),
         )
 
-        async def read() -> RecordedModels | None:
-            return None if branch is None else branch.models
+        async def read() -> Sequence[RecordedModels]:
+            return () if branch is None or branch.models is None else (branch.models,)
 
         return CaseModels(plan, JobKey(CaseKey(target=target.name, eval_set="", eval_id="")), read)
 
@@ -448,7 +449,7 @@ class Workspace:
         if counts is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
             return None
         with contextlib.closing(RecordingStore(self.root)) as store:
-            recorded = store.read(job)
+            recorded = next(store.read(job), None)
         is_own = recorded is not None and len(recorded.calls) == counts.live + counts.replayed
         return recorded if is_own else None
 

@@ -167,9 +167,11 @@ class RequestDifference(Fact):
 
     `call` numbers the model calls of the case from 1, `turn` its turns from 0. `what` is the part that differs, such as
     `instruction, line 4`; None if the request was not made when the case was recorded. `before` and `now` are the
-    texts, without the equal lines around them; None where there is none. `hint` says what to declare if the difference
-    looks like a date or a random id. `error` says how an equal request ended when it was recorded, if it got no answer
-    that can be replayed. `uncovered` is the library that makes the request if it can be neither recorded nor replayed.
+    texts, without the equal lines around them; None where there is none. With `is_json` they are JSON values, such as
+    a number. `hint` says what to declare if the difference looks like a date or a random id. `error` says how an equal
+    request ended when it was recorded, if it got no answer that can be replayed. `uncovered` is the library that makes
+    the request if it can be neither recorded nor replayed. `unnamed` is the address of a request that looks like one to
+    a model, if no endpoint covers it.
     """
 
     call: int
@@ -177,19 +179,28 @@ class RequestDifference(Fact):
     what: str | None = None
     before: str | None = None
     now: str | None = None
+    is_json: bool = False
     hint: str | None = None
     error: str | None = None
     uncovered: str | None = None
+    unnamed: str | None = None
 
     def __str__(self) -> str:
         """Return the difference as a sentence. Of several lines it has the first."""
         if self.what is None:
             return self.heading
-        before, now = (
-            "nothing" if text is None else shorten(json.dumps(text.split("\n")[0], ensure_ascii=False), 80)
-            for text in (self.before, self.now)
-        )
+        before, now = map(self._quote, (self.before, self.now))
         return f"{self.heading}: {before} became {now}" + (f" ({self.hint})" if self.hint else "")
+
+    def _quote(self, text: str | None) -> str:
+        if text is None:
+            return "nothing"
+        return shorten(text if self.is_json else json.dumps(text.split("\n")[0], ensure_ascii=False), 80)
+
+    @property
+    def is_of_one_call(self) -> bool:
+        """True if the other calls are answered as if this one was not made."""
+        return self.uncovered is not None or self.unnamed is not None
 
     @property
     def heading(self) -> str:
@@ -197,6 +208,8 @@ class RequestDifference(Fact):
         call = f"model call {self.call} of turn {self.turn + 1}" if self.turn else f"model call {self.call}"
         if self.uncovered is not None:
             return f"{call} is made with {self.uncovered}, which can be neither recorded nor replayed"
+        if self.unnamed is not None:
+            return f"{call} looks like a request to a model, but [replay] endpoints do not cover {self.unnamed}"
         if self.error is not None:
             error = shorten(self.error.split("\n")[0], 120)
             return f"{call} ended in an error when it was recorded ({error}), which cannot be replayed"

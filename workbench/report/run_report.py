@@ -510,7 +510,7 @@ def describe_sources(calls: ModelCalls) -> str:
     differing, last = calls.difference, calls.live + calls.replayed
     if differing is not None and calls.live:
         which = f"model call {last}" if differing.call == last else f"model calls {differing.call} to {last}"
-        live = asked if differing.uncovered is not None else f"{which} asked live"
+        live = asked if differing.is_of_one_call else f"{which} asked live"
         asked = f"{live}: {describe_reason(differing)}"
     mark = f"{REPLAY_MARK} " if calls.replayed else ""
     return one_line(mark + ", ".join(filter(None, (replayed, asked))))
@@ -520,6 +520,8 @@ def describe_reason(difference: RequestDifference) -> str:
     """Say why models were asked although there is a recording: `instruction, line 4 changed`."""
     if difference.uncovered is not None:
         return f"made with {difference.uncovered}"
+    if difference.unnamed is not None:
+        return f"{difference.unnamed} is not in [replay] endpoints"
     if difference.error is not None:
         return "the recording has an error, which cannot be replayed"
     return "not in the recording" if difference.what is None else f"{difference.what} changed"

@@ -151,13 +151,15 @@ class Difference:
     """The first difference of a request to a recorded one.
 
     `what` is the part that differs, such as `instruction, line 4` or `message 3 (user)`. `before` and `now` are the
-    texts, None where there is none; `path` is the place in the request.
+    texts, None where there is none; they are JSON if one of them is no text (`is_json`). `path` is the place in the
+    request.
     """
 
     what: str
     path: str
     before: str | None
     now: str | None
+    is_json: bool = False
 
     @property
     def hint(self) -> str | None:
@@ -168,10 +170,9 @@ class Difference:
                 before, now = pattern.sub("", before), pattern.sub("", now)
             if before == now and self.before != self.now:
                 field = self.path.removeprefix("body.")
-                return (
-                    f"it looks like {looks}: if it does not matter, declare it in [replay] volatile_texts, or the "
-                    f"whole field in volatile_fields ({field})"
-                )
+                texts = "" if self.is_json else "it in [replay] volatile_texts, or "
+                fields = f"the whole field in {'[replay] ' if self.is_json else ''}volatile_fields ({field})"
+                return f"it looks like {looks}: if it does not matter, declare {texts}{fields}"
         return None
 
 
@@ -209,18 +210,19 @@ def _describe_difference(
     place: tuple[str, ...], before: Any, now: Any, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Difference:
     path = ".".join(place)
-    was, is_now = _as_text(before), _as_text(now)
+    is_json = any(value is not _NOTHING and not isinstance(value, str) for value in (before, now))
+    was, is_now = (_format_value(value, as_json=is_json) for value in (before, now))
     what = _name_place(path, place, new if before is _NOTHING else old)
     if was is not None and is_now is not None and "\n" in was + is_now:
         line, was, is_now = _trim_lines(was, is_now)
         what = f"{what}, line {line}"
-    return Difference(what, path, was, is_now)
+    return Difference(what, path, was, is_now, is_json)
 
 
-def _as_text(value: Any) -> str | None:
+def _format_value(value: Any, *, as_json: bool) -> str | None:
     if value is _NOTHING:
         return None
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False) if as_json else str(value)
 
 
 def _trim_lines(before: str, now: str) -> tuple[int, str | None, str | None]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from workbench.agents.agent_host import AgentError
 from workbench.llm.prompt_templates import Prices
-from workbench.model.identity import JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.patterns import PatternTooSlow
 from workbench.model.results import Failure, FailureKind, ModelCalls, RequestDifference, add_costs
 from workbench.model.target import ModelMode
@@ -32,6 +36,7 @@ from workbench.simulation.model_requests import (
 )
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.model_answers import (
+    BlockName,
     Part,
     RecordedCalls,
     RecordedModelCall,
@@ -209,27 +214,32 @@ class CaseModels:
     """Answers the model calls of one attempt at a case, and records them. See `ModelDesk`.
 
     The n-th request of a turn gets the answer to the n-th equal one of the recording. In the mode AUTO the models are
-    asked from the first request on that differs: later answers may depend on it.
+    asked from the first request on that differs: later answers may depend on it. Of several recordings, the newest
+    answers. If it lacks a request, the next one takes over that has it and all calls before with the same answers.
     """
 
     def __init__(
         self,
         plan: ModelPlan,
         job: JobKey,
-        read: Callable[[], Awaitable[RecordedModels | None]],
+        read: Callable[[], Awaitable[Iterable[RecordedModels]]],
         *,
-        explain_lack: Callable[[], str] = lambda: "nothing is recorded for this case and repeat",
+        explain_lack: Callable[[str], str] = lambda _: "nothing is recorded for this case and repeat",
     ) -> None:
-        """`read` reads the recording. It is called with the first request: many agents ask no model.
+        """`read` reads the recordings, the newest first. It is called with the first request: many agents ask no model.
 
-        `explain_lack` says what is recorded instead if it returns None.
+        `explain_lack` says what is recorded instead if there is none. It gets the identity of the first request, and
+        may block.
         """
         self._plan = plan
         self.job = job
         self._read = read
         self._explain_lack = explain_lack
+        self._lack = ""
         self._reading = asyncio.Lock()
         self._recorded: RecordedModels | None = None
+        self._older: Iterator[RecordedModels] = iter(())
+        self._is_of_older = False  # the recorded calls are not the newest
         self._turn = 0
         self._calls: dict[int, _Call] = {}
         self._uncovered_calls = 0
@@ -259,15 +269,21 @@ class CaseModels:
     async def answer(self, number: int, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See `ModelDesk.answer`."""
         turn = self._turn
-        if (library := request.get("uncovered")) is not None:
-            self._let_pass(request["url"], library)
+        if request.get("uncovered") is not None or request.get("is_likely"):
+            self._let_pass(request["url"], request.get("uncovered"))
             return None
         async with self._reading:  # requests are answered in their order
             try:
                 if self._waiting is None:
-                    self._waiting = await asyncio.to_thread(self._index, await self._read())
+                    self._older = iter(await self._read())
+                    self._waiting = await asyncio.to_thread(self._index_newest)
                 key = await self._identify(mask_data(request))
-                return self._answer(_Call(turn, key, redact_data(request)), number, self._waiting)
+                call = _Call(turn, key, redact_data(request))
+                if self._may_replay(call) and not self._has_answer(call, self._waiting):
+                    self._waiting = await asyncio.to_thread(self._find_older, call) or self._waiting
+                if self._recorded is None and self._plan.mode is ModelMode.REPLAY and not self._lack:
+                    self._lack = await asyncio.to_thread(self._explain_lack, key)
+                return self._answer(call, number, self._waiting)
             except PatternTooSlow as error:
                 message = f"[replay] volatile_texts: {error}"
                 raise AgentError(Failure(kind=FailureKind.REPLAY, message=message)) from None
@@ -277,29 +293,57 @@ class CaseModels:
             return self._plan.rules.identify(request)
         return await asyncio.to_thread(self._plan.rules.identify, request)  # expressions of the user may be slow
 
-    def _let_pass(self, url: str, library: str) -> None:
-        """Let a call be made that can be neither recorded nor replayed."""
+    def _let_pass(self, url: str, library: str | None) -> None:
+        """Let a call be made that is neither recorded nor replayed: because of its library, or of its address."""
         number = len(self._calls) + self._uncovered_calls + 1
-        found = RequestDifference(call=number, turn=self._turn, uncovered=f"{library} ({shorten(redact(url), 120)})")
+        shown, found = shorten(redact(url), 120), RequestDifference(call=number, turn=self._turn)
+        if library is not None:
+            found = found.model_copy(update={"uncovered": f"{library} ({shown})"})
+            how = 'use httpx, requests or aiohttp (for Google clients: transport="rest")'
+        else:
+            found = found.model_copy(update={"unnamed": shown})
+            how = f'add "{urlsplit(url).netloc}" to [replay] endpoints in workbench.toml'
         if self._plan.mode is ModelMode.REPLAY:
-            how = 'use httpx, requests or aiohttp (for Google clients: transport="rest"), or run with --models live'
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}"))
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=f"{found}; {how}, or run with --models live"))
         self._uncovered_calls += 1
         self._first_uncovered = self._first_uncovered or found
 
-    def _index(self, recorded: RecordedModels | None) -> _Waiting:
-        """Return the recorded calls by turn and identity."""
-        self._recorded = recorded
+    def _index_newest(self) -> _Waiting:
+        self._recorded = next(self._older, None)
+        return {} if self._recorded is None else self._index(self._recorded)
+
+    def _index(self, recorded: RecordedModels) -> _Waiting:
+        """Return recorded calls by turn and identity."""
         waiting: _Waiting = {}
-        for call in () if recorded is None else recorded.calls:
-            key = call.key or self._plan.rules.identify(call.request)
-            waiting.setdefault((call.turn, key), deque()).append(call)
+        for call in recorded.calls:
+            waiting.setdefault((call.turn, _identify_recorded(call, self._plan.rules)), deque()).append(call)
         return waiting
+
+    def _find_older(self, call: _Call) -> _Waiting | None:
+        """Continue with the next older recording that answers a request, and gave the same answers so far.
+
+        Return what is left of it; None if there is no such recording.
+        """
+        for recorded in self._older:
+            waiting = self._index(recorded)
+            taken = [(each, self._take(each, waiting)) for each in self._calls.values() if each.is_replayed]
+            is_same = all(found is not None and found.response == each.response for each, found in taken)
+            if is_same and self._has_answer(call, waiting):
+                self._recorded, self._is_of_older = recorded, True
+                return waiting
+        return None
+
+    def _may_replay(self, call: _Call) -> bool:
+        """Return True unless the models are asked anyway."""
+        is_live = self._plan.turns is not None and call.turn >= self._plan.turns
+        return self._plan.mode is not ModelMode.LIVE and self.difference is None and not is_live
+
+    def _has_answer(self, call: _Call, waiting: _Waiting) -> bool:
+        return any(map(self._can_replay, waiting.get((call.turn, call.key), ())))
 
     def _answer(self, call: _Call, number: int, waiting: _Waiting) -> Mapping[str, Any] | None:
         self._calls[number] = call
-        is_live = self._plan.turns is not None and call.turn >= self._plan.turns
-        if self._plan.mode is ModelMode.LIVE or self.difference is not None or is_live:
+        if not self._may_replay(call):
             return None
         found = self._take(call, waiting)
         if found is not None and self._can_replay(found):
@@ -308,7 +352,7 @@ class CaseModels:
             return found.response
         difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
         if self._plan.mode is ModelMode.REPLAY:
-            nothing = f"model call {len(self._calls)}: {self._explain_lack()}"
+            nothing = f"model call {len(self._calls)}: {self._lack}"
             del self._calls[number]  # it is not made
             raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
         if not self._is_unrecorded_model(call.request):
@@ -369,14 +413,32 @@ class CaseModels:
         return sum(call.turn == turn and not call.is_replayed for call in self._calls.values())
 
     @property
+    def is_used(self) -> bool:
+        """True if the agent has sent a request, even if it was refused."""
+        return self._waiting is not None or self._uncovered_calls > 0
+
+    @property
     def call_count(self) -> int:
         """How many calls a recording may have."""
         return len(self._calls)
 
     @property
     def is_worth_storing(self) -> bool:
-        """True if a model was asked and every request got a whole answer: a replay is the same conversation."""
-        return any(not call.is_replayed for call in self._calls.values()) and self.is_complete
+        """True if the calls are not those of the newest recording, and every request got a whole answer."""
+        is_new = self._is_of_older or any(not call.is_replayed for call in self._calls.values())
+        return is_new and self.is_complete
+
+    @property
+    def name(self) -> str:
+        """The name of the requests: equal for recordings of which one replaces the other."""
+        requests = sorted([call.turn, call.key] for call in self._calls.values())
+        return hashlib.sha256(json.dumps(requests).encode()).hexdigest()
+
+    def is_part_of(self, recorded: RecordedModels) -> bool:
+        """Return True if a recording has all requests and more."""
+        made = Counter((call.turn, call.key) for call in self._calls.values())
+        known = Counter((call.turn, _identify_recorded(call, self._plan.rules)) for call in recorded.calls)
+        return made < known
 
     @property
     def is_complete(self) -> bool:
@@ -451,7 +513,12 @@ class CaseModels:
             return found
         first = nearest[0]
         before, after = (None if text is None else shorten(text, _MOST_STORED) for text in (first.before, first.now))
-        return found.model_copy(update={"what": first.what, "before": before, "now": after, "hint": first.hint})
+        texts = {"before": before, "now": after, "is_json": first.is_json}
+        return found.model_copy(update={"what": first.what, **texts, "hint": first.hint})
+
+
+def _identify_recorded(call: RecordedModelCall, rules: RequestRules) -> str:
+    return call.key or rules.identify(call.request)
 
 
 _MOST_STORED = 2_000
@@ -477,20 +544,56 @@ def _is_failure(response: Mapping[str, Any] | None) -> bool:
     return bool((response or {}).get("status", 200) >= 400)
 
 
-def _explain_lack(recording: Recording, job: JobKey) -> str:
-    """Return what a file has instead of the calls of a repeat: other repeats of the case, or those of another agent."""
-    name, case = shown_path(recording.path), job.case
-    recorded = [each.job for each in recording.blocks if each.part is Part.MODELS and each.job is not None]
-    if any(each.case == case for each in recorded):
-        return f"{name} has calls of this case, but none of repeat {job.repeat + 1}"
-    agents = {
-        each.case.target
-        for each in recorded
-        if (each.case.eval_set, each.case.eval_id) == (case.eval_set, case.eval_id)
-    }
-    if agents:
-        return f"{name} has calls of this case by {', '.join(sorted(agents))}, but none by {case.target}"
-    return f"{name} has no calls of this case"
+class _RecordedFile:
+    """Says what a file has instead of the calls of a case. Any thread may use it."""
+
+    def __init__(self, recording: Recording, rules: RequestRules) -> None:
+        self._recording = recording
+        self._rules = rules
+
+    @cached_property
+    def _first_requests(self) -> Mapping[str, BlockName]:
+        """The recorded cases by the identity of their first request."""
+        found: dict[str, BlockName] = {}
+        for block in self._recording.blocks:
+            if block.part is Part.MODELS and block.job is not None:
+                call = self._recording.read_first_call(block, RecordedModelCall)
+                if call is not None:
+                    found.setdefault(_identify_recorded(call, self._rules), block)
+        return found
+
+    def explain_lack(self, job: JobKey, first_request: str) -> str:
+        """Return what the file has instead of a repeat: other repeats, another agent, or a case of another name."""
+        name, case = shown_path(self._recording.path), job.case
+        blocks = [each for each in self._recording.blocks if each.part is Part.MODELS]
+        recorded = [each.job.case for each in blocks if each.job is not None]
+        if case in recorded:
+            lack = f"calls of this case, but none of repeat {job.repeat + 1}"
+            return f"{name} has {lack}; record so many with --record and --runs {job.repeat + 1}"
+        agents = {each.target for each in recorded if (each.eval_set, each.eval_id) == (case.eval_set, case.eval_id)}
+        if agents:
+            lack = f"calls of this case by {', '.join(sorted(agents))}, but none by {case.target}"
+            return f"{name} has {lack}; record it again with --record"
+        shown = shorten(repr(case.eval_id), _MOST_NAMED)
+        lack = f"{name} has no calls of the case {shown} of {case.eval_set}"
+        renamed = self._first_requests.get(first_request)
+        if renamed is None or renamed.job is None:
+            return f"{lack}; record it with --record"
+        return f"{lack}; {self._propose_name(renamed, renamed.job.case, case)}, or record it again with --record"
+
+    def _propose_name(self, block: BlockName, recorded: CaseKey, case: CaseKey) -> str:
+        """Return what to change in the file if a case that begins with the same request is the same case."""
+        parts = ((name, getattr(recorded, name), getattr(case, name)) for name in ("target", "eval_set", "eval_id"))
+        changed = [(name, before, now) for name, before, now in parts if before != now]
+        named = ", ".join(f"{name} {shorten(repr(before), _MOST_NAMED)}" for name, before, _ in changed)
+        new = ", ".join(f"{name} to {shorten(repr(now), _MOST_NAMED)}" for name, _, now in changed)
+        line = self._recording.find_line(block)
+        place = "there" if line is None else f"in line {line}"
+        return f"its first request is recorded as {named}: if that is the same case, change {new} {place}"
+
+
+_MOST_NAMED = 100
+"""Characters of a name in a message."""
 
 
 def _list_jobs(path: Path) -> Set[JobKey | None]:
@@ -517,6 +620,7 @@ class RunModels:
         self._root = root
         self._warn = warn
         self._store: RecordingStore | None = None
+        self._file = None if plan.replay is None else _RecordedFile(plan.replay, plan.rules)
         self._earlier: Set[JobKey | None] | None = None  # in the file; None: not read yet
         self._recorded: set[JobKey] = set()  # by this run
         self._unrecorded: set[JobKey] = set()  # which the file should get
@@ -534,16 +638,15 @@ class RunModels:
     def open(self, job: JobKey) -> CaseModels:
         """Return what answers the calls of a repeat."""
 
-        async def read() -> RecordedModels | None:
+        async def read() -> Iterable[RecordedModels]:
             try:
                 return await self._read(job)
             except StoreError as error:
                 raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(error))) from None
 
-        recording = self._plan.replay
-        if recording is None:
+        if self._file is None:
             return CaseModels(self._plan, job, read)
-        return CaseModels(self._plan, job, read, explain_lack=lambda: _explain_lack(recording, job))
+        return CaseModels(self._plan, job, read, explain_lack=partial(self._file.explain_lack, job))
 
     def keep(self, models: CaseModels, failure: Failure | None) -> None:
         """Count the calls of an attempt, and write them if they are the whole conversation.
@@ -551,7 +654,7 @@ class RunModels:
         They are written in the background: a verdict does not wait for it.
         """
         self.counts = self.counts.add(models.counts)
-        if models.counts:
+        if models.is_used:
             self.callers.add(models.job.case.target)
         write = self._write(models, failure, self._writing.get(models.job))
         task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
@@ -575,7 +678,7 @@ class RunModels:
                 self._recorded.add(models.job)
             if is_stored:
                 store = await self._open_store()
-                await asyncio.to_thread(store.write, models.job, recording)
+                await asyncio.to_thread(store.write, models.job, recording, name=models.name)
         except StoreError as error:
             self._warn(f"model calls are not recorded: {error}")
         except Exception as error:  # a bug of workbench must not end the run
@@ -592,14 +695,13 @@ class RunModels:
         return may
 
     async def _may_store(self, models: CaseModels, failure: Failure | None) -> bool:
-        """Return True if the store gets the calls: those before an error replace no longer recording."""
+        """Return True if the store gets the calls: those before an error hide no recording that has more."""
         if self._plan.replay is not None or not models.is_worth_storing or not _comes_from_agent(failure):
             return False
         if failure is None:
             return True
         store = await self._open_store()
-        earlier = await asyncio.to_thread(store.read, models.job)
-        return earlier is None or len(earlier.calls) <= models.call_count
+        return not await asyncio.to_thread(lambda: any(map(models.is_part_of, store.read(models.job))))
 
     async def _list_earlier(self, path: Path) -> Set[JobKey | None]:
         """Return the repeats that the file has calls of when this is first needed."""
@@ -620,13 +722,14 @@ class RunModels:
                 f"; {shown_path(self._plan.record)} keeps earlier ones"
             )
 
-    async def _read(self, job: JobKey) -> RecordedModels | None:
+    async def _read(self, job: JobKey) -> Iterable[RecordedModels]:
         if job in self._writing:  # it runs again
             await asyncio.shield(self._writing[job])  # a case that is cancelled does not stop it
         if self._plan.mode is ModelMode.LIVE or self._plan.fresh:
-            return None
+            return ()
         if self._plan.replay is not None:
-            return await asyncio.to_thread(self._plan.replay.read, Part.MODELS, job, RecordedModelCall)
+            found = await asyncio.to_thread(self._plan.replay.read, Part.MODELS, job, RecordedModelCall)
+            return () if found is None else (found,)
         try:
             store = await self._open_store()
             return await asyncio.to_thread(store.read, job)
@@ -634,7 +737,7 @@ class RunModels:
             if self._plan.mode is ModelMode.REPLAY:
                 raise
             self._warn(f"recorded model calls cannot be read: {error}")
-            return None
+            return ()
 
     async def _open_store(self) -> RecordingStore:
         async with self._opening:

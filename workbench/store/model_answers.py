@@ -13,10 +13,11 @@ import json
 import mmap
 import os
 import sqlite3
+import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -66,6 +67,21 @@ class ReplyStore:
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO reply (key, data, used_at) VALUES (?, ?, ?)", row)
 
+    def list_texts(self, begin: str) -> list[str]:
+        """Return the texts whose keys begin so, the newest first. Raises StoreError."""
+        with self._database.translate_errors():
+            rows = self._database.execute(f"SELECT key, data, used_at FROM reply {_NEWEST}", _range(begin)).fetchall()
+            now = time.time()
+            if rows and now - rows[0][2] > _USE_NOTED_AFTER:
+                self._database.execute("UPDATE reply SET used_at = ? WHERE key = ?", (now, rows[0][0]))
+        return [zlib.decompress(data).decode() for _, data, _ in rows]
+
+    def drop_older(self, begin: str, *, keep: int) -> None:
+        """Delete all but the newest texts whose keys begin so. Raises StoreError."""
+        older = f"SELECT key FROM reply {_NEWEST} LIMIT -1 OFFSET ?"
+        with self._database.transaction():
+            self._database.execute(f"DELETE FROM reply WHERE key IN ({older})", (*_range(begin), keep))
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -77,6 +93,13 @@ class ReplyStore:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+_NEWEST = "WHERE key BETWEEN ? AND ? ORDER BY used_at DESC"
+
+
+def _range(begin: str) -> tuple[str, str]:
+    return begin, f"{begin}{chr(sys.maxunicode)}"
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -176,7 +199,7 @@ Fail = Callable[[int, str], StoreError]
 def _parse_head(line: str, fail: Fail) -> _Head:
     data = _parse(line, 0, fail)
     if data.get("format") not in (FORMAT, _ONLY_MODELS):
-        raise fail(0, f"the format {data.get('format')!r}, which another version may read")
+        raise fail(0, f"the format {data.get('format')!r} of another version")
     if data["format"] == FORMAT and "part" not in data:
         raise fail(0, "a block without a name: part: nothing")
     try:
@@ -208,7 +231,7 @@ def _parse(line: str, number: int, fail: Fail) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise fail(number, "a line that is not JSON") from None
+        raise fail(number, "a line that is not JSON, perhaps because the file is cut off") from None
     if not isinstance(found, dict):
         raise fail(number, "a line that is no JSON object")
     return found
@@ -266,7 +289,8 @@ class Recording:
 
     def _index(self, data: mmap.mmap | bytes) -> None:
         if data[: len(_HEAD)] != _HEAD:
-            raise StoreError(self.path, line=1, found="another content", expected=f"recorded calls ({FORMAT})")
+            expected = f"recorded calls ({FORMAT}); name another file"
+            raise StoreError(self.path, line=1, found="another content", expected=expected)
         start, size = 0, len(data)
         while start < size:
             following = data.find(b"\n" + _HEAD, start)
@@ -274,21 +298,29 @@ class Recording:
             first = data.find(b"\n", start, end)
             line = data[start : end if first < 0 else first].decode(errors="replace")
             if start == 0 or line.endswith("}"):  # else a writer was killed within it, and others wrote afterwards
-                head = _parse_head(line, self._make_failure(start))
+                head = _parse_head(line, self._make_failure(start, _UNREADABLE))
                 name = BlockName(head.part, _get_job(head))
                 if name not in self._places or _is_whole(data[start:end], head):  # the last whole one counts
                     self._places[name] = _Place(start, end)
             start = end
 
-    def _make_failure(self, start: int) -> Fail:
+    def _make_failure(self, start: int, advice: str) -> Fail:
         """Return what makes the error of the n-th line from a byte on."""
 
         def fail(number: int, wrong: str) -> StoreError:
-            before = self.path.read_bytes()[:start] if self._converted is None else b""
-            line = None if self._converted is not None else 1 + number + before.count(b"\n")
-            return StoreError(self.path, line=line, found=wrong, expected=f"a recorded call ({FORMAT})")
+            line = self._find_line(start)
+            expected = f"a recorded call ({FORMAT}); {advice}"
+            return StoreError(self.path, line=None if line is None else line + number, found=wrong, expected=expected)
 
         return fail
+
+    def _find_line(self, start: int) -> int | None:
+        """Return the number of the line that begins at a byte; None in a file of an earlier version."""
+        return None if self._converted is not None else 1 + self.path.read_bytes()[:start].count(b"\n")
+
+    def find_line(self, name: BlockName) -> int | None:
+        """Return the number of the line that names a block; None in a file of an earlier version."""
+        return self._find_line(self._places[name].start)
 
     @property
     def blocks(self) -> Sequence[BlockName]:
@@ -304,9 +336,18 @@ class Recording:
                 return None
             text = self.read_lines(name).decode("utf-8", "replace")
             if _names_block(text, name):
-                return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start))
+                return RecordedCalls.parse_lines(text, kind, fail=self._make_failure(place.start, _DAMAGED))
             self._open()  # another process has sorted the file
         raise StoreError(self.path, "changes all the time")
+
+    def read_first_call(self, name: BlockName, kind: type[C]) -> C | None:
+        """Read the first call of a recorded block; None if it has none that can be read. Raises StoreError."""
+        _, _, rest = self.read_lines(name).partition(b"\n")
+        line = rest.partition(b"\n")[0].decode(errors="replace")
+        try:
+            return _parse_call(line, kind, 1, lambda _, wrong: StoreError(self.path, wrong))
+        except StoreError:
+            return None
 
     def iter_part(self, part: Part, kind: type[C]) -> Iterator[RecordedCalls[C]]:
         """Read all blocks of a part. Raises StoreError."""
@@ -328,6 +369,8 @@ class Recording:
 
 
 _TRIES = 5
+_DAMAGED = "restore the file, or record the case again with --record"
+_UNREADABLE = "use a version of workbench that reads it, restore the file, or name another one"
 
 
 def _is_whole(block: bytes, head: _Head) -> bool:
@@ -424,30 +467,35 @@ def _lock(path: Path) -> Iterator[io.BufferedRandom]:
                 return
 
 
+_MOST_RECORDINGS = 5  # of a repeat: so many changes of a prompt can be undone
+
+
 class RecordingStore:
-    """The newest model calls of each repeat of a case, in `.workbench/recordings.db`. Any thread may use it."""
+    """The last model calls of each repeat of a case, in `.workbench/recordings.db`. Any thread may use it.
+
+    A repeat has a recording for each of the last prompts, so that an undone change needs no model.
+    """
 
     def __init__(self, root: Path) -> None:
         """Raise StoreError if the file cannot be opened; a damaged one is moved aside."""
         self._store = ReplyStore(root, file_name=RECORDINGS)
         self._lock = threading.Lock()
 
-    def read(self, job: JobKey) -> RecordedModels | None:
-        """Read the calls of a repeat; None if there are none that can be read. Raises StoreError."""
+    def read(self, job: JobKey) -> Iterator[RecordedModels]:
+        """Return the recordings of a repeat, the newest first. Each is parsed when it is needed. Raises StoreError."""
         with self._lock:
-            text = self._store.get(_make_key(job))
-        if text is None:
-            return None
-        try:
-            fail: Fail = lambda _, wrong: StoreError(RECORDINGS, wrong)  # noqa: E731
-            return RecordedCalls.parse_lines(text, RecordedModelCall, fail=fail)
-        except StoreError:  # of another version: the model is asked again
-            return None
+            texts = self._store.list_texts(_make_key(job))
+        return _iter_readable(texts)
 
-    def write(self, job: JobKey, recorded: RecordedModels) -> None:
-        """Replace the calls of a repeat. Raises StoreError."""
+    def write(self, job: JobKey, recorded: RecordedModels, *, name: str) -> None:
+        """Store the calls of a repeat as its newest recording. It replaces one with the same name. Raises StoreError.
+
+        The name is that of its requests.
+        """
+        begin = _make_key(job)
         with self._lock:
-            self._store.put(_make_key(job), recorded.format_lines())
+            self._store.put(f"{begin}{name}", recorded.format_lines())
+            self._store.drop_older(begin, keep=_MOST_RECORDINGS)
 
     def close(self) -> None:
         """Close the file."""
@@ -457,3 +505,12 @@ class RecordingStore:
 
 def _make_key(job: JobKey) -> str:
     return _dump([job.case.target, job.case.eval_set, job.case.eval_id, job.case.occurrence, job.repeat])
+
+
+def _iter_readable(texts: Iterable[str]) -> Iterator[RecordedModels]:
+    """Yield recordings without those of another version: their models are asked again."""
+    for text in texts:
+        with contextlib.suppress(StoreError):
+            yield RecordedCalls.parse_lines(
+                text, RecordedModelCall, fail=lambda _, wrong: StoreError(RECORDINGS, wrong)
+            )

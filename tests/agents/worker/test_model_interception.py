@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from workbench.agents.worker.model_interception import Copy, Request
+from workbench.agents.worker.model_interception import Copy, Models, Request
 
 SIGNATURE = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
 AWS = (
@@ -71,3 +72,35 @@ def test_credentials_are_hidden_in_requests_and_answers(headers: dict[str, str],
 
     assert request.describe() == {"method": "POST", "url": "https://m.example/v1", "body": "<[redacted]>"}
     assert copy_answer(request, f"<{secret}>") == "<[redacted]>"
+
+
+ROLES = [{"role": "user", "content": "hello"}]
+LOCAL = "http://localhost:9999"
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "expected"),
+    [
+        (f"{LOCAL}/api/chat", {"model": "llama", "messages": ROLES}, "covered"),
+        (f"{LOCAL}/api/generate", {"model": "llama", "prompt": "hello"}, "covered"),
+        (f"{LOCAL}/ask", {"model": "m", "messages": ROLES}, "covered"),
+        (f"{LOCAL}/ask", {"model": "m", "prompt": "hello"}, "likely"),
+        (f"{LOCAL}/generate", {"inputs": "hello"}, "likely"),
+        (f"{LOCAL}/completion?stream=1", {"prompt": "hello"}, "likely"),
+        (f"{LOCAL}/model/m/converse", {"messages": ROLES}, "likely"),
+        (f"{LOCAL}/v1/models/m:rawPredict", {"messages": ROLES}, "likely"),
+        (f"{LOCAL}/api/chat", {"text": "hello"}, None),
+        (f"{LOCAL}/cars", {"model": "Golf", "message": "broken"}, None),
+        (f"{LOCAL}/tools/search", {"messages": ROLES}, None),
+        (f"{LOCAL}/api/generate", None, None),
+    ],
+)
+def test_a_request_at_an_unknown_address_is_known_by_what_it_says(url: str, body: Any, expected: str | None) -> None:
+    models = Models(None, {"endpoints": ["known"]}, None)  # type: ignore[arg-type]
+    sent = json.dumps(body).encode() if body else b"prompt=hello"
+
+    assert models.covers("POST", url, sent) == (expected == "covered")
+    assert models.concerns("POST", url, sent) == (expected is not None)
+    assert models.concerns("POST", url, body) == (expected is not None), "aiohttp gives the object"
+    assert not models.concerns("PUT", url, sent)
+    assert models.describe(Request("POST", url, {}.items(), sent)).get("is_likely", False) == (expected != "covered")

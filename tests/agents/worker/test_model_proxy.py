@@ -28,7 +28,8 @@ from workbench.agents.worker.model_proxy import ModelProxy
 from workbench.simulation.model_requests import ENDPOINTS
 
 KEY = "sk-averysecretkey-0123456789"
-BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+OTHER = {"messages": [{"role": "user", "content": "hello"}]}  # which names no model
+BODY = {"model": "m", **OTHER}
 
 
 class Engine:
@@ -243,7 +244,7 @@ def test_other_requests_pass_and_are_not_recorded(proxy: ModelProxy, engine: Eng
     with httpx.Client() as client:
         read = client.get(lead(proxy, f"{server.url}/tools/search?q=1"))
         head = client.head(lead(proxy, f"{server.url}/tools"))
-        sent = client.post(lead(proxy, f"{server.url}/tools"), content=iter([json.dumps(BODY).encode()]), headers={
+        sent = client.post(lead(proxy, f"{server.url}/tools"), content=iter([json.dumps(OTHER).encode()]), headers={
             "Authorization": "x"})  # fmt: skip
 
     assert read.json() == {"models": ["/tools/search?q=1"]}
@@ -291,7 +292,7 @@ def test_the_default_address_may_be_named_without_a_difference(
     monkeypatch.setattr(model_proxy, "_PROVIDERS", ((("OPENAI_BASE_URL",), (), f"{server.url}/v1", ""),))
     address = proxy.build_environment({"OPENAI_BASE_URL": f"{server.url}/v1/"})["OPENAI_BASE_URL"]
 
-    httpx.post(f"{address}vector_stores", json=BODY, headers={"Authorization": "x"})
+    httpx.post(f"{address}vector_stores", json=OTHER, headers={"Authorization": "x"})
 
     assert (server.paths, engine.asked) == (["/v1/vector_stores"], [])
 

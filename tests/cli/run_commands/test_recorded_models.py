@@ -114,9 +114,12 @@ def test_a_program_that_asks_its_models_past_the_proxy_is_named(
     replayed = workbench("run", "--replay", "calls.jsonl")
     path.write_text(code)
     covered = workbench("run", "--record", "calls.jsonl")
+    path.write_text(code.replace("Be nice.", "Be brief."))
+    refused = workbench("run", "--replay", "calls.jsonl")
 
     warning = "no model call of home passed workbench's proxy"
-    assert [warning in done.error for done in (recorded, replayed, covered)] == [True, True, False]
+    assert [warning in done.error for done in (recorded, replayed, covered, refused)] == [True, True, False, False]
+    assert refused.status == 3
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from workbench.store.history.history import History
         ({}, ModelMode.AUTO, "calls.jsonl", None),
         ({"models": ModelMode.LIVE}, ModelMode.LIVE, None, None),
         ({"replay": Path("other.jsonl")}, None, None, "other.jsonl"),
+        ({"fresh": True}, None, None, None),
     ],
 )
 def test_models_are_asked_recorded_and_replayed_as_before_or_all_as_given_now(
@@ -35,3 +36,13 @@ def test_models_are_asked_recorded_and_replayed_as_before_or_all_as_given_now(
     assert options.models == models
     names = [None if path is None else path.name for path in (options.record, options.replay)]
     assert names == [record, replay]
+
+
+def test_a_resumed_run_asks_models_again_if_it_did_before(project: Project) -> None:
+    project.add_set({"a": [turn("hello")]})
+    project.run(fresh=True)
+    with History.open(project.root) as history:
+        (run,) = history.runs()
+
+    assert restore_options(RunOptions(), run).fresh
+    assert not restore_options(RunOptions(models=ModelMode.LIVE), run).fresh

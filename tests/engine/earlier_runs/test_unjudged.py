@@ -89,14 +89,22 @@ def test_finished_agent_work_is_judged_without_another_agent_run(
     assert len(server.calls) == 2 * SAMPLES
 
 
-@pytest.mark.parametrize("select", [select_affected, reuse_unjudged])
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda workspace: workspace.plan([], RunOptions(resume="latest", fresh=True)),
+        lambda workspace: select_affected(workspace, workspace.plan(ALL, RunOptions(fresh=True))),
+        lambda workspace: reuse_unjudged(workspace, workspace.plan(ALL, RunOptions(fresh=True))),
+    ],
+    ids=["resumed", "affected", "once more"],
+)
 def test_an_agent_runs_again_if_its_work_rests_on_replays_and_models_must_be_asked(
-    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, select: Callable[[Workspace, Plan], Plan]
+    folder: Folder, server: Server, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Workspace], Plan]
 ) -> None:
     monkeypatch.setattr(Execution, "is_replayed", property(lambda _: True))
     run_and_stop_while_judging(folder, server)
 
-    run_plan(folder, lambda workspace: select(workspace, workspace.plan(ALL, RunOptions(fresh=True))))
+    run_plan(folder, prepare)
 
     assert list_agent_prompts(folder) == ["bad", "bad", "good", "good"]
 

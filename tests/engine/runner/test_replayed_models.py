@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.conftest import Project, find_result, get_failure_message, get_statuses, turn
 from tests.serving import ModelServer, QuietHandler, run_http_server, run_model_server
-from workbench.engine.plan import PlanError
+from workbench.engine.plan import PlanError, Selection
 from workbench.model.results import FailureKind, ModelCalls
 from workbench.model.run_events import Notice
 from workbench.model.target import ModelMode
@@ -147,13 +147,27 @@ def test_a_changed_request_asks_the_model_and_says_what_differs(case: Project, s
     changed = case.run(models=ModelMode.AUTO)
     again = case.run(models=ModelMode.AUTO)
 
-    difference = 'model call 1 differs from the recording: parameter temperature changed: nothing became "0.5"'
+    difference = "model call 1 differs from the recording: parameter temperature changed: nothing became 0.5"
     assert str(get_calls(changed).difference) == difference
     assert (get_calls(changed).live, get_calls(again).replayed, server.count) == (2, 2, 4)
 
 
 def find_model_spans(run: Any) -> list[Span]:
     return [span for span in find_result(run, "a").execution.spans if span.kind is SpanKind.MODEL]
+
+
+def test_an_undone_change_of_a_prompt_is_replayed(case: Project, server: ModelServer) -> None:
+    prompts = (", 'x': 'A'", ", 'x': 'B'", ", 'x': 'A'", ", 'x': 'C'", ", 'x': 'B'")
+
+    runs = []
+    for more in prompts:
+        write_agent(case, server, more=more)
+        runs.append(case.run(models=ModelMode.AUTO))
+
+    assert [(get_calls(run).live, get_calls(run).replayed) for run in runs] == [(2, 0), (2, 0), (0, 2), (2, 0), (0, 2)]
+    assert (get_response(runs[2]), get_response(runs[4])) == (get_response(runs[0]), get_response(runs[1]))
+    difference = 'model call 1 differs from the recording: parameter x changed: "A" became "C"'
+    assert str(get_calls(runs[3]).difference) == difference, "what the last run sent"
 
 
 def test_calls_are_model_steps_of_the_trace(case: Project, server: ModelServer) -> None:
@@ -224,6 +238,24 @@ def test_fresh_answers_replace_the_recorded_ones(case: Project, server: ModelSer
     assert get_response(again) == get_response(fresh) == "3: é hello"
 
 
+@pytest.mark.parametrize(("options", "live", "count"), [({}, 0, 2), ({"fresh": True}, 2, 4)], ids=["resumed", "fresh"])
+def test_a_resumed_run_reuses_no_replayed_result_if_models_are_asked_again(
+    case: Project, server: ModelServer, options: dict[str, Any], live: int, count: int
+) -> None:
+    write_agent(case, server)
+    case.run(models=ModelMode.AUTO)
+    replayed = case.run(models=ModelMode.AUTO)
+
+    resumed = case.run(resume=replayed.run_id, **options)
+
+    assert (get_calls(resumed).live, server.count) == (live, count)
+    assert ["run again because their models were replayed: 1" in notice for notice in list_warnings(resumed)] == [
+        bool(options)
+    ]
+    stored = case.run(resume=replayed.run_id)  # the new result has replaced the replayed one
+    assert get_calls(stored).live == live
+
+
 def test_repeats_have_answers_of_their_own(case: Project, server: ModelServer) -> None:
     write_agent(case, server)
 
@@ -251,7 +283,7 @@ def test_a_file_is_recorded_and_replayed_without_any_request(case: Project, serv
     assert get_statuses(refused) == {"a": "ERROR"}
     failure = find_result(refused, "a").failure
     assert failure is not None and failure.kind is FailureKind.REPLAY
-    assert 'parameter top_p changed: nothing became "1"' in failure.message
+    assert "parameter top_p changed: nothing became 1" in failure.message
 
 
 def test_a_case_that_is_not_in_the_file_is_an_error(case: Project, server: ModelServer) -> None:
@@ -263,10 +295,55 @@ def test_a_case_that_is_not_in_the_file_is_an_error(case: Project, server: Model
     run = case.run(replay=path, runs=2)
 
     assert get_statuses(run) == {"a": "ERROR", "b": "ERROR"}
-    assert "calls.jsonl has no calls of this case" in get_failure_message(run, "b")
+    nothing = "calls.jsonl has no calls of the case 'b' of set.evalset.json; its first request is recorded as"
+    assert nothing in get_failure_message(run, "b")
     failed = [result.failure for result in run.results() if result.case.eval_id == "a"]
     assert failed[0] is None
     assert "calls.jsonl has calls of this case, but none of repeat 2" in str(failed[1])
+
+
+@pytest.mark.parametrize("prompt", ["hello", "another"])
+def test_a_renamed_case_is_proposed_if_it_begins_with_the_same_request(
+    case: Project, server: ModelServer, prompt: str
+) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+    case.run(record=path)
+    case.add_set({"b": [turn(prompt), turn("again")]}, name="new")
+
+    refused = case.run(Selection(eval_set="new.evalset.json"), replay=path)
+    text = path.read_text()
+    path.write_text(text.replace('"set.evalset.json"', '"new.evalset.json"').replace('"eval_id":"a"', '"eval_id":"b"'))
+    renamed = case.run(Selection(eval_set="new.evalset.json"), replay=path)
+
+    name = shown_path(path)
+    lack = f"model call 1: {name} has no calls of the case 'b' of new.evalset.json; "
+    proposal = (
+        "its first request is recorded as eval_set 'set.evalset.json', eval_id 'a': if that is the same case, change "
+        "eval_set to 'new.evalset.json', eval_id to 'b' in line 1, or record it again with --record"
+    )
+    expected = proposal if prompt == "hello" else "record it with --record"
+    assert get_failure_message(refused, "b") == lack + expected
+    assert (get_calls(renamed, "b").replayed, server.count) == (2 if prompt == "hello" else 0, 2)
+
+
+def test_a_recording_that_is_cut_off_says_what_to_do(case: Project, server: ModelServer) -> None:
+    write_agent(case, server)
+    path = case.root / "calls.jsonl"
+    case.run(record=path)
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+
+    messages = []
+    for cut in (b"".join(lines[:-1]), whole[:-20]):
+        path.write_bytes(cut)
+        messages.append(get_failure_message(case.run(replay=path), "a"))
+
+    name = shown_path(path)
+    what = ["the end of the file after 1 of 2 calls", "a line that is not JSON, perhaps because the file is cut off"]
+    how = "expected a recorded call (workbench-recording-1); restore the file, or record the case again with --record"
+    assert messages == [f"{name}:{line}:1: found {each}, {how}" for line, each in enumerate(what, start=2)]
+    assert server.count == 2
 
 
 def test_a_recording_of_another_agent_is_named(case: Project, server: ModelServer) -> None:
@@ -696,15 +773,17 @@ def test_an_expression_of_the_settings_that_takes_too_long_ends_the_case(case: P
     assert "needs more than 0.5 s" in message
 
 
-def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_replay(
-    case: Project, server: ModelServer
-) -> None:
-    client = """
+URLLIB = """
         import json, urllib.request
         request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)
         return json.load(urllib.request.urlopen(request))
-    """
-    write_agent(case, server, client)
+"""
+
+
+def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_replay(
+    case: Project, server: ModelServer
+) -> None:
+    write_agent(case, server, URLLIB)
 
     live = case.run(models=ModelMode.AUTO)
     refused = case.run(models=ModelMode.REPLAY)
@@ -713,3 +792,46 @@ def test_a_call_with_a_client_that_is_not_covered_is_named_and_refused_in_a_repl
     assert "is made with http.client (http://" in str(get_calls(live).difference)
     assert KEY not in str(get_calls(live).difference)
     assert "use httpx, requests or aiohttp" in get_failure_message(refused, "a")
+
+
+@pytest.mark.parametrize("client", ["httpx", "httpx_async", "requests", "aiohttp"])
+def test_a_request_that_names_a_model_is_replayed_whatever_its_address(
+    case: Project, server: ModelServer, client: str
+) -> None:
+    write_agent(case, server, CLIENTS[client], more=", 'model': 'llama'")
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/api/chat"))
+
+    case.run(models=ModelMode.AUTO)
+    run = case.run(models=ModelMode.AUTO)
+
+    assert (get_calls(run).live, get_calls(run).replayed, server.count) == (0, 2, 2)
+
+
+@pytest.mark.parametrize("client", ["httpx", "httpx_async", "requests", "aiohttp", "urllib"])
+def test_a_request_that_looks_like_one_to_a_model_is_named_and_refused_in_a_replay(
+    case: Project, server: ModelServer, client: str
+) -> None:
+    write_agent(case, server, {**CLIENTS, "urllib": URLLIB}[client])
+    path = case.root / "agent.py"
+    path.write_text(path.read_text().replace("/v1/chat/completions", "/completion"))
+
+    live = case.run(models=ModelMode.AUTO)
+    refused = case.run(models=ModelMode.REPLAY)
+
+    assert (get_calls(live).live, server.count) == (2, 2)
+    failure = find_result(refused, "a").failure
+    assert failure is not None and failure.kind is FailureKind.REPLAY
+    if client == "urllib":
+        assert "is made with http.client (http://" in failure.message
+        return
+    address = f"{server.url}/completion"
+    lack = f"model call 1 looks like a request to a model, but [replay] endpoints do not cover {address}"
+    assert str(get_calls(live).difference) == lack
+    host = server.url.removeprefix("http://")
+    how = f'add "{host}" to [replay] endpoints in workbench.toml, or run with --models live'
+    assert failure.message == f"{lack}; {how}"
+    toml = case.root / "workbench.toml"
+    toml.write_text(f'{toml.read_text()}[replay]\nendpoints = ["{host}"]\n')
+    case.run(models=ModelMode.AUTO)
+    assert get_calls(case.run(models=ModelMode.REPLAY)).replayed == 2

@@ -114,7 +114,7 @@ def test_a_file_is_recorded_and_replayed_without_any_request(case: Project, serv
     assert json.loads(path.read_text().splitlines()[1])["request"]["url"] == f"{server.url}/corp/v1/chat/completions"
     failure = find_result(refused, "a").failure
     assert failure is not None and failure.kind is FailureKind.REPLAY
-    assert 'model call 1 differs from the recording: parameter top_p changed: nothing became "1"' in failure.message
+    assert "model call 1 differs from the recording: parameter top_p changed: nothing became 1" in failure.message
 
 
 def test_no_credential_is_written_anywhere(case: Project, server: ModelServer) -> None:
@@ -232,3 +232,21 @@ def test_an_agent_s_own_file_does_not_replace_a_library_of_the_proxy(case: Proje
 
         assert get_statuses(run) == {"a": "PASSED"}, find_result(run, "a").failure
         assert get_calls(run).live == 2
+
+
+def test_a_request_that_looks_like_one_to_a_model_is_named_and_refused_in_a_replay(
+    case: Project, server: ModelServer
+) -> None:
+    program = HEAD.replace(
+        '["OPENAI_BASE_URL"] + "/chat/completions', '["WORKBENCH_MODEL_PROXY"] + "/http/HOST/completion'
+    )
+    host = server.url.removeprefix("http://").replace("127.0.0.1", "localhost")
+    (case.root / "program.py").write_text(program.replace("HOST", host) + f"    {ASK}\n")
+
+    live = case.run(models=ModelMode.AUTO)
+    refused = case.run(models=ModelMode.REPLAY)
+
+    lack = f"model call 1 looks like a request to a model, but [replay] endpoints do not cover http://{host}/completion"
+    assert (get_calls(live).live, str(get_calls(live).difference), server.count) == (2, lack, 2)
+    failure = find_result(refused, "a").failure
+    assert failure is not None and failure.kind is FailureKind.REPLAY and failure.message.startswith(lack)

@@ -125,11 +125,11 @@ def _wrap_httpx(module: Any) -> None:
 
     @functools.wraps(send)
     def ask_and_send(self: Any, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        models = find_session(str(request.url))
+        models = find_session(str(request.url), method=request.method, body=_peek_body(request))
         if models is None:
             return send(self, request, stream=stream, **options)
         call = Request(request.method, str(request.url), request.headers.items(), request.read())
-        answer = models.ask(call.describe())
+        answer = models.ask(models.describe(call))
         if answer["source"] is not None:
             response = make_response(request, answer)
             for hook in self.event_hooks["response"]:
@@ -147,11 +147,11 @@ def _wrap_httpx(module: Any) -> None:
 
     @functools.wraps(send_async)
     async def ask_and_send_async(self: Any, request: Any, *, stream: bool = False, **options: Any) -> Any:
-        models = find_session(str(request.url))
+        models = find_session(str(request.url), method=request.method, body=_peek_body(request))
         if models is None:
             return await send_async(self, request, stream=stream, **options)
         call = Request(request.method, str(request.url), request.headers.items(), await request.aread())
-        answer = await models.ask_later(call.describe())
+        answer = await models.ask_later(models.describe(call))
         if answer["source"] is not None:
             response = make_response(request, answer)
             for hook in self.event_hooks["response"]:
@@ -168,6 +168,11 @@ def _wrap_httpx(module: Any) -> None:
         return response
 
     module.Client.send, module.AsyncClient.send = ask_and_send, ask_and_send_async
+
+
+def _peek_body(request: Any) -> Any:
+    """Return the body of a request of httpx; None if it is a stream, which could be read only once."""
+    return getattr(request, "_content", None)
 
 
 def _copy_httpx_response(response: Any, copy: Copy, tee: Callable[[Any, Copy], Any]) -> None:
@@ -188,11 +193,11 @@ def _wrap_urllib3(module: Any) -> None:
     ) -> Any:
         host = f"[{self.host}]" if ":" in self.host else self.host
         full = url if "://" in url else f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{url}"
-        models = find_session(full)
+        models = find_session(full, method=method, body=body)
         if models is None:
             return urlopen(self, method, url, body, headers, *more, **options)
         call = Request(method, full, dict(headers if headers is not None else self.headers).items(), body)
-        answer = models.ask(call.describe())
+        answer = models.ask(models.describe(call))
         if answer["source"] is not None:
             return _make_urllib3_response(Replayed(answer), method=method, url=url, options=options)
         with inside_call(), Copy(models, answer, call) as copy:
@@ -269,12 +274,13 @@ def _wrap_aiohttp(module: Any) -> None:
     @functools.wraps(request)
     async def ask_and_request(self: Any, method: str, url: Any, **options: Any) -> Any:
         full = _build_aiohttp_url(self, url, options.get("params"))
-        models = find_session(full)
+        sent = options.get("data") if options.get("json") is None else options["json"]
+        models = find_session(full, method=method, body=sent)
         if models is None:
             return await request(self, method, url, **options)
         headers = [*dict(self.headers).items(), *dict(options.get("headers") or {}).items()]
         call = Request(method, full, headers, _read_aiohttp_body(self, options))
-        answer = await models.ask_later(call.describe())
+        answer = await models.ask_later(models.describe(call))
         check = options.get("raise_for_status")
         if answer["source"] is not None:
             response = await _make_aiohttp_response(module, self, call, Replayed(answer))
@@ -475,16 +481,22 @@ def _describe_grpc_call(url: str) -> Message:
 
 
 def _wrap_http_client(module: Any) -> None:
-    putrequest = module.HTTPConnection.putrequest
+    connection = module.HTTPConnection
+    send, putrequest = connection._send_request, connection.putrequest
+
+    @functools.wraps(send)
+    def keep_body_and_send(self: Any, method: str, url: str, body: Any, *more: Any, **options: Any) -> Any:
+        self._workbench_body = body
+        return send(self, method, url, body, *more, **options)
 
     @functools.wraps(putrequest)
     def announce_and_put(self: Any, method: str, url: str, *more: Any, **options: Any) -> Any:
-        full = url if "://" in url else _build_http_client_url(self, url)
-        if (models := find_session(full)) is not None:
-            models.ask({**Request(method, full, (), None).describe(), "uncovered": "http.client"})
+        full, body = url if "://" in url else _build_http_client_url(self, url), vars(self).pop("_workbench_body", None)
+        if (models := find_session(full, method=method, body=body)) is not None:
+            models.ask({**models.describe(Request(method, full, (), None), body), "uncovered": "http.client"})
         return putrequest(self, method, url, *more, **options)
 
-    module.HTTPConnection.putrequest = announce_and_put
+    connection._send_request, connection.putrequest = keep_body_and_send, announce_and_put
 
 
 def _build_http_client_url(connection: Any, path: str) -> str:

@@ -55,9 +55,20 @@ class Models:
         self._questions = questions
         self._expressions: list[str] = settings["endpoints"]
 
-    def is_endpoint(self, url: str) -> bool:
-        """True if the address is that of a model."""
-        return any(each.search(url) for each in _compile(tuple(self._expressions)))
+    def covers(self, method: str, url: str, body: Any = None) -> bool:
+        """True for a request to a model: by its address, or by what it says."""
+        if any(each.search(url) for each in _compile(tuple(self._expressions))):
+            return True
+        return method.upper() == "POST" and _classify(url, body) == _CERTAIN
+
+    def concerns(self, method: str, url: str, body: Any = None) -> bool:
+        """True for a request to a model, and for one that looks so."""
+        return self.covers(method, url, body) or (method.upper() == "POST" and _classify(url, body) == _LIKELY)
+
+    def describe(self, request: Request, body: Any = None) -> Message:
+        """Return a request as the engine gets it. `body` is that of a request whose client is not covered."""
+        is_covered = self.covers(request.method, request.url, request.body if body is None else body)
+        return request.describe() if is_covered else {**request.describe(), "is_likely": True}
 
     def ask(self, call: Message) -> Message:
         """Request a decision about a call; blocks."""
@@ -115,13 +126,13 @@ def enter(models: Models | None) -> None:
         _current.set(models)
 
 
-def find_session(url: str | None = None) -> Models | None:
+def find_session(url: str | None = None, *, method: str = "POST", body: Any = None) -> Models | None:
     """Return the session of the current call; None if it is not intercepted, or part of one that is.
 
-    `url` is the address of a request; without it, the call is one of a model. A thread started by the agent has no
-    session of its own: the only open one is taken.
+    `url`, `method` and `body` are those of a request; without an address, the call is one of a model. A thread started
+    by the agent has no session of its own: the only open one is taken.
     """
-    if not _open or _is_inside() or (url is not None and not _open[0].is_endpoint(url)):
+    if not _open or _is_inside() or (url is not None and not _open[0].concerns(method, url, body)):
         return None
     here = _current.get()
     if here is not None:
@@ -150,6 +161,48 @@ def inside_call() -> Iterator[None]:
 def _is_inside() -> bool:
     call = _call.get()
     return call is not None and call["is_running"]
+
+
+# Requests to models at addresses that are not known: by the end of their path and by what they say.
+
+_CERTAIN, _LIKELY = "certain", "likely"
+_PROMPTS = ("messages", "prompt", "contents", "input", "inputs", "texts")
+_MODEL_PATH = re.compile(
+    r"/(chat|completions?|responses|messages|generate(_stream)?|embed(dings)?|invoke|invocations|converse(-stream)?)"
+    r"/?(\?|$)",
+    re.IGNORECASE,
+)
+_PATH_WITHOUT_MODEL = re.compile(
+    r"(/(api/(chat|generate)|generate(_stream)?|completions?|invocations)/?"
+    r"|/model/[^/]+/(converse(-stream)?|invoke(-with-response-stream)?)|:(rawPredict|streamRawPredict))(\?|$)",
+    re.IGNORECASE,
+)
+
+
+def _classify(url: str, body: Any) -> str | None:
+    """Return how sure it is that a request asks a model; None if nothing says so."""
+    needs_no_model = _PATH_WITHOUT_MODEL.search(url) is not None
+    found = _parse_object(body, is_likely=needs_no_model)
+    if found is None or not any(isinstance(found.get(key), (str, list)) for key in _PROMPTS):
+        return None
+    if not isinstance(found.get("model"), str):
+        return _LIKELY if needs_no_model else None
+    messages = found.get("messages")
+    has_roles = isinstance(messages, list) and any(isinstance(each, dict) and "role" in each for each in messages)
+    return _CERTAIN if has_roles or _MODEL_PATH.search(url) else _LIKELY
+
+
+def _parse_object(body: Any, *, is_likely: bool) -> Message | None:
+    """Return a body that is a JSON object; None for others. Those of tools are not parsed."""
+    if isinstance(body, dict):
+        return body
+    data = body.encode() if isinstance(body, str) else body
+    if not isinstance(data, bytes) or not (is_likely or b'"model"' in data):
+        return None
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(data)
+        return found if isinstance(found, dict) else None
+    return None
 
 
 # Requests and answers as data, without credentials.

@@ -183,9 +183,9 @@ class ModelProxy:
             self._own_places |= {_find_place(url)} - ({_find_place(default)} if default else set())
         return found
 
-    def _is_for_model(self, method: str, url: str) -> bool:
-        """Return True for a request to record or replay. The user's own servers may have any paths."""
-        return self._models.is_endpoint(url) or (method == "POST" and _find_place(url) in self._own_places)
+    def _is_own(self, method: str, url: str) -> bool:
+        """Return True for a request to the user's own servers of models, which may have any paths."""
+        return method == "POST" and _find_place(url) in self._own_places
 
     def _lead_here(self, url: str) -> str:
         scheme, _, rest = url.partition("://")
@@ -232,11 +232,12 @@ class ModelProxy:
         begin = self._begins.get(base)
         url = f"{base}/{path if not begin or _VERSION.search(path) else f'{begin}/{path}'}"
         body = await request.read()
-        if not self._is_for_model(request.method, url):
+        is_own = self._is_own(request.method, url)
+        if not is_own and not self._models.concerns(request.method, url, body):
             return await self._pass_on(request, url, body, copy=None)
         call = Request(request.method, url, request.headers.items(), body)
         try:
-            answer = await self._models.ask_later(call.describe())
+            answer = await self._models.ask_later(call.describe() if is_own else self._models.describe(call))
         except NotAnswered:
             return _refuse(502, "the case has ended: workbench has no answer to this request")
         if answer["source"] is not None:

@@ -33,21 +33,26 @@ def ask(prompt):
 
 
 class Desk:
-    """Has each model asked, and collects the calls. `refuses`: ends the session instead, as the mode replay does."""
+    """Has each model asked, and collects the calls. `refuses`: ends the session instead, as the mode replay does.
+
+    It decides after `seconds`.
+    """
 
     interception: Mapping[str, Any] = {"endpoints": ["/chat/completions"], "own_models": True}
 
-    def __init__(self, *, refuses: bool = False) -> None:
+    def __init__(self, *, refuses: bool = False, seconds: float = 0.0) -> None:
         self.turn = -1
         self.turns: dict[int, int] = {}
         self.outcomes: dict[int, Mapping[str, Any]] = {}
         self._refuses = refuses
+        self._seconds = seconds
 
     def begin_turn(self, turn: int) -> None:
         self.turn = turn
 
     async def answer(self, number: int, request: Mapping[str, Any]) -> None:
         self.turns[number] = self.turn
+        await asyncio.sleep(self._seconds)
         if self._refuses:
             raise AgentError(Failure(kind=FailureKind.REPLAY, message="nothing is recorded"))
 
@@ -136,6 +141,49 @@ async def test_a_request_without_an_answer_ends_the_session_and_the_program(
 
     assert (talk.kind, talk.message) == ("replay", "nothing is recorded")
     assert server.count == 0
+
+
+@pytest.mark.parametrize("end", ["sys.exit(3)", "say(type='failed', message='no model')"], ids=["exit", "failed"])
+async def test_the_refusal_is_the_reason_of_a_program_that_failed_before_it(
+    bench: Any, write_program: Program, server: ModelServer, end: str, way: dict[str, Any]
+) -> None:
+    target = write_program(
+        ASK.replace('{"Authorization": "x"})', '{"Authorization": "x"}), timeout=0.2')
+        + dedent(f"""
+        for turn in turns():
+            try:
+                ask(turn["prompt"])
+            except OSError:
+                {end}
+    """)
+    )
+
+    talk = await bench.talk(bench.host(**target, **way), "a", models=Desk(refuses=True, seconds=0.7))
+
+    assert (talk.kind, talk.message) == ("replay", "nothing is recorded")
+
+
+async def test_a_refusal_between_two_turns_ends_the_next_one(
+    bench: Any, write_program: Program, server: ModelServer
+) -> None:
+    target = write_program(
+        ASK
+        + dedent("""
+        import threading
+        for turn in turns():
+            say(type="finished", response="")
+            threading.Thread(target=ask, args=("between",), daemon=True).start()
+    """)
+    )
+    desk = Desk(refuses=True, seconds=0.2)
+    session = await bench.open(bench.host(**target), models=desk)
+
+    await session.turn(Content.of_text("a", role="user"), turn=0)
+    await asyncio.sleep(0.7)
+    with pytest.raises(AgentError) as caught:
+        await session.turn(Content.of_text("b", role="user"), turn=1)
+
+    assert (caught.value.failure.kind, caught.value.failure.turn) == (FailureKind.REPLAY, 1)
 
 
 @pytest.mark.needs_fork
