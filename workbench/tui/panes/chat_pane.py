@@ -221,16 +221,14 @@ class BranchSource:
     turn: int | None
 
 
-def find_last_result(record: CaseRecord | None, repeat: int | None, stored: Sequence[CaseResult]) -> CaseResult | None:
-    """Return the result of a repeat in the newest run, by default of its first one; None if there is none.
+def find_last_result(record: CaseRecord | None, repeat: int, stored: Sequence[CaseResult]) -> CaseResult | None:
+    """Return the result of a repeat in the newest run; None if there is none.
 
     `stored` are the results that are not in memory.
     """
-    outcomes = {} if record is None else record.outcomes
-    if not outcomes:
+    if record is None or repeat not in record.outcomes:
         return None
-    chosen = repeat if repeat in outcomes else min(outcomes)
-    return outcomes[chosen].result or next((each for each in stored if each.repeat == chosen), None)
+    return record.outcomes[repeat].result or next((each for each in stored if each.repeat == repeat), None)
 
 
 async def begin_branch(app: App[None], context: ScreenContext, source: BranchSource) -> BranchOrigin | None:
@@ -532,19 +530,24 @@ class ChatPane(Pane):
         self._open(chat, said, chat.conversation.session_input, chat.conversation.origin)
 
     @work(group="chat_new", description="branch a case")
-    async def branch_case(self, key: CaseKey, *, turn: int | None) -> None:
-        """Begin a session with turns of the last run of a case, by default up to this turn."""
+    async def branch_case(self, key: CaseKey, *, turn: int | None, repeat: int | None) -> None:
+        """Begin a session with turns of the last run of a case, by default up to this turn of the shown repeat."""
         board = self.context.state.board
         record = board.get_record(key)
         read = await self.context.backend.project.read_case(
             key, stored=record is not None and record.lacks_results, earlier=board.find_earlier_verdicts([key])
         )
-        result = find_last_result(record, self._subject.repeat if self._subject.key == key else None, read.stored)
+        finished = [] if record is None else sorted(record.outcomes)
+        if repeat is None:
+            shown = self._subject.repeat if self._subject.key == key else None
+            repeat = shown if shown in finished else next(iter(finished), 0)
+        result = find_last_result(record, repeat, read.stored)
+        title = safe_line(key.eval_id) + (f", repeat {repeat + 1}" if len({*finished, repeat}) > 1 else "")
         if read.case is None or result is None or not result.execution.turns:
-            say(self, read.problem or f"{key.eval_id} has no answered turn to replay; r runs it", severity="warning")
+            say(self, read.problem or f"{title} has no answered turn to replay; r runs it", severity="warning")
             return
         source = BranchSource(
-            title=safe_line(key.eval_id),
+            title=title,
             target=key.target,
             execution=result.execution,
             models=JobKey(case=key, repeat=result.repeat),

@@ -208,3 +208,33 @@ async def test_a_row_of_the_results_table_is_branched(project: Path, open_app: A
         await screen.press("B")
 
         await screen.until("Branch of one", "up to turn 2")
+
+
+@pytest.mark.parametrize(("moves", "answers"), [((), "heard red"), (("j",), "heard green")])
+async def test_a_repeat_in_the_results_table_is_branched_itself(
+    make_project: Any, open_app: Any, moves: tuple[str, ...], answers: str
+) -> None:
+    heard = iter(["red", "green", "blue"])
+
+    def reply_once(call: Call) -> HttpResponse:
+        return HttpResponse({"choices": [{"message": {"role": "assistant", "content": f"heard {next(heard)}"}}]})
+
+    with run_server(reply_once) as server:
+        agent = MODEL_AGENT.format(url=server.url)
+        project = make_project(agent=agent, criteria={"response_match_score": 0.0}, lights=[case("words", "one")])
+        (project / "workbench.toml").write_text(
+            (project / "workbench.toml").read_text() + "\n[run]\nruns = 2\nconcurrency = 1\nconfirm = 'never'\n"
+        )
+        async with open_app(project) as screen:
+            await screen.until("words")
+            await screen.press("j", "j", "r")
+            await screen.until("2/2", "in")
+            await screen.press("t")
+            await screen.until("results of", "2/2")
+            await screen.press("r")
+            await screen.until("words [2]")
+            await screen.press(*moves, "B")
+            await screen.until(f"Branch of words, repeat {len(moves) + 1}", "up to turn 1: one")
+            await screen.press("1")
+
+            await screen.until("replayed", answers, "branch of words after turn 1")
