@@ -38,6 +38,7 @@ from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
+from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
     BranchOrigin,
@@ -50,10 +51,7 @@ from workbench.tui.state.chat_state import (
     format_status,
     list_save_locations,
     parse_state,
-    problem_of_set_name,
     propose_case_id,
-    propose_set_name,
-    warning_of_set_name,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
@@ -446,17 +444,20 @@ class ChatPane(Pane):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Dim actions that are not available."""
         chat = self._get_chat
-        has_turns = chat.conversation is not None and bool(chat.conversation.turns)
+        conversation = chat.conversation
+        has_turns = conversation is not None and bool(conversation.turns)
+        has_answers = conversation is not None and bool(conversation.answered_turns)
         possible = {
             "stop_turn": chat.is_busy,
             "retry": chat.has_begun and not chat.is_busy,
-            "save_case": chat.conversation is not None and bool(chat.conversation.answered_turns),
+            "save_case": has_answers,
             "show_trace": has_turns,
             "choose_turn": has_turns,
-            "branch": has_turns and not chat.is_busy,
+            "branch": has_answers and not chat.is_busy,
+            "toggle_details": conversation is not None and conversation.has_failed,
         }
         if action == "stop_replay":  # otherwise its key goes back
-            return chat.conversation is not None and chat.conversation.is_replaying
+            return conversation is not None and conversation.is_replaying
         return True if possible.get(action, True) else None
 
     # The input.
@@ -489,7 +490,10 @@ class ChatPane(Pane):
         if conversation is None:
             self._open(chat, [said], chat.session_input)
         elif session is None or conversation.ended is not None:
-            self._open(chat, [*chat.list_answered_messages(), said], conversation.session_input, conversation.origin)
+            answered, origin = chat.list_answered_messages(), conversation.origin
+            if origin is not None:  # a turn that could not be replayed is left out
+                origin = origin.limit_turns(len(answered))
+            self._open(chat, [*answered, said], conversation.session_input, origin)
         else:
             _send_message(conversation, session, [said])
         self._show_talk(to_end=True)
@@ -642,6 +646,13 @@ class ChatPane(Pane):
             title = f"chat {conversation.number} with {safe_line(conversation.target)}"
             self.post_message(SessionWanted(PinnedResult(title, None, conversation.make_result()), tab="trace"))
 
+    def action_toggle_details(self) -> None:
+        """Show or hide traceback and standard error of a failure."""
+        lines = self._lines.get(self._get_chat.target)
+        if lines is not None:
+            lines.toggle_details()
+            self._show_talk(to_end=False)
+
     @work(group="chat_keep", exclusive=True)
     async def action_save_case(self) -> None:
         """Save the chat as an eval case."""
@@ -715,8 +726,7 @@ class ChatPane(Pane):
     async def _follow(self, chat: TargetChat, conversation: Conversation, session: Chat) -> None:
         async for event in session.events():
             conversation.apply(event, now=time.monotonic())
-            is_last = isinstance(event, TurnFailed) and not conversation.pending_count
-            if is_last and chat.conversation is conversation and chat.restore_draft(conversation.turns[-1]):
+            if isinstance(event, TurnFailed) and chat.conversation is conversation and chat.restore_draft():
                 self._show_draft(chat)
             self._changed = True
             self._update_soon()

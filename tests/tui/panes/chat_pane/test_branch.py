@@ -111,6 +111,35 @@ async def test_a_session_that_failed_is_replayed_up_to_the_branch_before_the_nex
             assert len(server.calls) == 3 and (project / "lookups").read_text() == "xxx"
 
 
+async def test_a_branch_whose_turn_cannot_be_replayed_continues_after_the_answered_turns(
+    words: Any, open_app: Any
+) -> None:
+    with run_server(reply) as server:
+        project = words(server.url)
+        async with open_app(project) as screen:
+            await screen.until("words")
+            await screen.press("j", "j", "r")
+            await screen.until("2 model calls made")
+            agent = project / "agent.py"
+            agent.write_text(agent.read_text().replace('prompt == "fail"', 'prompt in ("two", "fail")'))
+            await screen.press("B")
+            await screen.until("Branch of words")
+            await screen.press("2")
+            await screen.until("ValueError: failed", "enter sends 1 answered turn", "alt+t shows traceback")
+            assert "Traceback" not in screen.text
+            await screen.press("alt+t")
+            await screen.until("Traceback (most recent call last)", "raise ValueError")
+
+            await say(screen, "fail")
+            await screen.until("fail", "enter sends 1 answered turn", "alt+t shows traceback")
+            assert get_draft(screen) == "fail"
+            await screen.press("ctrl+a", "ctrl+k")
+            await say(screen, "three")
+
+            await screen.until("heard ZERO ONE THREE", "branch of words after turn 1 · 2 turns")
+            assert len(server.calls) == 3
+
+
 @pytest.mark.parametrize("keys", [["1", "}"], ["2"], ["3", "down"]])
 async def test_the_turn_at_the_cursor_is_proposed(project: Path, open_app: Any, keys: list[str]) -> None:
     async with open_app(project) as screen:
