@@ -19,7 +19,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind, ModelCalls, RequestDifference
 from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
-from workbench.simulation.replayed_models import CaseModels, ModelPlan, RunModels
+from workbench.simulation.replayed_models import CaseModels, ModelPlan, RunModels, hash_calls
 from workbench.store.model_answers import Part, RecordedCalls, RecordedModelCall, RecordedModels
 
 JOB = JobKey(CaseKey(target="t", eval_set="s.evalset.json", eval_id="c"))
@@ -73,6 +73,20 @@ def test_equal_requests_get_their_answers_in_order_whatever_else_is_asked_betwee
     assert [answer["chunks"][0][1] for answer in answers if answer] == ["2", "1", "3"]
     assert (case.counts.live, case.counts.replayed, case.counts.saved_seconds) == (0, 3, 6.0)
     assert not case.is_worth_storing
+
+
+def test_the_recording_of_a_replay_is_the_one_that_answered_and_the_order_of_calls_does_not_matter() -> None:
+    a, b = (make_request("a"), make_response("1")), (make_request("b"), make_response("2"))
+    short, swapped, live = open_case(record(a, b)), open_case(record(b, a)), open_case(None)
+    assert open_case(record(a, b)).identify_recording() is None, "no model was called"
+
+    answer(short, 1, make_request("b"))  # only one of the two
+    answer(swapped, 1, make_request("b"))
+    answer(live, 1, make_request("a"))
+    live.record_outcome(1, {**make_response("1"), "seconds": 1.0})
+
+    assert short.identify_recording() == swapped.identify_recording() == hash_calls(record(a, b).calls)
+    assert live.identify_recording() == hash_calls(record(a).calls) != hash_calls(record(b).calls)
 
 
 def test_the_same_request_in_another_turn_is_another_one() -> None:

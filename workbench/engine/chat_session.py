@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count, zip_longest
 from pathlib import Path
@@ -61,6 +61,11 @@ class Branch:
     tools: Sequence[Sequence[RecordedCall]] = ()
     unrecorded_tools: Sequence[Mapping[str, str]] = ()
     models: RecordedModels | None = None
+
+    def limit_turns(self, count: int) -> Branch:
+        """Return the branch with only so many of its turns."""
+        tools, unrecorded = self.tools[:count], self.unrecorded_tools[:count]
+        return replace(self, turns=self.turns[:count], tools=tools, unrecorded_tools=unrecorded)
 
     @property
     def tool_recording(self) -> ToolRecording:

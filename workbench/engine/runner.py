@@ -618,7 +618,8 @@ class Runner:
         if models is not None and self._models is not None:
             self._models.keep(models, attempt.execution.failure)
             spans = models.complete_trace(attempt.execution.spans)
-            execution = attempt.execution.model_copy(update={"model_calls": models.counts, "spans": spans})
+            calls = models.counts.model_copy(update={"recording": models.identify_recording()})
+            execution = attempt.execution.model_copy(update={"model_calls": calls, "spans": spans})
             attempt = replace(attempt, execution=execution)
         if tools is not None:
             await self._record_tools(planned, tools, attempt.execution.failure)

@@ -38,7 +38,7 @@ from workbench.model.results import CaseResult, Execution
 from workbench.model.target import ModelMode, Target
 from workbench.model.text import suggest_name
 from workbench.simulation.model_requests import RequestRules
-from workbench.simulation.replayed_models import CaseModels, ModelPlan
+from workbench.simulation.replayed_models import CaseModels, ModelPlan, hash_calls
 from workbench.store.datasets.dataset_files import Recorded
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -441,17 +441,15 @@ class Workspace:
         return CaseModels(plan, JobKey(CaseKey(target=target.name, eval_set="", eval_id="")), read)
 
     def read_model_calls(self, job: JobKey, execution: Execution) -> RecordedModels | None:
-        """Read the recorded model calls of an execution; None if none are recorded, or those of another execution.
+        """Read the recorded model calls of an execution; None if they are not recorded, or were replaced since.
 
         Raises StoreError.
         """
-        counts = execution.model_calls
-        if counts is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
+        calls = execution.model_calls
+        if calls is None or calls.recording is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
             return None
         with contextlib.closing(RecordingStore(self.root)) as store:
-            recorded = next(store.read(job), None)
-        is_own = recorded is not None and len(recorded.calls) == counts.live + counts.replayed
-        return recorded if is_own else None
+            return next((each for each in store.read(job) if hash_calls(each.calls) == calls.recording), None)
 
     def history(self) -> History:
         """Open the stored results for reading; the caller closes them. Raises StoreError."""

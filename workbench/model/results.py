@@ -223,7 +223,8 @@ class ModelCalls(Fact):
 
     `saved_seconds` is how long the models took for the replayed answers, `saved_cost` what these cost in US dollars:
     None if no price is known. `difference` is the first request that differs from the recording, and from which on the
-    models were asked; None if there is none.
+    models were asked; None if there is none. `recording` identifies the recorded calls that a branch of the execution
+    replays: a hash of those that answered it, or of its own if a model was asked; None for a sum of several executions.
     """
 
     live: int = 0
@@ -231,6 +232,7 @@ class ModelCalls(Fact):
     saved_seconds: float = 0.0
     saved_cost: float | None = None
     difference: Annotated[RequestDifference | None, BeforeValidator(_read_difference)] = None
+    recording: str | None = None
 
     def __bool__(self) -> bool:
         """True if a model was called."""

@@ -206,6 +206,17 @@ class _Call:
     began: float = field(default_factory=time.perf_counter)
 
 
+def _has_ended(call: _Call | RecordedModelCall) -> bool:
+    return call.response is not None or call.error is not None
+
+
+def hash_calls(calls: Iterable[_Call | RecordedModelCall]) -> str:
+    """Hash requests and answers in any order. Calls that did not end do not count."""
+    ended = ([call.turn, call.request, call.response, call.error] for call in calls if _has_ended(call))
+    each = sorted(hashlib.sha256(json.dumps(call, sort_keys=True).encode()).digest() for call in ended)
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
 _Waiting = dict[tuple[int, str], deque[RecordedModelCall]]
 """Recorded calls that were not replayed yet, by turn and identity."""
 
@@ -408,6 +419,14 @@ class CaseModels:
             difference=self.difference or self._first_uncovered,
         )
 
+    def identify_recording(self) -> str | None:
+        """Return `ModelCalls.recording`; None if no model was called."""
+        if not self._calls:
+            return None
+        if self._recorded is not None and all(call.is_replayed for call in self._calls.values()):
+            return hash_calls(self._recorded.calls)  # it may have more calls
+        return hash_calls(self._calls.values())
+
     def count_live_calls(self, turn: int) -> int:
         """Return how many calls of a turn were made."""
         return sum(call.turn == turn and not call.is_replayed for call in self._calls.values())
@@ -479,7 +498,7 @@ class CaseModels:
                 error=call.error,
             )
             for _, call in sorted(self._calls.items())
-            if call.response is not None or call.error is not None
+            if _has_ended(call)
         ]
         return RecordedCalls(Part.MODELS, self.job, tuple(calls))
 

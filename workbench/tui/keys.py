@@ -302,6 +302,7 @@ _PLACES = (
         _key("chat_stop_replay", "escape", "stop_replay", "stop", "while the turns of a branch are replayed"),
         _key("chat_session_input", "f2", "edit_session_input", "session",
              "app, user and state at the start of the session, before the first message"),
+        _key("chat_details", "alt+t", "toggle_details", "details", "show or hide traceback and stderr of a failure"),
         _key("chat_previous_turn", "alt+up,{", "choose_turn(-1)", "previous turn", "choose a turn"),
         _key("chat_next_turn", "alt+down,}", "choose_turn(1)", "next turn",
              "choose the next turn; after the last one, none"),

@@ -68,11 +68,12 @@ class CaseWanted(Message):
 class BranchWanted(Message):
     """Request for a chat that begins with turns of the last run of this case; `turn` is proposed as the last of them.
 
-    None: the last turn.
+    None: the last turn. `repeat` is the repeat that has the turns; None: the shown one.
     """
 
     case: CaseKey
     turn: int | None = None
+    repeat: int | None = None
 
 
 @dataclass

@@ -355,6 +355,24 @@ def test_the_recording_of_another_run_is_not_used(shop: Project) -> None:
     assert workspace.read_model_calls(job, live) is None
 
 
+def test_a_result_has_the_recording_that_it_used_and_no_other_with_as_many_calls(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, recorded = run_case(shop, workspace)
+    _, replayed = run_case(shop, workspace, models=ModelMode.REPLAY)
+    calls = workspace.read_model_calls(job, recorded)
+    assert calls is not None
+    assert workspace.read_model_calls(job, replayed) == calls
+
+    write_shop(shop, say="now ")
+    _, other = run_case(shop, workspace)
+
+    assert workspace.read_model_calls(job, recorded) is None
+    assert workspace.read_model_calls(job, replayed) is None
+    newer = workspace.read_model_calls(job, other)
+    assert newer is not None
+    assert len(newer.calls) == len(calls.calls)
+
+
 LANGCHAIN = """
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel

@@ -1,14 +1,27 @@
-"""The filter line: the meaning of its words and terms."""
+"""The filter line: the meaning of its words and terms; and the paths of new sets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.tui.state.case_filter import Query, Trait, cycle_status_filter, parse_query
+from workbench.model.target import AgentKind, Target
+from workbench.store.project_discovery import NewSets, Project
+from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.case_filter import (
+    Query,
+    Trait,
+    cycle_status_filter,
+    parse_query,
+    problem_of_set_name,
+    propose_set_name,
+    warning_of_set_name,
+)
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
 
 
@@ -74,3 +87,77 @@ def test_the_status_key_cycles_and_keeps_the_words(words: list[str]) -> None:
     assert {state for query in queries for state in parse_query(query).states or ()} >= {
         CaseState.FAILED, CaseState.PASSED, CaseState.NOT_RUN,
     }  # fmt: skip
+
+
+# Paths of new sets.
+
+ROOT = Path("/project")
+SETS = [
+    ListedSet("b/x.evalset.json", "other"),
+    ListedSet("a/y.evalset.json", "home"),
+    ListedSet("a/z.test.json", "home"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a/new.evalset.json", None),
+        ("new.test.json", None),
+        ("a/y.evalset.json", "already"),
+        ("new.json", "ends in"),
+        ("/etc/new.evalset.json", "inside the project"),
+        ("a/../../new.evalset.json", "inside the project"),
+        ("a/new set.evalset.json", "letters, digits"),
+        (".evalset.json", "letters, digits"),
+    ],
+)
+def test_the_name_of_a_new_set_is_checked(name: str, problem: str | None) -> None:
+    problem_found = problem_of_set_name(name, sets=SETS)
+
+    assert (problem_found is None) if problem is None else (problem_found is not None and problem in problem_found)
+
+
+def make_new_sets(**eval_sets: Sequence[str]) -> NewSets:
+    """Return the sets that can be created in a project with these targets and eval-set patterns."""
+    targets = {
+        name: Target(name=name, kind=AgentKind.FUNCTION, location="agent:f", path=ROOT, eval_sets=tuple(patterns))
+        for name, patterns in eval_sets.items()
+    }
+    return NewSets(Project(root=ROOT, targets=targets, eval_sets=()))
+
+
+def test_proposed_names_are_not_in_use() -> None:
+    anywhere = make_new_sets(home=["**/*.json"])
+    used_sets = [*SETS, ListedSet("a/chats.evalset.json", "home")]
+
+    assert propose_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
+    assert propose_set_name(used_sets, target="home", places=anywhere) == "a/chats_2.evalset.json"
+    assert propose_set_name([], target="home", places=anywhere) == "chats.evalset.json"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected_name"),
+    [
+        (["a/y.evalset.json", "a/kept_*.evalset.json"], "a/kept_chats.evalset.json"),
+        (["a/?.*.json", "a/*.test.json"], "a/chats.test.json"),
+        (["a/y.evalset.json", "c/*.json"], "c/chats.evalset.json"),
+        (["a/y.evalset.json", "c/new.evalset.json"], "c/new.evalset.json"),
+        (["a/y.evalset.json", "a/z.test.json"], "a/chats.evalset.json"),  # a new file cannot belong to the agent
+    ],
+)
+def test_a_new_set_is_proposed_at_a_path_that_its_agent_lists(patterns: list[str], expected_name: str) -> None:
+    assert propose_set_name(SETS, target="home", places=make_new_sets(other=["b/*"], home=patterns)) == expected_name
+
+
+def test_a_name_for_a_set_of_another_agent_or_none_gets_a_warning() -> None:
+    project = make_new_sets(other=["b/*"], home=["a/*"])
+
+    assert warning_of_set_name("a/new.evalset.json", target="home", places=project) is None
+    other_agent_warning = warning_of_set_name("b/new.evalset.json", target="home", places=project)
+    assert (
+        other_agent_warning
+        == "it will belong to the agent other: workbench.toml does not list it under eval_sets of home"
+    )
+    no_agent_warning = warning_of_set_name("new.evalset.json", target="home", places=project)
+    assert no_agent_warning == "it will belong to no agent: workbench.toml does not list it under eval_sets of home"

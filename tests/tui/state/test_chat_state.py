@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from workbench.model.evalset import Content, SessionInput
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, Failure, FailureKind, TurnResult
 from workbench.model.run_events import ChatEnded, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
-from workbench.model.target import AgentKind, Target
 from workbench.model.trace import Span, SpanKind
-from workbench.store.project_discovery import NewSets, Project
+from workbench.tui.backend.document_calls import ExpectedTurns
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.chat_state import (
     BranchOrigin,
@@ -28,14 +26,10 @@ from workbench.tui.state.chat_state import (
     format_status,
     list_save_locations,
     parse_state,
-    problem_of_set_name,
     propose_case_id,
-    propose_set_name,
-    warning_of_set_name,
 )
 from workbench.tui.state.text_layout import Line
 
-ROOT = Path("/project")
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NASTY = "[/b] \x1b[31mred \u202egnp 🕯️ 卧室 e\u0301"
 
@@ -137,7 +131,7 @@ def test_an_answered_turn_shows_everything_in_order() -> None:
     assert "500 ms · 1,234 tokens · 2 model calls" in text
 
 
-def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> None:
+def test_an_error_shows_its_message_and_on_demand_traceback_and_stderr_without_secrets() -> None:
     library = 'File "/venv/lib/python3.11/site-packages/google/adk/runners.py", line 5, in run'
     traceback = f'Traceback: api_key=abcdefghij\n  {library}\n  File "/home/me/agent.py", line 3, in look_up'
     failure = Failure(kind=FailureKind.CRASH, message="it died", traceback=traceback, stderr_tail="last words")
@@ -148,9 +142,16 @@ def test_an_error_shows_its_message_traceback_and_stderr_without_secrets() -> No
         make_turn_failure(0, failure=failure),
     )
 
-    text = render_chat(conversation)
+    lines = ChatLines(conversation)
+    short = join_lines(lines.make_lines(80))
+    assert "! crash error  it died" in short and "did not return" in short
+    assert "alt+t shows traceback and stderr" in short
+    assert "look_up" not in short and "last words" not in short
 
-    assert "! crash error  it died" in text and "last words" in text and "did not return" in text
+    lines.toggle_details()
+    text = join_lines(lines.make_lines(80))
+
+    assert "! crash error  it died" in text and "last words" in text and "alt+t shows" not in text
     assert "… 1 frame in google.adk" in text and "runners.py" not in text and "look_up" in text
     assert "abcdefghij" not in text
 
@@ -243,6 +244,7 @@ def test_the_status_is_shown_at_every_stage_of_a_chat() -> None:
     assert render_status(chat).strip() == "2 turns · 7 tokens · 1.00 s"
     apply_events(conversation, ChatEnded(failure=Failure(kind=FailureKind.CRASH, message="it died")))
     assert render_status(chat).strip() == "! the session is over"
+    assert "alt+t" not in render_chat(conversation), "there is no more to show"
     assert "! crash error  it died" in render_chat(conversation) and "enter sends 2 answered turns" in render_chat(
         conversation
     )
@@ -261,9 +263,9 @@ def test_a_failed_turn_returns_to_the_input_unless_it_has_other_text() -> None:
     chat.start(conversation)
 
     assert conversation.turns[0].phase is ChatPhase.CANCELLED and not conversation.is_busy
-    assert chat.restore_draft(conversation.turns[0]) and chat.draft == "a"
+    assert chat.restore_draft() and chat.draft == "a"
     chat.draft = "typed meanwhile"
-    assert not chat.restore_draft(conversation.turns[0]) and chat.draft == "typed meanwhile"
+    assert not chat.restore_draft() and chat.draft == "typed meanwhile"
 
 
 def test_a_restarted_session_repeats_all_or_the_answered_messages() -> None:
@@ -375,69 +377,8 @@ def test_the_nearest_place_for_a_case_comes_first() -> None:
     assert list_save_locations([], target="home", eval_set=None, case=None)[0].eval_set is None
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("a/new.evalset.json", None),
-        ("new.test.json", None),
-        ("a/y.evalset.json", "already"),
-        ("new.json", "ends in"),
-        ("/etc/new.evalset.json", "inside the project"),
-        ("a/../../new.evalset.json", "inside the project"),
-        ("a/new set.evalset.json", "letters, digits"),
-        (".evalset.json", "letters, digits"),
-    ],
-)
-def test_the_name_of_a_new_set_is_checked(name: str, problem: str | None) -> None:
-    problem_found = problem_of_set_name(name, sets=SETS)
-
-    assert (problem_found is None) if problem is None else (problem_found is not None and problem in problem_found)
-
-
-def make_new_sets(**eval_sets: Sequence[str]) -> NewSets:
-    """Return the sets that can be created in a project with these targets and eval-set patterns."""
-    targets = {
-        name: Target(name=name, kind=AgentKind.FUNCTION, location="agent:f", path=ROOT, eval_sets=tuple(patterns))
-        for name, patterns in eval_sets.items()
-    }
-    return NewSets(Project(root=ROOT, targets=targets, eval_sets=()))
-
-
-def test_proposed_names_are_not_in_use() -> None:
-    anywhere = make_new_sets(home=["**/*.json"])
-    used_sets = [*SETS, ListedSet("a/chats.evalset.json", "home")]
-
-    assert propose_set_name(SETS, target="home", places=anywhere) == "a/chats.evalset.json"
-    assert propose_set_name(used_sets, target="home", places=anywhere) == "a/chats_2.evalset.json"
-    assert propose_set_name([], target="home", places=anywhere) == "chats.evalset.json"
+def test_a_proposed_id_is_not_in_use() -> None:
     assert propose_case_id({"chat_1"}, None) == "chat_2"
-
-
-@pytest.mark.parametrize(
-    ("patterns", "expected_name"),
-    [
-        (["a/y.evalset.json", "a/kept_*.evalset.json"], "a/kept_chats.evalset.json"),
-        (["a/?.*.json", "a/*.test.json"], "a/chats.test.json"),
-        (["a/y.evalset.json", "c/*.json"], "c/chats.evalset.json"),
-        (["a/y.evalset.json", "c/new.evalset.json"], "c/new.evalset.json"),
-        (["a/y.evalset.json", "a/z.test.json"], "a/chats.evalset.json"),  # a new file cannot belong to the agent
-    ],
-)
-def test_a_new_set_is_proposed_at_a_path_that_its_agent_lists(patterns: list[str], expected_name: str) -> None:
-    assert propose_set_name(SETS, target="home", places=make_new_sets(other=["b/*"], home=patterns)) == expected_name
-
-
-def test_a_name_for_a_set_of_another_agent_or_none_gets_a_warning() -> None:
-    project = make_new_sets(other=["b/*"], home=["a/*"])
-
-    assert warning_of_set_name("a/new.evalset.json", target="home", places=project) is None
-    other_agent_warning = warning_of_set_name("b/new.evalset.json", target="home", places=project)
-    assert (
-        other_agent_warning
-        == "it will belong to the agent other: workbench.toml does not list it under eval_sets of home"
-    )
-    no_agent_warning = warning_of_set_name("new.evalset.json", target="home", places=project)
-    assert no_agent_warning == "it will belong to no agent: workbench.toml does not list it under eval_sets of home"
 
 
 @pytest.mark.parametrize(
@@ -527,9 +468,33 @@ def test_the_message_of_a_replayed_turn_does_not_return_to_the_input() -> None:
     chat = TargetChat("home")
     begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
     conversation = apply_events(make_conversation("on"), begin, make_turn_failure(0))
+    conversation.origin = make_branch_origin(turns=1, case=None)
     chat.start(conversation)
 
-    assert not chat.restore_draft(conversation.turns[0]) and not chat.draft
+    assert not chat.restore_draft() and not chat.draft
+
+
+def test_a_message_of_the_user_that_was_not_sent_returns_to_the_input() -> None:
+    chat = TargetChat("home")
+    begin, failure = make_turn_begin(0, "on"), make_turn_failure(0)
+    conversation = apply_events(make_conversation("on", "live"), begin, failure, ChatEnded())
+    conversation.origin = make_branch_origin(turns=1, case=None)
+    chat.start(conversation)
+    assert not chat.restore_draft(), "it may be one of a case that is replayed"
+
+    chat.prompts.add("live")
+
+    assert chat.restore_draft() and chat.draft == "live"
+    assert "enter sends only your message" in render_chat(conversation)
+
+
+def test_a_branch_that_is_limited_loses_what_is_expected_of_its_last_turns() -> None:
+    origin = replace(make_branch_origin(turns=2, case=None), expected=ExpectedTurns(turns=[{"a": 1}, {"b": 2}]))
+
+    limited = origin.limit_turns(1)
+
+    assert len(limited.branch.turns) == 1 and limited.expected == ExpectedTurns(turns=[{"a": 1}])
+    assert origin.limit_turns(3) == origin
 
 
 def test_replayed_turns_are_not_lost_with_a_session() -> None:

@@ -59,8 +59,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._table = ResultTable()
         self._is_reading = True
         self._problem = ""
-        self.wants_branch = False
-        """The user wants to branch from the case."""
+        self.branched_row: TableRow | None = None
+        """The row of the case or repeat that the user wants to branch from."""
 
     def compose(self) -> ComposeResult:
         """Yield title, filter, column titles, rows, statistics and keys."""
@@ -127,8 +127,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             self._read()
 
     def action_branch(self) -> None:
-        """Close with the case under the cursor, to branch from it."""
-        self.wants_branch = self._table.selected_row is not None
+        """Close with the case under the cursor, to branch from it or from its repeat."""
+        self.branched_row = self._table.selected_row
         self._on_entered()
 
     def action_copy_row(self) -> None:

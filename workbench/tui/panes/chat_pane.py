@@ -38,6 +38,7 @@ from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen
 from workbench.tui.keys import bindings, dialog_bindings
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
+from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
     BranchOrigin,
@@ -50,10 +51,7 @@ from workbench.tui.state.chat_state import (
     format_status,
     list_save_locations,
     parse_state,
-    problem_of_set_name,
     propose_case_id,
-    propose_set_name,
-    warning_of_set_name,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
@@ -221,16 +219,14 @@ class BranchSource:
     turn: int | None
 
 
-def find_last_result(record: CaseRecord | None, repeat: int | None, stored: Sequence[CaseResult]) -> CaseResult | None:
-    """Return the result of a repeat in the newest run, by default of its first one; None if there is none.
+def find_last_result(record: CaseRecord | None, repeat: int, stored: Sequence[CaseResult]) -> CaseResult | None:
+    """Return the result of a repeat in the newest run; None if there is none.
 
     `stored` are the results that are not in memory.
     """
-    outcomes = {} if record is None else record.outcomes
-    if not outcomes:
+    if record is None or repeat not in record.outcomes:
         return None
-    chosen = repeat if repeat in outcomes else min(outcomes)
-    return outcomes[chosen].result or next((each for each in stored if each.repeat == chosen), None)
+    return record.outcomes[repeat].result or next((each for each in stored if each.repeat == repeat), None)
 
 
 async def begin_branch(app: App[None], context: ScreenContext, source: BranchSource) -> BranchOrigin | None:
@@ -448,17 +444,20 @@ class ChatPane(Pane):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Dim actions that are not available."""
         chat = self._get_chat
-        has_turns = chat.conversation is not None and bool(chat.conversation.turns)
+        conversation = chat.conversation
+        has_turns = conversation is not None and bool(conversation.turns)
+        has_answers = conversation is not None and bool(conversation.answered_turns)
         possible = {
             "stop_turn": chat.is_busy,
             "retry": chat.has_begun and not chat.is_busy,
-            "save_case": chat.conversation is not None and bool(chat.conversation.answered_turns),
+            "save_case": has_answers,
             "show_trace": has_turns,
             "choose_turn": has_turns,
-            "branch": has_turns and not chat.is_busy,
+            "branch": has_answers and not chat.is_busy,
+            "toggle_details": conversation is not None and conversation.has_failed,
         }
         if action == "stop_replay":  # otherwise its key goes back
-            return chat.conversation is not None and chat.conversation.is_replaying
+            return conversation is not None and conversation.is_replaying
         return True if possible.get(action, True) else None
 
     # The input.
@@ -491,7 +490,10 @@ class ChatPane(Pane):
         if conversation is None:
             self._open(chat, [said], chat.session_input)
         elif session is None or conversation.ended is not None:
-            self._open(chat, [*chat.list_answered_messages(), said], conversation.session_input, conversation.origin)
+            answered, origin = chat.list_answered_messages(), conversation.origin
+            if origin is not None:  # a turn that could not be replayed is left out
+                origin = origin.limit_turns(len(answered))
+            self._open(chat, [*answered, said], conversation.session_input, origin)
         else:
             _send_message(conversation, session, [said])
         self._show_talk(to_end=True)
@@ -532,19 +534,24 @@ class ChatPane(Pane):
         self._open(chat, said, chat.conversation.session_input, chat.conversation.origin)
 
     @work(group="chat_new", description="branch a case")
-    async def branch_case(self, key: CaseKey, *, turn: int | None) -> None:
-        """Begin a session with turns of the last run of a case, by default up to this turn."""
+    async def branch_case(self, key: CaseKey, *, turn: int | None, repeat: int | None) -> None:
+        """Begin a session with turns of the last run of a case, by default up to this turn of the shown repeat."""
         board = self.context.state.board
         record = board.get_record(key)
         read = await self.context.backend.project.read_case(
             key, stored=record is not None and record.lacks_results, earlier=board.find_earlier_verdicts([key])
         )
-        result = find_last_result(record, self._subject.repeat if self._subject.key == key else None, read.stored)
+        finished = [] if record is None else sorted(record.outcomes)
+        if repeat is None:
+            shown = self._subject.repeat if self._subject.key == key else None
+            repeat = shown if shown in finished else next(iter(finished), 0)
+        result = find_last_result(record, repeat, read.stored)
+        title = safe_line(key.eval_id) + (f", repeat {repeat + 1}" if len({*finished, repeat}) > 1 else "")
         if read.case is None or result is None or not result.execution.turns:
-            say(self, read.problem or f"{key.eval_id} has no answered turn to replay; r runs it", severity="warning")
+            say(self, read.problem or f"{title} has no answered turn to replay; r runs it", severity="warning")
             return
         source = BranchSource(
-            title=safe_line(key.eval_id),
+            title=title,
             target=key.target,
             execution=result.execution,
             models=JobKey(case=key, repeat=result.repeat),
@@ -639,6 +646,13 @@ class ChatPane(Pane):
             title = f"chat {conversation.number} with {safe_line(conversation.target)}"
             self.post_message(SessionWanted(PinnedResult(title, None, conversation.make_result()), tab="trace"))
 
+    def action_toggle_details(self) -> None:
+        """Show or hide traceback and standard error of a failure."""
+        lines = self._lines.get(self._get_chat.target)
+        if lines is not None:
+            lines.toggle_details()
+            self._show_talk(to_end=False)
+
     @work(group="chat_keep", exclusive=True)
     async def action_save_case(self) -> None:
         """Save the chat as an eval case."""
@@ -712,8 +726,7 @@ class ChatPane(Pane):
     async def _follow(self, chat: TargetChat, conversation: Conversation, session: Chat) -> None:
         async for event in session.events():
             conversation.apply(event, now=time.monotonic())
-            is_last = isinstance(event, TurnFailed) and not conversation.pending_count
-            if is_last and chat.conversation is conversation and chat.restore_draft(conversation.turns[-1]):
+            if isinstance(event, TurnFailed) and chat.conversation is conversation and chat.restore_draft():
                 self._show_draft(chat)
             self._changed = True
             self._update_soon()

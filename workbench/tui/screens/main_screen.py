@@ -556,7 +556,9 @@ class MainScreen(Screen[None]):
         """Show a table of results, and go to the case that is chosen there."""
         case = await self.app.push_screen_wait(table)
         if case is not None:
-            self.post_message(BranchWanted(case) if table.wants_branch else CaseWanted(case, tab="diff"))
+            branched = table.branched_row
+            wanted = CaseWanted(case, tab="diff") if branched is None else BranchWanted(case, repeat=branched.repeat)
+            self.post_message(wanted)
 
     def action_copy(self) -> None:
         """Copy the text selected with the mouse, or else what the focused pane offers."""
@@ -661,7 +663,7 @@ class MainScreen(Screen[None]):
         from workbench.tui.panes.chat_pane import ChatPane  # imported with its tab
 
         await self._show_case(message.case, tab="chat")
-        self.query_one(ChatPane).branch_case(message.case, turn=message.turn)
+        self.query_one(ChatPane).branch_case(message.case, turn=message.turn, repeat=message.repeat)
 
     @on(TabWanted)
     async def _on_tab_wanted(self, message: TabWanted) -> None:

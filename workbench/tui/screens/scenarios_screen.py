@@ -32,7 +32,7 @@ from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
-from workbench.tui.state.chat_state import problem_of_set_name, propose_set_name, warning_of_set_name
+from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import plural, safe, safe_line

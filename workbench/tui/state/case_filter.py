@@ -1,4 +1,4 @@
-"""Filter and order of the browser: their syntax, and the cases that match."""
+"""Filter and order of the browser: their syntax, and the cases that match; and names of new sets and cases."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.model.text import neutralise
 from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
-from workbench.tui.state.browser_list import CaseContents, Freshness, Marks, Row
+from workbench.store.settings import FILE_NAME
+from workbench.tui.state.browser_list import CaseContents, Freshness, ListedSet, Marks, Row
 from workbench.tui.state.case_status import FAILING_STATES, CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line
+
+if TYPE_CHECKING:
+    from workbench.store.project_discovery import NewSets
 
 # Syntax of the filter line: words, and terms for states, tools and traits.
 
@@ -344,3 +349,53 @@ def propose_copy_path(path: str, taken: Collection[str]) -> str:
     stem = path.removesuffix(ending)
     others = {other.removesuffix(ending) for other in taken}
     return f"{find_free_name(f'{stem}_copy', others)}{ending}"
+
+
+# The path of a new set: a proposal, and checks while it is typed.
+
+_ID = re.compile(r"[A-Za-z0-9_]+")
+_NAME = "chats"  # of a new set
+
+
+def propose_set_name(sets: Sequence[ListedSet], *, target: str, places: NewSets) -> str:
+    """Propose an unused path for a new set of the agent: next to one of its sets, else where its settings look for
+    sets.
+
+    If no path would belong to the agent, propose one next to its first set.
+    """
+    taken = {listed.relative for listed in sets}
+    stems = {relative.removesuffix(EVAL_SET_SUFFIX) for relative in taken}
+    folders = dict.fromkeys(PurePosixPath(listed.relative).parent for listed in sets if listed.target == target)
+    beside = [
+        f"{find_free_name(str(folder / _NAME), stems)}{EVAL_SET_SUFFIX}" for folder in folders or [PurePosixPath()]
+    ]
+    names = (_NAME, *(f"{_NAME}_{number}" for number in range(2, len(taken) + 2)))
+    elsewhere = (path for name in names for path in places.suggest_paths(target, name=name))
+    for path in chain(beside, elsewhere):
+        if problem_of_set_name(path, sets=sets) is None and places.pair(path).target == target:
+            return path
+    return beside[0]
+
+
+def warning_of_set_name(name: str, *, target: str, places: NewSets) -> str | None:
+    """Return a warning if a new set with this path would not belong to the agent; None if it would."""
+    pairing = places.pair(name)
+    if pairing.target == target:
+        return None
+    owner = f"the agent {pairing.target}" if pairing.target else "no agent"
+    if places.has_listed_sets(target):
+        return f"it will belong to {owner}: {FILE_NAME} does not list it under eval_sets of {target}"
+    return f"it will belong to {owner}" if pairing.target else f"it will belong to {owner}: {pairing.reason}"
+
+
+def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
+    """Check the path of a new set, relative to the project, and return the problem; None if it is valid."""
+    if not name.endswith(EVAL_SET_SUFFIXES):
+        return "expected a name that ends in .evalset.json or .test.json"
+    if name.startswith(("/", "\\")) or ".." in name.split("/"):
+        return "expected a path inside the project, relative to it"
+    if not _ID.fullmatch(derive_set_name(PurePosixPath(name))):
+        return "expected a name of letters, digits and underscores"
+    if any(listed.relative == name for listed in sets):
+        return "this eval set already exists"
+    return None

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from itertools import chain
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from workbench.model.evalset import Content, EvalCase, Invocation, InvocationEvents, SessionInput
@@ -21,8 +18,6 @@ from workbench.model.text import mask_named_secrets, redact
 from workbench.model.trace import Span, SpanKind, ToolCall, find_simulators
 from workbench.report.text_report import failure_texts
 from workbench.report.turn_diff import make_side
-from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, derive_set_name
-from workbench.store.settings import FILE_NAME
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.case_filter import find_free_name
 from workbench.tui.state.editor_state import Form, Invalid, read
@@ -42,7 +37,6 @@ from workbench.tui.state.text_layout import (
 
 if TYPE_CHECKING:
     from workbench.engine.chat_session import Branch
-    from workbench.store.project_discovery import NewSets
     from workbench.tui.backend.document_calls import ExpectedTurns
 
 
@@ -97,6 +91,11 @@ class BranchOrigin:
     branch: Branch
     case: CaseKey | None = None
     expected: ExpectedTurns | None = None
+
+    def limit_turns(self, count: int) -> BranchOrigin:
+        """Return the origin of a branch that begins with only so many of its turns."""
+        expected = None if self.expected is None else replace(self.expected, turns=self.expected.turns[:count])
+        return replace(self, branch=self.branch.limit_turns(count), expected=expected)
 
     @property
     def title(self) -> str:
@@ -183,6 +182,12 @@ class Conversation:
         last = self.turns[-1] if self.turns else None
         return last if last is not None and last.phase in (ChatPhase.FAILED, ChatPhase.CANCELLED) else None
 
+    @property
+    def has_failed(self) -> bool:
+        """True if a turn or the session ended in an error."""
+        failures = (self.failed_turn and self.failed_turn.failure, self.ended and self.ended.failure)
+        return any(failure is not None for failure in failures)
+
     def find_state_before_turn(self, number: int) -> dict[str, Any]:
         """Return the session state before a turn."""
         if number == 0:
@@ -242,6 +247,10 @@ class PromptHistory:
             self._prompts.remove(prompt)
         self._prompts.append(prompt)
         self._index, self._typed = len(self._prompts), ""
+
+    def has(self, prompt: str) -> bool:
+        """Return True if the user has sent a prompt."""
+        return prompt in self._prompts
 
     def show_previous(self, shown: str) -> str | None:
         """Return the prompt before the shown one; None if there are no more."""
@@ -319,10 +328,17 @@ class TargetChat:
         response = turn.result.invocation.final_response if turn.result is not None else None
         return response.text(thoughts=False) if response is not None else None
 
-    def restore_draft(self, turn: ChatTurn) -> bool:
-        """Put the message of a failed turn back into an empty input. Return whether that was done."""
-        text = turn.content.text()
-        if turn.is_replayed or turn.phase not in (ChatPhase.FAILED, ChatPhase.CANCELLED) or self.draft.strip():
+    def restore_draft(self) -> bool:
+        """Put the last message of a failed session back into an empty input. Return whether that was done.
+
+        A message that a branch replays does not return, nor one of a case that was not sent.
+        """
+        conversation = self.conversation
+        if conversation is None or conversation.failed_turn is None or self.draft.strip():
+            return False
+        said = conversation.user_messages
+        text, replayed = said[-1].text(), 0 if conversation.origin is None else len(conversation.origin.branch.turns)
+        if len(said) <= replayed or (conversation.pending_count and not self.prompts.has(text)):
             return False
         self.draft = text
         return True
@@ -364,11 +380,9 @@ def _format_fact(name: str, value: str) -> Paragraph:
     return Paragraph((StyledText(f"{name:<7}", Style.KEY), StyledText(safe(value))), hang=7)
 
 
-# Saving a chat as an eval case: locations, and checks of names while they are typed.
+# Saving a chat as an eval case: locations, and the id of the case.
 
-_ID = re.compile(r"[A-Za-z0-9_]+")
 _LONGEST_ID = 200
-_NAME = "chats"  # of a new set
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,50 +413,6 @@ def list_save_locations(
         *found,
         *(SaveLocation(f"in {safe_line(name)} · of {_format_owner(target_of[name])}", name) for name in others),
     ]
-
-
-def propose_set_name(sets: Sequence[ListedSet], *, target: str, places: NewSets) -> str:
-    """Propose an unused path for a new set of the agent: next to one of its sets, else where its settings look for
-    sets.
-
-    If no path would belong to the agent, propose one next to its first set.
-    """
-    taken = {listed.relative for listed in sets}
-    stems = {relative.removesuffix(EVAL_SET_SUFFIX) for relative in taken}
-    folders = dict.fromkeys(PurePosixPath(listed.relative).parent for listed in sets if listed.target == target)
-    beside = [
-        f"{find_free_name(str(folder / _NAME), stems)}{EVAL_SET_SUFFIX}" for folder in folders or [PurePosixPath()]
-    ]
-    names = (_NAME, *(f"{_NAME}_{number}" for number in range(2, len(taken) + 2)))
-    elsewhere = (path for name in names for path in places.suggest_paths(target, name=name))
-    for path in chain(beside, elsewhere):
-        if problem_of_set_name(path, sets=sets) is None and places.pair(path).target == target:
-            return path
-    return beside[0]
-
-
-def warning_of_set_name(name: str, *, target: str, places: NewSets) -> str | None:
-    """Return a warning if a new set with this path would not belong to the agent; None if it would."""
-    pairing = places.pair(name)
-    if pairing.target == target:
-        return None
-    owner = f"the agent {pairing.target}" if pairing.target else "no agent"
-    if places.has_listed_sets(target):
-        return f"it will belong to {owner}: {FILE_NAME} does not list it under eval_sets of {target}"
-    return f"it will belong to {owner}" if pairing.target else f"it will belong to {owner}: {pairing.reason}"
-
-
-def problem_of_set_name(name: str, *, sets: Sequence[ListedSet]) -> str | None:
-    """Check the path of a new set, relative to the project, and return the problem; None if it is valid."""
-    if not name.endswith(EVAL_SET_SUFFIXES):
-        return "expected a name that ends in .evalset.json or .test.json"
-    if name.startswith(("/", "\\")) or ".." in name.split("/"):
-        return "expected a path inside the project, relative to it"
-    if not _ID.fullmatch(derive_set_name(PurePosixPath(name))):
-        return "expected a name of letters, digits and underscores"
-    if any(listed.relative == name for listed in sets):
-        return "this eval set already exists"
-    return None
 
 
 def propose_case_id(taken: Collection[str], origin: BranchOrigin | None) -> str:
@@ -488,12 +458,19 @@ class ChatLines:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
+        self._has_details = False
         self._known: dict[int, tuple[int, int, Sequence[Line]]] = {}
 
     def make_lines(self, width: int) -> list[Line]:
         """Make all lines for a width in cells."""
-        ending = render_blocks(describe_end(self._conversation), width=width, side_by_side=False)
+        blocks = describe_end(self._conversation, with_details=self._has_details)
+        ending = render_blocks(blocks, width=width, side_by_side=False)
         return [*(line for lines in self._lay_out_turns(width) for line in lines), *ending]
+
+    def toggle_details(self) -> None:
+        """Show or hide traceback and standard error of the failure."""
+        self._has_details = not self._has_details
+        self._known.clear()
 
     def find_first_line(self, number: int, width: int) -> int:
         """Return the index of the first line of a turn."""
@@ -513,13 +490,13 @@ class ChatLines:
     def _lay_out_turn(self, turn: ChatTurn, width: int) -> Sequence[Line]:
         known = self._known.get(turn.number)
         if known is None or known[:2] != (turn.version, width):
-            blocks = describe_turn(turn, agent=self._conversation.target)
+            blocks = describe_turn(turn, agent=self._conversation.target, with_details=self._has_details)
             known = turn.version, width, render_blocks(blocks, width=width, side_by_side=False)
             self._known[turn.number] = known
         return known[2]
 
 
-def describe_turn(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
+def describe_turn(turn: ChatTurn, *, agent: str, with_details: bool) -> Iterator[Block]:
     """Describe one turn, followed by an empty line."""
     replayed = "replaying" if turn.phase is ChatPhase.UNDER_WAY else "replayed"
     yield Paragraph(
@@ -539,23 +516,23 @@ def describe_turn(turn: ChatTurn, *, agent: str) -> Iterator[Block]:
         response = turn.result.invocation.final_response
         spoken = _extract_text(response) if response is not None else ""
         yield Paragraph.from_text(safe(spoken), indent=_INDENT) if spoken else _format_note("no final response")
-    yield from _format_turn_end(turn)
+    yield from _format_turn_end(turn, with_details=with_details)
     yield BLANK
 
 
-def describe_end(conversation: Conversation) -> Iterator[Block]:
+def describe_end(conversation: Conversation, *, with_details: bool) -> Iterator[Block]:
     """Describe why the session ended, unless a turn shows it, and how to continue."""
     if conversation.ended is None:
         if not conversation.user_messages:
             yield Paragraph.from_text("A fresh session. The next message is its first turn.", Style.MUTED)
         return
     if conversation.ended.failure is not None:
-        yield from _format_failure(conversation.ended.failure)
+        yield from _format_failure(conversation.ended.failure, with_details=with_details)
     yield Paragraph.from_text("The session is over.", Style.STRONG)
     yield Paragraph.from_text("· retry repeats all messages, also the last one, in a new session", Style.MUTED, hang=2)
-    if answered := len(conversation.answered_turns):
-        before = f"{plural(answered, 'answered turn')} in a new session, then your message"
-        yield Paragraph.from_text(f"· enter sends {before}", Style.MUTED, hang=2)
+    answered = plural(len(conversation.answered_turns), "answered turn")
+    sent = f"{answered} in a new session, then your message" if conversation.answered_turns else "only your message"
+    yield Paragraph.from_text(f"· enter sends {sent}", Style.MUTED, hang=2)
     yield Paragraph.from_text("· a new session starts without these messages", Style.MUTED, hang=2)
 
 
@@ -637,7 +614,7 @@ def _format_call_result(step: Span, phase: ChatPhase) -> Iterator[Block]:
         yield Paragraph.from_text("did not return", Style.WARNING, indent=2 * _INDENT)
 
 
-def _format_turn_end(turn: ChatTurn) -> Iterator[Block]:
+def _format_turn_end(turn: ChatTurn, *, with_details: bool) -> Iterator[Block]:
     took = format_duration(turn.duration_seconds) if turn.duration_seconds is not None else ""
     if turn.phase is ChatPhase.ANSWERED:
         facts = [took]
@@ -651,14 +628,17 @@ def _format_turn_end(turn: ChatTurn) -> Iterator[Block]:
     elif turn.phase is ChatPhase.CANCELLED:
         yield Paragraph.from_text(f"■ stopped after {took}", Style.WARNING)
     elif turn.phase is ChatPhase.FAILED and turn.failure is not None:
-        yield from _format_failure(turn.failure)
+        yield from _format_failure(turn.failure, with_details=with_details)
 
 
-def _format_failure(failure: Failure) -> Iterator[Block]:
+def _format_failure(failure: Failure, *, with_details: bool) -> Iterator[Block]:
     yield Paragraph(
         (StyledText(f"! {failure.kind.value} error  ", Style.ERROR), StyledText(safe(redact(failure.message))))
     )
-    for name, text in failure_texts(failure):
+    given = {"traceback": failure.traceback, "stderr": failure.stderr_tail}
+    if not with_details and any(given.values()):
+        yield _format_note(f"alt+t shows {' and '.join(name for name, text in given.items() if text)}")
+    for name, text in failure_texts(failure) if with_details else ():
         yield Paragraph.from_text(name, Style.HEADING, indent=_INDENT)
         yield Paragraph.from_text(safe(redact(text)), Style.MUTED, indent=2 * _INDENT)
 

@@ -111,6 +111,35 @@ async def test_a_session_that_failed_is_replayed_up_to_the_branch_before_the_nex
             assert len(server.calls) == 3 and (project / "lookups").read_text() == "xxx"
 
 
+async def test_a_branch_whose_turn_cannot_be_replayed_continues_after_the_answered_turns(
+    words: Any, open_app: Any
+) -> None:
+    with run_server(reply) as server:
+        project = words(server.url)
+        async with open_app(project) as screen:
+            await screen.until("words")
+            await screen.press("j", "j", "r")
+            await screen.until("2 model calls made")
+            agent = project / "agent.py"
+            agent.write_text(agent.read_text().replace('prompt == "fail"', 'prompt in ("two", "fail")'))
+            await screen.press("B")
+            await screen.until("Branch of words")
+            await screen.press("2")
+            await screen.until("ValueError: failed", "enter sends 1 answered turn", "alt+t shows traceback")
+            assert "Traceback" not in screen.text
+            await screen.press("alt+t")
+            await screen.until("Traceback (most recent call last)", "raise ValueError")
+
+            await say(screen, "fail")
+            await screen.until("fail", "enter sends 1 answered turn", "alt+t shows traceback")
+            assert get_draft(screen) == "fail"
+            await screen.press("ctrl+a", "ctrl+k")
+            await say(screen, "three")
+
+            await screen.until("heard ZERO ONE THREE", "branch of words after turn 1 · 2 turns")
+            assert len(server.calls) == 3
+
+
 @pytest.mark.parametrize("keys", [["1", "}"], ["2"], ["3", "down"]])
 async def test_the_turn_at_the_cursor_is_proposed(project: Path, open_app: Any, keys: list[str]) -> None:
     async with open_app(project) as screen:
@@ -208,3 +237,33 @@ async def test_a_row_of_the_results_table_is_branched(project: Path, open_app: A
         await screen.press("B")
 
         await screen.until("Branch of one", "up to turn 2")
+
+
+@pytest.mark.parametrize(("moves", "answers"), [((), "heard red"), (("j",), "heard green")])
+async def test_a_repeat_in_the_results_table_is_branched_itself(
+    make_project: Any, open_app: Any, moves: tuple[str, ...], answers: str
+) -> None:
+    heard = iter(["red", "green", "blue"])
+
+    def reply_once(call: Call) -> HttpResponse:
+        return HttpResponse({"choices": [{"message": {"role": "assistant", "content": f"heard {next(heard)}"}}]})
+
+    with run_server(reply_once) as server:
+        agent = MODEL_AGENT.format(url=server.url)
+        project = make_project(agent=agent, criteria={"response_match_score": 0.0}, lights=[case("words", "one")])
+        (project / "workbench.toml").write_text(
+            (project / "workbench.toml").read_text() + "\n[run]\nruns = 2\nconcurrency = 1\nconfirm = 'never'\n"
+        )
+        async with open_app(project) as screen:
+            await screen.until("words")
+            await screen.press("j", "j", "r")
+            await screen.until("2/2", "in")
+            await screen.press("t")
+            await screen.until("results of", "2/2")
+            await screen.press("r")
+            await screen.until("words [2]")
+            await screen.press(*moves, "B")
+            await screen.until(f"Branch of words, repeat {len(moves) + 1}", "up to turn 1: one")
+            await screen.press("1")
+
+            await screen.until("replayed", answers, "branch of words after turn 1")
