@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.judged import AGENT, make_judged_folder, serve_judge
 from tests.watch.watched import Folder
+from workbench.cli.watch_commands import WatchJsonPrinter, WatchTextPrinter
 from workbench.model.identity import DependencyKind
-from workbench.watch.watch_events import name_kind
+from workbench.watch.watch_events import ChangeSeen, name_kind
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
 TOOLS = """
@@ -231,6 +233,34 @@ def test_a_log_file_in_the_project_is_ignored(folder: Folder, watches: list[Watc
 
     (line,) = watch.until("saved")
     assert "unused.py saved - affects none of 2 cases" in line
+
+
+def _note_change(*paths: str, second: int, run: int = 0) -> ChangeSeen:
+    at = datetime(2026, 1, 1, 12, 0, tzinfo=UTC) + timedelta(seconds=second)
+    return ChangeSeen(at=at, paths=paths, run=run, judged=0, waiting=0, total=5, reason="it changed" if run else "")
+
+
+def test_equal_changes_without_effect_are_one_line_a_minute(capfd: pytest.CaptureFixture[str]) -> None:
+    printer = WatchTextPrinter(plain=True, verbose=False, reported=())
+    for second in range(70):
+        printer.show(_note_change("noise.py", second=second))
+    printer.show(_note_change("agent.py", second=70, run=2))
+    printer.show(_note_change("noise.py", second=71))
+
+    noise, effect = "noise.py saved - affects none of 5 cases", "agent.py saved - 2 of 5 run: it changed"
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.partition("  ")[2] for line in lines] == [
+        *(noise, f"{noise} (60 times)", f"{noise} (9 times)", effect, noise)
+    ]
+    assert [line[3:8] for line in lines] == ["00:00", "01:00", "01:09", "01:10", "01:11"]
+
+
+def test_equal_changes_without_effect_are_one_event_a_minute(capfd: pytest.CaptureFixture[str]) -> None:
+    printer = WatchJsonPrinter(open_history=lambda: pytest.fail("no verdict is printed"))
+    for second in range(120):
+        printer.show(_note_change("noise.py", second=second))
+
+    assert [json.loads(line)["times"] for line in capfd.readouterr().out.splitlines()] == [1, 60]
 
 
 def test_a_project_without_cases_is_watched_with_a_message(tmp_path: Path, watches: list[Watch]) -> None:

@@ -210,16 +210,42 @@ def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Cal
 
 _MOST_PATHS = 3
 _WRITTEN_TOGETHER = 100  # lines written at once, because each write wakes the reader
+_REPEAT_SECONDS = 60  # from one line about a change without effect to the next one about an equal change
+
+
+class RepeatedChanges:
+    """Merges equal changes without effect, such as those of a file that another program writes all the time."""
+
+    def __init__(self) -> None:
+        self._shown_at: dict[tuple[str, ...], datetime] = {}  # by paths
+        self._hidden: dict[tuple[str, ...], ChangeSeen] = {}  # since then
+
+    def merge(self, event: ChangeSeen) -> ChangeSeen | None:
+        """Return the change to show, which may stand for several; None if it is too early for one."""
+        paths, hidden = event.paths, self._hidden.pop(event.paths, None)
+        event = event if hidden is None else event.model_copy(update={"times": hidden.times + 1})
+        if paths in self._shown_at and (event.at - self._shown_at[paths]).total_seconds() < _REPEAT_SECONDS:
+            self._hidden[paths] = event
+            return None
+        self._shown_at[paths] = event.at
+        return event
+
+    def take_hidden(self) -> Iterable[ChangeSeen]:
+        """Return the changes that were not shown, and begin anew."""
+        hidden, self._hidden, self._shown_at = self._hidden.values(), {}, {}
+        return hidden
 
 
 class WatchPrinter(ABC):
     """Prints the events of a watch.
 
     Skips changes of unused files, and a summary equal to the last line: the output itself, or a log, may be written to
-    a file of the project.
+    a file of the project. Merges equal changes without effect.
     """
 
-    _last: AllKnown | None = None  # without spending; None after any other line
+    def __init__(self) -> None:
+        self._last: AllKnown | None = None  # without spending; None after any other line
+        self._repeated = RepeatedChanges()
 
     def show(self, event: WatchEvent) -> None:
         """Print one event."""
@@ -229,6 +255,14 @@ class WatchPrinter(ABC):
             isinstance(event, ChangeSeen) and not event.is_used
         ):
             return
+        if isinstance(event, ChangeSeen) and not event.has_effect:
+            merged = self._repeated.merge(event)
+            if merged is None:
+                return
+            event = merged
+        elif not isinstance(event, AllKnown):
+            for hidden in self._repeated.take_hidden():
+                self._print(hidden)
         if not isinstance(event, AllKnown) or event.summary.models or _drop_spending(event) != self._last:
             self._print(event)
         self._last = _drop_spending(event) if isinstance(event, AllKnown) else None
@@ -242,6 +276,7 @@ class WatchJsonPrinter(WatchPrinter):
 
     def __init__(self, *, open_history: Callable[[], History]) -> None:
         """`open_history` is used to read the executions of reused verdicts."""
+        super().__init__()
         self._open_history = open_history
 
     def _print(self, event: WatchEvent | QuotaWait) -> None:
@@ -265,6 +300,7 @@ class WatchTextPrinter(WatchPrinter):
 
     def __init__(self, *, plain: bool, verbose: bool, reported: Iterable[str]) -> None:
         """`reported` are problems that were printed before the watch started, which reports some of them again."""
+        super().__init__()
         self._style = stdout_style(plain=plain, verbose=verbose)
         self._reported = set(reported)
 
@@ -284,7 +320,7 @@ class WatchTextPrinter(WatchPrinter):
             files, folders = pluralise(event.files, "file"), pluralise(event.folders, "folder")
             yield self._style.paint(f"watching {files} in {folders}{how}; Ctrl-C ends", "2")
         elif isinstance(event, ChangeSeen):
-            yield self._style.paint(f"{_format_now()}  {one_line(_format_change(event))}", "1")
+            yield self._style.paint(f"{event.at.astimezone():%H:%M:%S}  {one_line(_format_change(event))}", "1")
         elif isinstance(event, SourceBroken):
             place = event.path if event.line is None else f"{event.path}:{event.line}"
             waits = "1 case waits" if event.cases == 1 else f"{event.cases} cases wait"
@@ -360,6 +396,7 @@ def _format_change(event: ChangeSeen) -> str:
     if event.waiting:
         parts.append(f"{event.waiting} of {event.total} wait")
     what = "; ".join(parts) or f"affects none of {pluralise(event.total, 'case')}"
+    what += f" ({event.times} times)" if event.times > 1 else ""
     why = f": {event.reason}" if event.reason else ""
     if event.held:
         why += f". Not run automatically: {event.held}; `workbench run --affected` runs it"

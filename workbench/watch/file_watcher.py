@@ -698,18 +698,18 @@ class Watcher:
     ) -> None:
         await self.stop()
 
-    async def add(self, paths: Iterable[Path]) -> None:
-        """Also watch these files and folders, wherever they are; they need not exist.
+    async def add(self, paths: Iterable[Path], *, listed: Iterable[Path] = ()) -> None:
+        """Also watch these files and folders, and the names in `listed` folders, wherever they are.
 
-        Every change after the return is reported. Earlier changes are not: read the files afterwards.
+        They need not exist. Every change after the return is reported; read the files afterwards for earlier ones.
         """
-        folders = self._folders.add_used(paths)
+        folders = self._folders.add_used(paths, listed=listed)
         if folders != self._folders:
             await self._replace_folders(folders)
 
     async def replace(self, folders: Folders) -> None:
         """Watch these folders instead of those of the constructor, and still all added paths."""
-        folders = folders.add_used(self._folders.used)
+        folders = folders.add_used(self._folders.used, listed=self._folders.listed)
         if folders != self._folders:
             await self._replace_folders(folders)
 

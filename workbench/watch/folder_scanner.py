@@ -41,7 +41,9 @@ class Folders:
     more: tuple[Path, ...] = ()
     """Files and folders watched like the project, wherever they are: import roots, `watch = [...]`."""
     used: frozenset[Path] = frozenset()
-    """Dependencies of cases, a folder for its names. They are watched even if their surroundings are excluded."""
+    """Dependencies of cases, watched even if their surroundings are excluded. Of a folder, its existence counts."""
+    listed: frozenset[Path] = frozenset()
+    """Folders of which cases depend on the names."""
 
     @classmethod
     def from_targets(cls, root: Path, targets: Iterable[Target]) -> Folders:
@@ -49,9 +51,13 @@ class Folders:
         more = {path for target in targets for path in (target.path, *(target.path / each for each in target.watch))}
         return cls(root, tuple(sorted(more, key=Path.as_posix)))
 
-    def add_used(self, paths: Iterable[Path]) -> Folders:
-        """Return these folders with further dependencies of cases."""
-        return replace(self, used=self.used.union(map(Path.absolute, paths)))
+    def add_used(self, paths: Iterable[Path], *, listed: Iterable[Path] = ()) -> Folders:
+        """Return these folders with further dependencies of cases. Of `listed` folders, all names count."""
+        return replace(
+            self,
+            used=self.used.union(map(Path.absolute, paths)),
+            listed=self.listed.union(map(Path.absolute, listed)),
+        )
 
 
 class ScanStopped(Exception):
@@ -157,7 +163,7 @@ class _Walk:
 
     def scan(self) -> Picture:
         asked = [os.path.abspath(path) for path in (self._folders.root, *self._folders.more)]
-        wanted = [os.path.abspath(path) for path in self._folders.used]
+        wanted = [os.path.abspath(path) for path in self._folders.used | self._folders.listed]
         for path in dict.fromkeys(asked):
             real = os.path.realpath(path)
             if os.path.isdir(real):
@@ -172,6 +178,9 @@ class _Walk:
             self._scan_linked_folder(link, real)
         for path in wanted:
             self._watch_path(path)
+        for path in map(os.path.abspath, self._folders.listed):
+            if os.path.isdir(path):
+                self._watch_name(path, LISTING)
         for target in [
             target for target in self._picture.links if os.path.dirname(target) not in self._picture.folders
         ]:
@@ -293,9 +302,7 @@ class _Walk:
             self._picture.links.setdefault(target, set()).add((folder.path, name))
 
     def _watch_path(self, path: str) -> None:
-        """Watch a requested file or folder, and the names of its parents."""
-        if os.path.isdir(path):
-            self._watch_name(path, LISTING)
+        """Watch a requested file or folder by its name, and the names of its parents."""
         while True:
             above, name = os.path.split(path)
             if not name:
@@ -403,15 +410,16 @@ class Scanner:
         New `folders` replace the present ones. Paths that this adds or drops are no changes, unless they are watched
         for another reason too.
         """
-        before, was = self.picture, self._folders.used
+        before, was = self.picture, self._folders
         if folders is not None:
             self._folders = folders
         self.picture = scan_folders(self._folders, before, self._stopped)
         paths, files = _compare(before, self.picture)
         paths |= self._compare_contents()
         self._remember_contents(files)
-        if self._folders.used != was:
-            added, gone = self._folders.used - was, was - self._folders.used
+        wanted, unwanted = (each.used | each.listed for each in (self._folders, was))
+        if wanted != unwanted:
+            added, gone = wanted - unwanted, unwanted - wanted
             added = added.union(map(Path, map(os.path.realpath, added)))  # targets of links are watched too
             paths -= {path for path in _add_parents(added) if not _is_watched(before, path)}
             paths -= {path for path in _add_parents(gone) if not _is_watched(self.picture, path)}

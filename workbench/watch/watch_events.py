@@ -64,6 +64,12 @@ class ChangeSeen(Fact):
     reason: str
     held: str = ""  # why jobs that run the agent wait for the user; empty if they start
     is_used: bool = True  # False: neither source nor used by any case, for example a log
+    times: int = 1  # changes that this stands for: of equal ones without effect, not each one is shown
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether any job runs, is scored or waits because of it, or there is a problem."""
+        return bool(self.run or self.judged or self.waiting or self.reason)
 
 
 class VerdictKnown(Fact):

@@ -114,6 +114,7 @@ def _lock(file: int) -> bool:
 # Files and folders to watch besides those of the project.
 
 _LOOKUP_KINDS = frozenset({DependencyKind.FOLDER, DependencyKind.IMPORT})  # depend on names only
+_LISTING_KINDS = _LOOKUP_KINDS | {DependencyKind.INSTALLED, DependencyKind.TREE}  # depend on the names in a folder
 _SOURCE = frozenset({".py", ".toml", ".yaml", ".yml"})
 
 
@@ -140,7 +141,7 @@ class WatchedSources:
         paths = {Path(path) for row in rows if (path := get_path(row))}
         if paths:
             self._used.update(Path(get_path(row)) for row in rows if row.kind not in _LOOKUP_KINDS)
-            await self._watcher.add(paths)
+            await self._watcher.add(paths, listed=[Path(get_path(row)) for row in rows if row.kind in _LISTING_KINDS])
         return bool(paths)
 
     def is_used(self, change: Change) -> bool:

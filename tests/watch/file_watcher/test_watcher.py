@@ -302,7 +302,7 @@ async def test_changes_of_a_dependency_are_reported_once_it_is_added(tmp_path: P
     missing_path = tmp_path / "not/there/yet.md"
     await eyes.settle()
 
-    await eyes.watcher.add([*used_paths, missing_path])
+    await eyes.watcher.add([*used_paths, missing_path], listed=[used_paths[1]])
     await eyes.settle()
     save_by_renaming(used_paths[0], "[]")
     save_by_renaming(project / ".cache/deep/other.json", "[]")

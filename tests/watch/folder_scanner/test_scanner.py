@@ -208,7 +208,8 @@ def test_added_paths_have_no_earlier_state(tmp_path: Path) -> None:
 
 def test_a_folder_listed_by_a_case_changes_with_any_name_in_it(tmp_path: Path) -> None:
     make_files(tmp_path, "project/agent.py", "project/data/a.csv", "far/x")
-    scanner = start_scanner(Folders(tmp_path / "project").add_used([tmp_path / "project/data", tmp_path / "far"]))
+    listed = [tmp_path / "project/data", tmp_path / "far"]
+    scanner = start_scanner(Folders(tmp_path / "project").add_used(listed, listed=listed))
     make_files(tmp_path, "project/data/b.tmp", "far/y")
 
     assert scan_paths(scanner, tmp_path) == {"project/data", "far"}
@@ -217,6 +218,17 @@ def test_a_folder_listed_by_a_case_changes_with_any_name_in_it(tmp_path: Path) -
     assert scan_paths(scanner, tmp_path) == set()
     (tmp_path / "project/data/b.tmp").unlink()
     assert scanner.apply_event(str(tmp_path / "project/data/b.tmp")).paths == {str(tmp_path / "project/data")}
+
+
+def test_a_folder_that_a_case_did_not_list_changes_only_by_its_own_name(tmp_path: Path) -> None:
+    make_files(tmp_path, "project/agent.py", "far/x")
+    scanner = start_scanner(Folders(tmp_path / "project").add_used([tmp_path / "far"]))
+    make_files(tmp_path, "far/y")
+
+    assert scanner.apply_event(str(tmp_path / "far/y")).paths == set()
+    assert scan_paths(scanner, tmp_path) == set()
+    shutil.rmtree(tmp_path / "far")
+    assert "far" in scan_paths(scanner, tmp_path)
 
 
 def test_a_missing_dependency_is_found_when_its_folders_appear(tmp_path: Path) -> None:

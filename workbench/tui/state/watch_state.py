@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -173,6 +174,11 @@ class SeenChange:
     model_calls: dict[JobKey, ModelCalls] = field(default_factory=dict)
     alarm: Alarm = field(default_factory=Alarm)
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether it changed or restored a verdict, or would."""
+        return self.event.has_effect or bool(self.reused)
+
 
 class WatchState:
     """What the screen knows of the watch. The screen changes it only through these methods."""
@@ -305,6 +311,14 @@ class WatchState:
 
     def _add_change(self, event: ChangeSeen) -> None:
         affected = self._states.affected if self._states is not None else ()
+        has_effect = event.has_effect or bool(self._reused)
+        if not has_effect and not event.is_used and all(map(os.path.isabs, event.paths)):
+            return  # outside of the project, for example in a folder for temporary files
+        same = None if has_effect else self._pop_equal_change(event)
+        if same is not None:
+            same.event = event.model_copy(update={"times": same.event.times + 1})
+            self.changes.insert(0, same)
+            return
         self._seen += 1
         seen = SeenChange(
             number=self._seen,
@@ -315,9 +329,22 @@ class WatchState:
             reused=self._reused,
         )
         self._reused = 0
-        for earlier in self.changes:  # further results belong to the new change
-            earlier.alarm.is_complete = True
-        self.changes = [seen, *self.changes[: _MOST_CHANGES - 1]]
+        if has_effect:
+            for earlier in self.changes:  # further results belong to the new change
+                earlier.alarm.is_complete = True
+        self.changes.insert(0, seen)
+        if len(self.changes) > _MOST_CHANGES:
+            oldest_first = range(_MOST_CHANGES, 0, -1)
+            del self.changes[next((i for i in oldest_first if not self.changes[i].has_effect), _MOST_CHANGES)]
+
+    def _pop_equal_change(self, event: ChangeSeen) -> SeenChange | None:
+        """Remove and return a change of the same paths, if no change since then had an effect."""
+        for index, change in enumerate(self.changes):
+            if change.has_effect:
+                return None
+            if change.event.paths == event.paths:
+                return self.changes.pop(index)
+        return None
 
     def _note_passed(self, jobs: Iterable[JobKey]) -> None:
         for case in {job.case for job in jobs}:
@@ -550,7 +577,10 @@ def _describe_effect(change: SeenChange) -> str:
         parts.append(f"{event.waiting:,} wait")
     if change.reused:
         parts.append(f"{change.reused:,} with a current stored verdict")
-    return ", ".join(parts) or f"affects none of {plural(event.total, 'case')}"
+    if not parts:
+        parts.append(f"affects none of {plural(event.total, 'case')}")
+        parts += [f"{event.times:,} times"] if event.times > 1 else []
+    return ", ".join(parts)
 
 
 def _find_look(job: JobKey, change: SeenChange, board: StatusBoard) -> Badge:

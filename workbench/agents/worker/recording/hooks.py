@@ -110,6 +110,8 @@ class Events:
         full = resolve_path(path)
         if full is None or self._recorder.places.is_inside(full) is False:
             return
+        if has_caller("tempfile", within=3) and os.path.isdir(full):
+            return  # the folder of a new file
         number = flags if isinstance(flags, int) else 0
         reads, writes, keeps = _classify_open(mode, number)
         if writes:

@@ -228,6 +228,24 @@ async def test_a_database_is_a_file_and_becomes_state_if_it_is_written(bench: An
 # What agents write
 
 
+async def test_a_temporary_file_makes_no_dependency_on_its_folder(bench: Any, run: Any) -> None:
+    bench.write("made/x.txt", "x")
+    bench.agent(
+        """
+        import tempfile
+        def answer(prompt):
+            with tempfile.NamedTemporaryFile(dir="made") as named, tempfile.TemporaryFile(dir="made") as nameless:
+                named.write(b"a"), nameless.write(b"b")
+            return "done"
+        """
+    )
+
+    record = await run()
+
+    assert record.responses == ["done"]
+    assert [record.rows(kind) for kind in ("file", "mode", "folder")] == [{}, {}, {}]
+
+
 async def test_written_files_are_reported_but_are_not_dependencies(bench: Any, run: Any) -> None:
     bench.write("old.txt", "old")
     bench.agent(
