@@ -178,7 +178,7 @@ def merge(
 
 
 _SAME, _WORSE = 0, 1
-_COMPARISON_FORMATS = ("text", "json", "html")
+_COMPARISON_FORMATS = ("text", "json", "markdown", "html")
 
 
 # `workbench compare`
@@ -192,7 +192,7 @@ _COMPARISON_FORMATS = ("text", "json", "html")
     "report_format",
     type=click.Choice(_COMPARISON_FORMATS),
     help="Default: text, or the format that the name of --output ends with. html: the report of the later run, with "
-    "its changes.",
+    "its changes; markdown: for a comment on a pull request.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--all", "show_all", is_flag=True, help="Also list unchanged cases.")
@@ -218,18 +218,22 @@ def compare(
     regression.
     """
     from workbench.cli.printers import choose_format, save_pieces, stdout_style
-    from workbench.report.comparison import comparison_lines, comparison_record
+    from workbench.report.comparison import comparison_lines, comparison_markdown, comparison_record
     from workbench.report.report_formats import dump, html_page
     from workbench.report.text_report import Style
     from workbench.store.project_discovery import find_root
 
     chosen = choose_format(report_format, output)
     if chosen not in _COMPARISON_FORMATS:
-        raise click.UsageError(f"--output {output}: a comparison is no {chosen}; expected .html, .json or a text file")
+        raise click.UsageError(
+            f"--output {output}: a comparison is no {chosen}; expected .html, .json, .md or a text file"
+        )
     root = find_root(path)
     comparison = _compare_runs(root, before, after)
     if chosen == "json":
         document = dump(comparison_record(comparison), indent=2) + "\n"
+    elif chosen == "markdown":
+        document = comparison_markdown(comparison)
     elif chosen == "html":
         document = html_page(read_report(root, comparison.after.run_id), comparison_record(comparison))
     else:
