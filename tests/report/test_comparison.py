@@ -19,6 +19,7 @@ from workbench.report.comparison import (
     collect_verdicts,
     compare_runs,
     comparison_lines,
+    comparison_markdown,
     comparison_record,
     describe_run_changes,
 )
@@ -236,3 +237,13 @@ def test_the_record_has_the_counts_and_cases_of_the_comparison() -> None:
     assert [(case["eval_id"], case["change"]) for case in record["cases"]] == [("a", "regression"), ("n", "new")]
     assert record["cases"][1]["before"] is None
     assert record["cases"][0]["after"]["repeats"] == ["FAILED"]
+
+
+def test_markdown_lists_changed_verdicts_and_escapes_their_names() -> None:
+    comparison = compare_letters({"a|b": "P", "fixed": "F", "same": "P"}, {"a|b": "F", "fixed": "P", "same": "P"})
+
+    text = comparison_markdown(comparison)
+
+    assert text.startswith("## workbench: 1 regression, 1 fix, 1 same\n")
+    assert "regression | sets/a.evalset.json:a\\|b | ✓ PASSED | ✗ FAILED |" in text
+    assert "same |" not in text

@@ -1,4 +1,4 @@
-"""The commands `history`, `report` and `compare`."""
+"""The commands `history`, `report`, `merge` and `compare`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
-from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES
+from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, build_command_line, display_options
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -126,8 +126,59 @@ def _format_runs_json(runs: list[StoredRun]) -> str:
     return dump({"schema_version": SCHEMA_VERSION, "runs": [history_record(run) for run in runs]}, indent=2) + "\n"
 
 
+# `workbench merge`
+
+
+@click.command()
+@click.argument("parts", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PART...")
+@display_options
+@path_option
+def merge(
+    *,
+    parts: tuple[Path, ...],
+    report_format: str | None,
+    output: Path | None,
+    plain: bool,
+    verbose: bool,
+    path: Path,
+) -> int:
+    """Merge the results of all shards into one run, and report it.
+
+    PART is the .workbench folder of a machine that ran `workbench run --shard K/N`, a folder that contains it, or the
+    history.db in it. Its newest shard counts. The merged run is stored in the history of this project.
+
+    Exit status: as that of one run of all cases; 2 also if a shard is missing, or is not of the same run.
+    """
+    from workbench.cli.printers import TEXT, choose_format, require_writable, save_report, stdout_style, table_lines
+    from workbench.engine.shards import merge_shards
+    from workbench.model.text import pluralise
+    from workbench.report.report_formats import write_report
+    from workbench.report.text_report import Style, row_name, width_of_names
+    from workbench.store.project_discovery import find_root
+
+    if output is not None:
+        require_writable(output)
+    root = find_root(path)
+    merged = merge_shards(root, parts, command=build_command_line())
+    for problem in merged.problems:
+        message(problem)
+    message(f"merged {pluralise(len(parts), 'shard')} into run {merged.run_id}", prefix="")
+    shown = read_report(root, merged.run_id)
+    chosen = choose_format(report_format, output)
+    if output is None and chosen != TEXT:
+        write_document(write_report(shown, chosen))
+        return merged.exit_status
+    width = width_of_names([row_name(case) for case in shown.cases])
+    write_lines(table_lines(shown, style=stdout_style(plain=plain, verbose=verbose), name_width=width))
+    if output is not None:
+        table = "\n".join(table_lines(shown, style=Style(verbose=verbose), name_width=width)) + "\n"
+        if not save_report(shown, chosen, output, table_text=table):
+            return WRONG
+    return merged.exit_status
+
+
 _SAME, _WORSE = 0, 1
-_COMPARISON_FORMATS = ("text", "json", "html")
+_COMPARISON_FORMATS = ("text", "json", "markdown", "html")
 
 
 # `workbench compare`
@@ -141,7 +192,7 @@ _COMPARISON_FORMATS = ("text", "json", "html")
     "report_format",
     type=click.Choice(_COMPARISON_FORMATS),
     help="Default: text, or the format that the name of --output ends with. html: the report of the later run, with "
-    "its changes.",
+    "its changes; markdown: for a comment on a pull request.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--all", "show_all", is_flag=True, help="Also list unchanged cases.")
@@ -167,18 +218,22 @@ def compare(
     regression.
     """
     from workbench.cli.printers import choose_format, save_pieces, stdout_style
-    from workbench.report.comparison import comparison_lines, comparison_record
+    from workbench.report.comparison import comparison_lines, comparison_markdown, comparison_record
     from workbench.report.report_formats import dump, html_page
     from workbench.report.text_report import Style
     from workbench.store.project_discovery import find_root
 
     chosen = choose_format(report_format, output)
     if chosen not in _COMPARISON_FORMATS:
-        raise click.UsageError(f"--output {output}: a comparison is no {chosen}; expected .html, .json or a text file")
+        raise click.UsageError(
+            f"--output {output}: a comparison is no {chosen}; expected .html, .json, .md or a text file"
+        )
     root = find_root(path)
     comparison = compare_runs(root, before, after)
     if chosen == "json":
         document = dump(comparison_record(comparison), indent=2) + "\n"
+    elif chosen == "markdown":
+        document = comparison_markdown(comparison)
     elif chosen == "html":
         document = html_page(read_report(root, comparison.after.run_id), comparison_record(comparison))
     else:

@@ -10,7 +10,14 @@ import click
 
 from workbench.cli.console import ERRORS, INTERRUPTED, WRONG
 from workbench.cli.history_commands import path_option
-from workbench.cli.shared_options import FILE, Execution, case_option, config_option, judging_options
+from workbench.cli.shared_options import (
+    FILE,
+    Execution,
+    build_command_line,
+    case_option,
+    config_option,
+    judging_options,
+)
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -90,7 +97,6 @@ def _judge_again(
 ) -> tuple[Judgements, bool, bool]:
     """Return the judgements, the original one first; whether the user interrupted, and whether a file is wrong."""
     from workbench.cli.console import message
-    from workbench.cli.run_commands import build_command_line
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.model.identity import group_cases_by_name
     from workbench.model.text import pluralise, suggest_name

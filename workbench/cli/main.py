@@ -50,6 +50,7 @@ COMMANDS = {
         "workbench.cli.history_commands:report",
         "Write an earlier run as JSON, JUnit XML, Markdown, CSV or HTML.",
     ),
+    "merge": ("workbench.cli.history_commands:merge", "Merge the results of all shards into one run, and report it."),
     "compare": (
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -38,6 +37,7 @@ from workbench.cli.shared_options import (
     NamedArgument,
     Tools,
     adk_options,
+    build_command_line,
     case_option,
     case_options,
     config_option,
@@ -48,6 +48,7 @@ from workbench.cli.shared_options import (
     judging_options,
     path_exists,
     recording_options,
+    shard_option,
     split_argument,
     tool_options,
 )
@@ -113,6 +114,7 @@ class Opened(NamedTuple):
     "have not changed are reused. Without other arguments all cases of that run are selected.",
 )
 @tool_options
+@shard_option
 @click.option("--dry-run", is_flag=True, help="Show the plan of the run; run nothing.")
 @display_options
 def run(
@@ -128,6 +130,7 @@ def run(
     affected: bool,
     resume: str | None,
     tools: Tools,
+    shard: tuple[int, int] | None,
     dry_run: bool,
     report_format: str | None,
     output: Path | None,
@@ -147,6 +150,8 @@ def run(
 
     if resume is not None and resume != _LATEST and path_exists(resume):
         what, resume = (resume, *what), _LATEST  # `--resume sets/a.evalset.json`: not a run, but an eval set
+    if resume is not None and shard is not None:
+        raise click.UsageError("--resume and --shard exclude each other: a resumed shard stays the same shard.")
     options = RunOptions.model_validate(
         {"config": config, **execution, **tools, **judging, **calls, "resume": resume},
     )
@@ -179,6 +184,8 @@ def run(
             known = {*plan.problems, *(case.problem.message for case in plan.cases if case.problem is not None)}
             more = [text for text in _find_file_problems(workspace, meant, options) if text not in known]
             plan = replace(plan, problems=(*plan.problems, *more))
+        if shard is not None:
+            plan = workspace.take_shard(plan, *shard)
         if affected or resume is None:
             from workbench.watch.selector import reuse_unjudged, select_affected
 
@@ -422,13 +429,6 @@ class Display:
         return self.output is not None or self.stdout_format not in (TEXT, "jsonl")
 
 
-def build_command_line() -> str:
-    """Return the command as it was typed, to store with the run; addresses come without credentials."""
-    from workbench.store.datasets.remote_data import is_address, shown_address
-
-    return shlex.join(["workbench", *(shown_address(word) if is_address(word) else word for word in sys.argv[1:])])
-
-
 def execute_plan(plan: Plan, workspace: Workspace, display: Display) -> tuple[StreamedRun | RunReport, int]:
     """Run a plan to its end. Return the report, with cases only if `display` needs them, and the exit status.
 
@@ -611,6 +611,7 @@ def _list_rows(plan: Plan) -> list[tuple[PlannedCase, int]]:
 @execution_options
 @judging_options
 @recording_options
+@shard_option
 @display_options
 def evaluate(
     *,
@@ -624,6 +625,7 @@ def evaluate(
     execution: Execution,
     judging: Execution,
     calls: Execution,
+    shard: tuple[int, int] | None,
     report_format: str | None,
     output: Path | None,
     plain: bool,
@@ -660,6 +662,8 @@ def evaluate(
             selections = only_cases(selections, cases, names_of=workspace.cases_by_name)
         options = options.model_copy(update={"command": build_command_line()})
         plan = workspace.plan(selections, options)
+        if shard is not None:
+            plan = workspace.take_shard(plan, *shard)
         display = Display(
             report_format=report_format, output=output, plain=plain, verbose=verbose, details=print_detailed_results
         )

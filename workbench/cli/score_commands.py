@@ -19,6 +19,7 @@ from workbench.cli.console import INTERRUPTED, message, write_lines
 from workbench.cli.shared_options import (
     FILE,
     Execution,
+    build_command_line,
     columns_option,
     dataset_argument,
     display_options,
@@ -75,7 +76,7 @@ def score(
 
     Exit status: that of `workbench run`. Without a metric with a threshold there are no verdicts; the status is 1.
     """
-    from workbench.cli.run_commands import Display, build_command_line, execute_plan
+    from workbench.cli.run_commands import Display, execute_plan
     from workbench.engine.plan import RunOptions
     from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
@@ -172,7 +173,7 @@ def _digest(folder: Path) -> str:
 
 
 def _run_all(folder: Path, *, plain: bool) -> int:
-    from workbench.cli.run_commands import Display, build_command_line, execute_plan
+    from workbench.cli.run_commands import Display, execute_plan
     from workbench.engine.plan import RunOptions, Selection
     from workbench.engine.workspace import Workspace
 

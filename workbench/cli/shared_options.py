@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -54,6 +56,24 @@ def _read_columns(context: click.Context, parameter: click.Parameter, value: tup
         raise click.BadParameter(text, ctx=context, param=parameter) from None
 
 
+def _read_shard(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    number, _, count = value.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MOST_SHARDS:
+        return int(number), int(count)
+    text = f"found {value!r}, expected a number and a count, such as 2/5 (at most {MOST_SHARDS} shards)"
+    raise click.BadParameter(text, ctx=context, param=parameter)
+
+
+MOST_SHARDS = 1000
+shard_option: Option = click.option(
+    "--shard",
+    callback=_read_shard,
+    metavar="K/N",
+    help="Run part K of N of the cases, split by their durations in the history; `workbench merge` makes one run of "
+    "all parts.",
+)
 dataset_argument: Option = click.argument("dataset", callback=_find_dataset)
 """An existing file as a path, or the address of a remote dataset as text."""
 columns_option: Option = click.option(
@@ -384,3 +404,10 @@ def split_argument(text: str, *, exists: Callable[[str], bool]) -> NamedArgument
     if colon and exists(left):
         return NamedArgument(left, tuple(name.strip() for name in right.split(",") if name.strip()))
     return None
+
+
+def build_command_line() -> str:
+    """Return the command as it was typed, to store with the run; addresses come without credentials."""
+    from workbench.store.datasets.remote_data import is_address, shown_address
+
+    return shlex.join(["workbench", *(shown_address(word) if is_address(word) else word for word in sys.argv[1:])])

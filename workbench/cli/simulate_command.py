@@ -12,6 +12,7 @@ from workbench.cli.console import ERRORS, INTERRUPTED, WRONG
 from workbench.cli.shared_options import (
     Execution,
     Tools,
+    build_command_line,
     case_options,
     config_option,
     execution_options,
@@ -65,7 +66,7 @@ def simulate(
     130 interrupted.
     """
     from workbench.cli.console import graceful_interrupt, message
-    from workbench.cli.run_commands import build_command_line, make_plan, open_workspace, select_cases
+    from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions, select_scenarios
     from workbench.model.results import CaseStatus
     from workbench.report.text_report import spending_line

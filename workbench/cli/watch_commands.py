@@ -17,6 +17,7 @@ from workbench.cli.console import INTERRUPTED, READER_GONE, WRONG, message, writ
 from workbench.cli.printers import stdout_style
 from workbench.cli.shared_options import (
     Execution,
+    build_command_line,
     case_options,
     config_option,
     execution_options,
@@ -115,7 +116,7 @@ def watch(
     ends the watch.
     """
     from workbench.cli.console import has_reader
-    from workbench.cli.run_commands import build_command_line, open_workspace, select_cases
+    from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.plan import NoCases, RunOptions
     from workbench.engine.project_selection import is_marked
     from workbench.model.target import ModelMode

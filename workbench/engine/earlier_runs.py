@@ -251,7 +251,8 @@ _KEPT = (
     "max_model_cost",
     "require_all_samples",
 )
-_SELECTIONS = "selections"  # the key of stored selections
+SELECTIONS = "selections"
+"""The option of a run with its selections."""
 
 
 def dump_resume_options(plan: Plan) -> dict[str, Any]:
@@ -260,7 +261,7 @@ def dump_resume_options(plan: Plan) -> dict[str, Any]:
     options = plan.options.model_dump(include={*names, "unrecorded"})
     given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
     selections = [selection.model_dump() for selection in plan.selections]
-    return {_SELECTIONS: selections, _ASKED: given, **make_session_mark()}
+    return {SELECTIONS: selections, _ASKED: given, **make_session_mark()}
 
 
 def find_run_to_resume(history: History, name: str, *, eval_sets: Collection[str]) -> StoredRun:
@@ -305,7 +306,7 @@ def find_stopped_run(history: History) -> StoredRun | None:
 
 def get_selections(run: StoredRun) -> Sequence[Selection]:
     """Return the selections of a run; empty if it judged recordings."""
-    return [Selection.model_validate(kept) for kept in run.options.get(_SELECTIONS, ())]
+    return [Selection.model_validate(kept) for kept in run.options.get(SELECTIONS, ())]
 
 
 def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:

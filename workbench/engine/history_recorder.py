@@ -26,7 +26,7 @@ from workbench.model.text import redact
 from workbench.store.errors import DamagedFile, StoreError, shown_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import FinishedJob, RunRecord, StoredVerdict
-from workbench.store.history.history_schema import SCORES_OPTION, is_denied
+from workbench.store.history.history_schema import SCORES_OPTION, SHARD_OPTION, is_denied
 
 if TYPE_CHECKING:
     from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -309,6 +309,7 @@ def _make_record(run: Run, root: Path) -> RunRecord:
             **dump_resume_options(plan),
             JUDGEMENT: plan.options.judgement,
             SCORES_OPTION: plan.options.scores,
+            **({} if plan.shard is None else {SHARD_OPTION: plan.shard.model_dump(mode="json")}),
         },
         versions=find_versions(),
         total=plan.total,

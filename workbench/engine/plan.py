@@ -52,6 +52,7 @@ from workbench.store.errors import StoreError
 from workbench.store.settings import Settings
 
 if TYPE_CHECKING:
+    from workbench.engine.shards import Shard
     from workbench.simulation.simulated_tools import ToolPlan
     from workbench.store.settings import Settings
 
@@ -275,7 +276,7 @@ class Plan:
     If the plan resumes a run, `resumes` is its id, `stored` its results that are still current, and `spent` its calls
     to models, if they count on the budget of this run. `taken_from` has the run and job of results in `stored` that
     come from other runs, so that the history counts them in this run too. `models` is None if the calls of the agents'
-    models are not intercepted.
+    models are not intercepted. `shard` is set if this is a part of a plan, which may be empty.
     """
 
     root: Path
@@ -291,6 +292,7 @@ class Plan:
     spent: tuple[ModelSpending, ...] = ()
     taken_from: Mapping[JobKey, tuple[str, JobKey]] = field(default_factory=dict)
     models: ModelPlan | None = None
+    shard: Shard | None = None
 
     @property
     def file_problems(self) -> Sequence[str]:

@@ -237,13 +237,18 @@ PASSED, FAILED, WRONG_INPUT, ERRORS, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def exit_status(
-    summary: RunSummary, *, interrupted: bool = False, wrong_input: bool = False, requires_all_samples: bool = False
+    summary: RunSummary,
+    *,
+    interrupted: bool = False,
+    wrong_input: bool = False,
+    requires_all_samples: bool = False,
+    may_be_empty: bool = False,
 ) -> int:
     """Return the exit status of a command.
 
     130: interrupted. 2: a file or configuration is wrong, or results could not be stored (`wrong_input`). 1: a case
     FAILED, or nothing was evaluated. 3: no case failed but some ended in ERROR, or `requires_all_samples` and some were
-    judged by too few samples. 0: all passed.
+    judged by too few samples. 0: all passed, or there are no cases and there may be none (`may_be_empty`).
     """
     if interrupted:
         return INTERRUPTED
@@ -253,6 +258,8 @@ def exit_status(
         return FAILED
     if summary.error or (requires_all_samples and summary.partly_judged):
         return ERRORS
+    if may_be_empty and not summary.total:
+        return PASSED
     return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED
 
 
@@ -370,6 +377,7 @@ class Run:
             interrupted=self.interrupted,
             wrong_input=self.has_wrong_input,
             requires_all_samples=self.plan.limits.require_all_samples,
+            may_be_empty=self.plan.shard is not None,
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -30,6 +31,7 @@ from workbench.engine.recorded_data import Recordings
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, find_agents, open_standalone_ask
 from workbench.engine.runner import start_run
+from workbench.engine.shards import get_shard, take_shard
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
@@ -180,7 +182,16 @@ class Workspace:
             planned = self._planner().plan(
                 selections or get_selections(run), restore_options(options, run), config=config
             )
-            return resume_plan(planned, history, run, rejects_replays=options.rejects_replays)
+            resumed = resume_plan(planned, history, run, rejects_replays=options.rejects_replays)
+            return replace(resumed, shard=get_shard(run))
+
+    def take_shard(self, plan: Plan, number: int, count: int) -> Plan:
+        """Return a shard of a plan, split by the durations in the history; see `take_shard`. Raises StoreError."""
+        history = self._open_history()
+        if history is None:
+            return take_shard(plan, number, count, {})
+        with history:
+            return take_shard(plan, number, count, history.compute_durations())
 
     def start_interpreters(self, selections: Sequence[Selection], options: RunOptions) -> None:
         """Start the interpreters for these cases while the plan is made. Planning reports problems.

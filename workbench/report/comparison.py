@@ -14,7 +14,7 @@ from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import format_score_change, format_threshold, one_line, pluralise, redact, score_text
-from workbench.report.report_formats import SCHEMA_VERSION, summary_record
+from workbench.report.report_formats import SCHEMA_VERSION, escape_markdown, summary_record
 from workbench.report.run_report import (
     PARTLY_JUDGED,
     SYMBOLS,
@@ -435,6 +435,36 @@ def score_change_text(score: ScoreChange) -> str:
     if score.before is not None and score.after is not None:
         return format_score_change(score.before, score.after)
     return " → ".join("no score" if each is None else score_text(each) for each in (score.before, score.after))
+
+
+_CHANGES_IN_MARKDOWN = (*FLIPS, Change.OTHER)
+_MOST_ROWS = 100
+"""Rows of a table: a comment on GitHub has at most 65,536 characters."""
+
+
+def comparison_markdown(comparison: RunComparison) -> str:
+    """Write the comparison for a comment on a pull request: the changed verdicts, the worst first."""
+    lines = [f"## workbench: {changes_text(comparison)}", ""]
+    shown = comparison.select(*_CHANGES_IN_MARKDOWN)
+    if shown:
+        lines += ["| change | case | before | after | scores |", "|---|---|---|---|---|"]
+        lines += [_markdown_row(case) for case in shown[:_MOST_ROWS]]
+        if len(shown) > _MOST_ROWS:
+            lines += ["", f"and {len(shown) - _MOST_ROWS:,} more changed cases"]
+        lines.append("")
+    lines += [f"- {escape_markdown(sentence)}" for sentence in comparison.configuration_changes]
+    for word, run in (("before", comparison.before), ("after", comparison.after)):
+        lines.append(f"- {escape_markdown(' '.join(_run_line(word, run).split()))}")
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_row(case: ComparedCase) -> str:
+    scores = [f"{score.name} {score_change_text(score)}" for score in case.changed_scores]
+    why = [INPUT_CHANGED] if case.has_changed_input else [SCORING_CHANGED] if case.has_changed_scoring else []
+    change = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
+    reason = f" ({case.reason})" if case.reason else ""
+    cells = [change + reason, str(case.case), verdict_text(case.before), verdict_text(case.after)]
+    return "| " + " | ".join(escape_markdown(cell) for cell in [*cells, "; ".join([*scores, *why])]) + " |"
 
 
 def comparison_record(comparison: RunComparison) -> dict[str, Any]:

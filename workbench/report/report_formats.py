@@ -486,20 +486,27 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 def markdown(report: RunReport) -> str:
     """Write the run as a Markdown document. Untrusted text is escaped."""
-    lines = [f"# workbench run {_escape(report.run_id)}", "", _escape(total_line(report)), ""]
+    lines = [f"# workbench run {escape_markdown(report.run_id)}", "", escape_markdown(total_line(report)), ""]
     for spent in report.summary.models:
-        lines += [_escape(spending_line(spent)), ""]
+        lines += [escape_markdown(spending_line(spent)), ""]
     if report.summary.model_calls:
-        lines += [_escape(describe_model_calls(report.summary.model_calls)), ""]
+        lines += [escape_markdown(describe_model_calls(report.summary.model_calls)), ""]
     for (target, eval_set), cases in report.by_eval_set().items():
-        lines += [f"## {_escape(set_heading(target, eval_set))}", "", *_table(cases, report.criteria.get(eval_set)), ""]
+        lines += [
+            f"## {escape_markdown(set_heading(target, eval_set))}",
+            "",
+            *_table(cases, report.criteria.get(eval_set)),
+            "",
+        ]
     lines += _metrics(report)
     unstable = [entry for entry in count_repeats(report.outcomes) if entry.is_flaky]
     if unstable:
         lines += ["## Flaky", ""]
-        lines += [f"- {_escape(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [""]
+        lines += [f"- {escape_markdown(entry.name)}: {entry.passed} of {entry.total} passed" for entry in unstable] + [
+            ""
+        ]
     unsure = [
-        f"- {_title(case)}: {_escape(text)}"
+        f"- {_title(case)}: {escape_markdown(text)}"
         for case in report.cases
         for metric in case.deciding_metrics
         if (text := unsure_text(metric)) is not None
@@ -507,7 +514,7 @@ def markdown(report: RunReport) -> str:
     if unsure:
         lines += ["## Unsure", "", *unsure, ""]
     missing = [
-        f"- {_title(case)}: {_escape(f'{metric.name}: {text}')}"
+        f"- {_title(case)}: {escape_markdown(f'{metric.name}: {text}')}"
         for case in report.cases
         for metric in case.deciding_metrics
         if (text := samples_text(metric)) is not None
@@ -519,19 +526,19 @@ def markdown(report: RunReport) -> str:
         lines += ["## What went wrong", ""]
     for case in bad:
         lines += [f"### {SYMBOLS[case.result.status]} {_title(case)}", ""]
-        lines += [f"- {_escape(line)}" for line in explain(case)] + [""]
+        lines += [f"- {escape_markdown(line)}" for line in explain(case)] + [""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
     names = list(dict.fromkeys(metric.name for case in cases for metric in shown_metrics(case, config)))
-    head = ["status", "case", *map(_escape, names), "seconds"]
+    head = ["status", "case", *map(escape_markdown, names), "seconds"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for case in cases:
         scores = {metric.name: _cell(metric) for metric in case.result.metrics}
         mark = mark_replayed(case.result.execution.model_calls)
         status = f"{SYMBOLS[case.result.status]} {case.result.status.value}{f' {mark}' if mark else ''}"
-        name = _escape(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
+        name = escape_markdown(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
         cells = [status.replace("_", "\\_"), name, *(scores.get(metric, "") for metric in names)]
         seconds = case.result.agent_seconds
         rows.append("| " + " | ".join([*cells, f"{seconds:.2f}" if seconds else "-"]) + " |")
@@ -560,17 +567,18 @@ def _metrics(report: RunReport) -> list[str]:
     for name, metric in shown.items():
         mean = "" if metric.mean is None else f"{metric.mean:.4g}"
         std = "" if metric.std is None else f"{metric.std:.4g}"
-        rows.append(f"| {_escape(name)} | {mean} | {std} | {metric.scored} of {metric.total} |")
+        rows.append(f"| {escape_markdown(name)} | {mean} | {std} | {metric.scored} of {metric.total} |")
     return [*rows, ""]
 
 
 def _title(case: ReportedCase) -> str:
     key = case.result.case
     repeat = f" (repeat {case.result.repeat + 1})" if case.result.repeat else ""
-    return f"{_escape(key.eval_set)}: {_escape(case.name)}{repeat}"
+    return f"{escape_markdown(key.eval_set)}: {escape_markdown(case.name)}{repeat}"
 
 
-def _escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """Return a text on one line, without markup or secrets."""
     return _SPECIAL.sub(r"\\\1", one_line(redact(text)))
 
 

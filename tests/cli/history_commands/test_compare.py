@@ -134,7 +134,7 @@ def test_the_name_of_the_output_determines_the_format_of_a_comparison(workbench:
     assert (workbench.root / "changes.txt").read_text().endswith("\n2 same\n")
     assert json.loads((workbench.root / "changes.json").read_text())["counts"]["same"] == 2
     assert refused.status == 2
-    assert "changes.csv: a comparison is no csv; expected .html, .json or a text file" in refused.error
+    assert "changes.csv: a comparison is no csv; expected .html, .json, .md or a text file" in refused.error
     assert not (workbench.root / "changes.csv").exists()
 
 

@@ -18,7 +18,7 @@ from importlib.machinery import (
 from types import ModuleType
 
 from . import dotenv, wire
-from .adapters.base import Adapter, LoadError
+from .adapters.base import Adapter, LoadError, RecordedAdapter
 from .recording import hooks
 from .recording.fingerprints import digest
 from .recording.instrument import Compiled, compile_source, get_compiled
@@ -121,6 +121,8 @@ def restore_path() -> None:
 
 def make_adapter(target: dict[str, Any]) -> Adapter:
     """Return the adapter for the target's kind."""
+    if target["kind"] == "recorded":
+        return RecordedAdapter(target)
     module = importlib.import_module(f"{__package__}.adapters.{target['kind']}")
     adapter: Adapter = module.Adapter(target)
     return adapter

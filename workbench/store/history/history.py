@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from workbench.model.facts import pause_gc
-from workbench.model.identity import CaseKey, Dependency, JobKey
+from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
 from workbench.model.run_events import RunSummary
 from workbench.model.text import one_line
@@ -19,6 +20,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history import history_codec
 from workbench.store.history.history_queries import (
     COPY_JOB,
+    DURATIONS,
     IS_CASE,
     IS_JOB,
     JOB,
@@ -53,6 +55,7 @@ from workbench.store.history.history_queries import (
 from workbench.store.history.history_schema import Database, open_database
 from workbench.store.history.history_writer import (
     ResultWriter,
+    copy_results,
     delete_old_results,
     read_agent_written_files,
     read_dependencies,
@@ -229,6 +232,7 @@ class RunTable:
 
 _VERDICTS_KEPT = 5
 _JOBS_PER_COPY = 200
+_DURATIONS_OF_CASE = 20
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 
 
@@ -295,6 +299,19 @@ class History(RunTable):
         )
         while batch := list(itertools.islice(with_keys, _JOBS_PER_COPY)):
             self.finish_jobs(run_id, batch)
+
+    def copy_run(self, source: Path, run_id: str, new_run_id: str) -> None:
+        """Copy the results of a run in another history into a run here, with traces and dependencies.
+
+        `source` must have the current format, and may be open.
+        """
+        self._database.execute("ATTACH ? AS source", (str(source),))
+        try:
+            with self._database.transaction():
+                copy_results(self._database, run_id, self._find_row(new_run_id))
+        finally:
+            self._writer.clear_cache()
+            self._database.execute("DETACH source")
 
     def store_unjudged(self, run_id: str, jobs: Iterable[FinishedJob]) -> Iterator[StoredVerdict]:
         """Store executions before their judges are asked, so that an interruption does not lose them.
@@ -439,6 +456,17 @@ class History(RunTable):
                 found[key] = UsedName(hashes, min(known.first, first), max(known.last, last))
         return found
 
+    def compute_durations(self) -> dict[CaseKey, float]:
+        """Return the median duration of every case in its last runs, in seconds.
+
+        Shards do not count: their results are in this file on some machines and not on others.
+        """
+        found: dict[CaseKey, list[float]] = {}
+        with self._database.translate_errors():
+            for *name, seconds in self._database.execute(DURATIONS, (_DURATIONS_OF_CASE,)):
+                found.setdefault(read_case_key(*name), []).append(seconds)
+        return {case: statistics.median(seconds) for case, seconds in found.items()}
+
     def earlier_statuses(self, case: CaseKey, run_id: str, *, limit: int = 10) -> list[list[CaseStatus]]:
         """Return the statuses of a case, by repeat, in the earlier runs that ran it, newest run first."""
         query = f"""
@@ -465,6 +493,13 @@ class History(RunTable):
         """Yield the rows of dependency sets (see StoredVerdict), each with the id of its set."""
         with self._database.translate_errors():
             yield from read_dependencies(self._database, sets)
+
+    def list_dependencies(self, run_id: str, kinds: Collection[DependencyKind]) -> set[Dependency]:
+        """Return the dependencies of some kinds of all executions of a run."""
+        with self._database.translate_errors():
+            query = "SELECT DISTINCT dependency_set FROM job_detail WHERE run = ? AND dependency_set IS NOT NULL"
+            sets = [row[0] for row in self._database.execute(query, (self._find_row(run_id),))]
+            return {row for _, row in read_dependencies(self._database, sets) if row.kind in kinds}
 
     def list_agent_written_files(self) -> list[AgentWrittenFile]:
         """Return the states in which stored executions and custom metrics left files."""

@@ -14,6 +14,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, MetricResult
 from workbench.model.run_events import RunSummary
 from workbench.store.history import history_codec
+from workbench.store.history.history_schema import SHARD_OPTION
 
 # Facts of the history, apart from the results themselves
 
@@ -206,6 +207,17 @@ USED_NAMES = """
     WHERE target = ? AND eval_set = ? AND execution_key != '' GROUP BY eval_id, occurrence, execution_key, scoring_key
 """
 """The names and inputs of the cases that ran in a set."""
+DURATIONS = f"""
+    SELECT target, eval_set, eval_id, occurrence, duration_seconds FROM (
+        SELECT job.*, row_number() OVER (
+            PARTITION BY eval_set, eval_id, target, occurrence ORDER BY job.id DESC
+        ) AS age
+        FROM job_state AS job JOIN run ON run.id = job.run
+        WHERE has_run AND NOT is_unscored AND CASE
+            WHEN json_valid(run.record) THEN json_extract(run.record, '$.options.{SHARD_OPTION}') IS NULL END
+    ) WHERE age <= ?
+"""
+"""The durations of the last scored jobs of each case in runs that are no shards."""
 NEWEST_OF_DATASETS = """
     SELECT target, max(run) FROM job_state WHERE target = eval_set AND has_run
     GROUP BY target ORDER BY max(run) DESC LIMIT ?

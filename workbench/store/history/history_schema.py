@@ -138,6 +138,9 @@ MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 SCORES_OPTION = "scores"
 """The option of a run that says whether it scores what its agents do. Older runs do not have it."""
 
+SHARD_OPTION = "shard"
+"""The option of a run that is one of several shards; see `workbench.engine.shards`."""
+
 # Views of the connection, not of the file: they change with the program, without a new version of the format.
 _VIEWS = (
     # Without joins, which SQLite does not leave out of an aggregate query. `has_run` is false for jobs that say nothing

@@ -358,6 +358,80 @@ def _make_verdict(
     return StoredVerdict(stored, number, dependencies, scoring_dependencies, is_certain, started_at)
 
 
+# Results of another history, which is attached as `source`. Rows get new ids, after those that are there.
+
+_COPIED_JOBS = "SELECT * FROM source.job WHERE run = (SELECT id FROM source.run WHERE run_id = :run_id)"
+_COPIED_UNJUDGED = "SELECT * FROM source.unjudged WHERE run = (SELECT id FROM source.run WHERE run_id = :run_id)"
+_COPIED_EXECUTIONS = f"""
+    SELECT * FROM source.execution WHERE id IN (
+        SELECT execution FROM ({_COPIED_JOBS}) UNION SELECT execution FROM ({_COPIED_UNJUDGED})
+    )
+"""
+_COPIED_SCORES = f"SELECT * FROM source.score WHERE id IN (SELECT score FROM ({_COPIED_JOBS}))"
+_COPIED_SETS = f"""
+    SELECT * FROM source.dependency_set WHERE id IN (
+        SELECT dependency_set FROM ({_COPIED_EXECUTIONS}) UNION SELECT dependency_set FROM ({_COPIED_SCORES})
+    )
+"""
+_NEW_SET = """
+    (SELECT new.id FROM main.dependency_set AS new JOIN source.dependency_set AS old USING (hash)
+     WHERE old.id = {table}.dependency_set)
+"""
+_COPY_RESULTS = (
+    f"INSERT OR IGNORE INTO main.dependency_set (hash) SELECT hash FROM ({_COPIED_SETS})",
+    f"""
+    INSERT OR IGNORE INTO main.dependency (dependency_set, kind, key, fingerprint)
+    SELECT new.id, kind, key, fingerprint
+    FROM ({_COPIED_SETS}) AS old JOIN main.dependency_set AS new USING (hash)
+        JOIN source.dependency ON source.dependency.dependency_set = old.id
+    """,
+    f"""
+    INSERT INTO main.blob (id, data)
+    SELECT id + :blobs, data FROM source.blob WHERE id IN (SELECT blob FROM ({_COPIED_EXECUTIONS}))
+    """,
+    f"""
+    INSERT INTO main.execution
+        (id, target_variant, execution_key, repeat, finished_at, environment, tainted, opaque, dependency_set, blob)
+    SELECT id + :executions, target_variant, execution_key, repeat, finished_at, environment, tainted, opaque,
+        {_NEW_SET.format(table="copied")}, blob + :blobs
+    FROM ({_COPIED_EXECUTIONS}) AS copied
+    """,
+    f"""
+    INSERT INTO main.score (id, execution, scoring_key, dependency_set, metrics)
+    SELECT id + :scores, execution + :executions, scoring_key, {_NEW_SET.format(table="copied")}, metrics
+    FROM ({_COPIED_SCORES}) AS copied
+    """,
+    f"""
+    INSERT INTO main.job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, duration_seconds,
+        agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed,
+        is_forgotten, execution, score)
+    SELECT :run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, duration_seconds, agent_seconds,
+        failure, finished_at, execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, is_forgotten,
+        execution + :executions, score + :scores
+    FROM ({_COPIED_JOBS}) ORDER BY id
+    """,
+    f"""
+    INSERT INTO main.unjudged (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, duration_seconds,
+        finished_at, execution_key, execution, agent_seconds)
+    SELECT :run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, duration_seconds, finished_at,
+        execution_key, execution + :executions, agent_seconds
+    FROM ({_COPIED_UNJUDGED})
+    """,
+)
+
+
+def copy_results(database: Database, run_id: str, run: int) -> None:
+    """Copy the results of a run in the attached `source` into the run here whose row is `run`. Use it in a transaction.
+
+    Traces, scores and dependencies are copied with them.
+    """
+    values: dict[str, str | int] = {"run_id": run_id, "run": run}
+    for name, table in (("blobs", "blob"), ("executions", "execution"), ("scores", "score")):
+        values[name] = database.execute(f"SELECT coalesce(max(id), 0) FROM main.{table}").fetchone()[0]
+    for statement in _COPY_RESULTS:
+        database.execute(statement, values)
+
+
 # Retention: the newest traces of each variant and the newest scores are kept
 
 MAX_TRACES_PER_VARIANT = 5

@@ -1,8 +1,8 @@
 """The interface of adapters: the bridge between the worker and one kind of agent.
 
-An adapter is a module in this folder, named after the target's kind, with a class `Adapter`. The worker creates one in
-each process. Values are plain dicts in the JSON shape of the types in `workbench.model` (snake_case keys), because the
-worker does not import `workbench`.
+An adapter is a module in this folder, named after the target's kind, with a class `Adapter`; only that of recorded
+agents is here. The worker creates one in each process. Values are plain dicts in the JSON shape of the types in
+`workbench.model` (snake_case keys), because the worker does not import `workbench`.
 
 Any exception of an adapter ends the case: `LoadError` and `AgentFault` with their own message, others as the agent's,
 with its traceback. Exceptions that are or contain a 429, a 5xx or a lost connection count as infrastructure.
@@ -140,6 +140,13 @@ class Adapter:
         LoadError. Several sessions of one process may be open and share nothing through the adapter.
         """
         raise NotImplementedError
+
+
+class RecordedAdapter(Adapter):
+    """A target without an agent. Its worker only runs custom metrics."""
+
+    def load(self) -> None:
+        raise LoadError(f"target {self.target['name']!r} is a recording: there is no agent to talk to")
 
 
 # Limits on what is kept of one turn.
