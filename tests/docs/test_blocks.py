@@ -109,7 +109,8 @@ def test_documented_json_is_valid(block: Block, empty_project: CommandLine) -> N
     elif "mcpServers" in data:  # the file of a client
         ((command, *arguments),) = [[entry["command"], *entry["args"]] for entry in data["mcpServers"].values()]
         assert command == "workbench"
-        assert empty_project(*(word for word in arguments if "/" not in word and word != "--path"), "--help").status == 0
+        known = [word for word in arguments if "/" not in word and word != "--path"]
+        assert empty_project(*known, "--help").status == 0
     elif "tool_simulation_configs" in data:
         assert load_environment(empty_project.write("environment.json", block.text))[1] == ()
     else:

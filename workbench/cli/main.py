@@ -55,7 +55,10 @@ COMMANDS = {
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",
     ),
-    "mcp": ("workbench.cli.project_commands:mcp", "Serve the project to coding agents over the Model Context Protocol."),
+    "mcp": (
+        "workbench.cli.project_commands:mcp",
+        "Serve the project to coding agents over the Model Context Protocol.",
+    ),
     "target": ("workbench.cli.project_commands:target", "Add an agent to workbench.toml."),
     "doctor": (
         "workbench.cli.doctor_command:doctor",

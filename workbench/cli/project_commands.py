@@ -162,8 +162,9 @@ def schema(kind: Literal["evalset", "config", "test-config", "run"]) -> int:
 def mcp(*, path: Path, allow_run: bool, allow_edit: bool) -> int:
     """Serve the project to coding agents over the Model Context Protocol.
 
-    It uses standard input and output. Clients list cases and verdicts, explain what would run, and read results, differences and traces. They run agents
-    and write files only with the options below. Without --allow-edit they can still propose an edit, as a diff.
+    It uses standard input and output. Clients list cases and verdicts, explain what would run, and read results,
+    differences and traces. They run agents and write files only with the options below. Without --allow-edit they can
+    still propose an edit, as a diff.
     """
     try:
         from workbench.cli.mcp_server import ProjectServer
