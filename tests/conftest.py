@@ -91,6 +91,10 @@ NEEDS = {
         importlib.util.find_spec("agentplatform") is not None,
         "needs the extra vertex: pip install -e '.[vertex]'",
     ),
+    "serve": (
+        importlib.util.find_spec("textual_serve") is not None,
+        "needs the extra serve: pip install -e '.[serve]'",
+    ),
     "tmux": (shutil.which("tmux") is not None, "needs tmux"),
 }
 

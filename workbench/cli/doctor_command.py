@@ -37,6 +37,7 @@ _EXTRAS = {
     "mcp": "mcp",
     "otlp": "opentelemetry-proto",
     "pandas": "pandas",
+    "serve": "textual-serve",
     "vertex": "google-cloud-aiplatform",
 }
 _KEYS = (

@@ -28,7 +28,7 @@ COMMANDS = {
         "Explain why a case would or would not run after the last changes.",
     ),
     "eval": ("workbench.cli.run_commands:evaluate", "Evaluate an agent: the arguments and flags of `adk eval`."),
-    "simulate": ("workbench.cli.simulate_command:simulate", "Play conversation scenarios without judging them."),
+    "simulate": ("workbench.cli.score_commands:simulate", "Play conversation scenarios without judging them."),
     "score": ("workbench.cli.score_commands:score", "Judge recorded responses and trajectories; no agent runs."),
     "dialects": (
         "workbench.cli.judge_commands:dialects",
@@ -55,6 +55,7 @@ COMMANDS = {
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",
     ),
+    "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),
     "mcp": (
         "workbench.cli.project_commands:mcp",
         "Serve the project to coding agents over the Model Context Protocol.",
@@ -115,8 +116,8 @@ def open_command(path: Path) -> int:
 
 
 def has_terminal() -> bool:
-    """True if standard input and output are a terminal."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    """True if standard input and output are a terminal, or if Textual has another way to show the screen."""
+    return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def open_screen(path: Path, module: str = "workbench.tui.app") -> int:

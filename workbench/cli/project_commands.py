@@ -1,4 +1,4 @@
-"""Commands for projects: `target` adds an agent to `workbench.toml`, `schema` helps editors, `mcp` coding agents."""
+"""Commands for a project: `target` adds an agent, `schema` helps editors, `serve` and `mcp` show it elsewhere."""
 
 from __future__ import annotations
 
@@ -152,6 +152,37 @@ def schema(kind: Literal["evalset", "config", "test-config", "run"]) -> int:
     return 0
 
 
+# `workbench serve`
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path), default=Path())
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free port.")
+@click.option("--allow-host", "allowed_hosts", multiple=True, help="Another name of this server, such as a proxy's.")
+def serve(*, path: Path, host: str, port: int, allowed_hosts: tuple[str, ...]) -> int:
+    """Show the screen in a browser on this machine.
+
+    PATH is a project or an eval set, as for `workbench PATH`. The command prints a link that works once. Whoever opens
+    it can run agents and edit files: pass it to nobody, and keep the default address unless others must reach it.
+    """
+    try:
+        from workbench.cli.browser_server import BrowserServer
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("aiohttp_jinja2", "textual_serve"):
+            raise
+        return _report_missing("textual-serve", extra="serve")
+    BrowserServer(path, host=host, port=port, allowed_hosts=allowed_hosts).run()
+    return 0
+
+
+def _report_missing(package: str, *, extra: str) -> int:
+    from workbench.cli.doctor_command import missing_extra
+
+    message(f"the package {package} is {missing_extra(extra)}")
+    return WRONG
+
+
 # `workbench mcp`
 
 
@@ -171,9 +202,6 @@ def mcp(*, path: Path, allow_run: bool, allow_edit: bool) -> int:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
-        from workbench.cli.doctor_command import missing_extra
-
-        message(f"the package mcp is {missing_extra('mcp')}")
-        return WRONG
+        return _report_missing("mcp", extra="mcp")
     ProjectServer(path, may_run=allow_run, may_edit=allow_edit).run()
     return 0

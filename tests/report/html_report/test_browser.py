@@ -30,7 +30,7 @@ from workbench.report.run_report import ReportedCase, RunReport
 from workbench.store.history.history_queries import StoredRun
 
 if TYPE_CHECKING:
-    from tests.report.html_report.conftest import Page
+    from tests.browser import Page
 
 pytestmark = pytest.mark.needs_chromium
 
