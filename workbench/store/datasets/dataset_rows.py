@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -466,9 +466,8 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+_BLANKS = " \t\r"
 _decoder = json.JSONDecoder(object_pairs_hook=_make_object)
-_decode = _decoder.decode
-_scan = _decoder.scan_once
 
 
 def records_from_lines(path: Path | str, lines: Iterable[str]) -> Iterator[Record]:
@@ -495,11 +494,10 @@ def records_from_lines(path: Path | str, lines: Iterable[str]) -> Iterator[Recor
 def _parse_line(path: Path | str, number: int, line: str) -> Any:
     """Parse a line. Raises StoreError, also for a duplicate key with different values."""
     try:
-        try:
-            value, end = _scan(line, 0)
-        except StopIteration:  # it begins with a blank, or is not JSON
-            return _decode(line)
-        return value if end == len(line) else _decode(line)
+        if line[0] in _BLANKS:
+            return _decoder.decode(line)
+        value, end = _decoder.raw_decode(line)  # does not look for blanks around the value
+        return value if end == len(line) else _decoder.decode(line)
     except _Repeated:
         lost = _find_lost_keys(line)
         if lost:
