@@ -649,8 +649,5 @@ _STABLE = 2
 
 
 def _hash(*values: str | bytes) -> str:
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(value if isinstance(value, bytes) else value.encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:32]
+    parts = [value if isinstance(value, bytes) else value.encode() for value in values]
+    return hashlib.sha256(b"\0".join((*parts, b""))).hexdigest()[:32]

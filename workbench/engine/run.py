@@ -56,8 +56,12 @@ class EventLog(Generic[E]):
 
     def append(self, event: E) -> None:
         """Add an event and wake the waiting listeners. Thread-safe."""
+        self.extend((event,))
+
+    def extend(self, events: Iterable[E]) -> None:
+        """Do as `append` for several events."""
         with self._lock:
-            self._events.append(event)
+            self._events.extend(events)
             wakers, self._wakers = self._wakers, []
         for wake in wakers:
             wake()
@@ -100,7 +104,8 @@ class EventLog(Generic[E]):
             batch = self._read(position, wake=arrived.set)
             if not batch:
                 arrived.wait()
-                time.sleep(_GATHER_SECONDS)
+                if self._count_unread(position) < _MOST_AT_ONCE:
+                    time.sleep(_GATHER_SECONDS)
                 continue
             position += len(batch)
             for start in range(0, len(batch), _MOST_AT_ONCE):
@@ -110,6 +115,9 @@ class EventLog(Generic[E]):
                         yield part[:count]
                         return
                 yield part
+
+    def _count_unread(self, position: int) -> int:
+        return len(self._events) - position
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:
         """Return the events from `position` on. If there are none, `wake` is called once for the next."""
@@ -128,6 +136,9 @@ class PassingLog(EventLog[E]):
         until = time.monotonic() + _PATIENCE
         while self.event_count > _MOST_UNREAD and time.monotonic() < until:  # noqa: ASYNC110 - readers may be threads
             await asyncio.sleep(_GATHER_SECONDS)
+
+    def _count_unread(self, position: int) -> int:  # noqa: ARG002 - all there is, is new
+        return len(self._events)
 
     def _read(self, position: int, *, wake: Callable[[], None]) -> list[E]:  # noqa: ARG002 - all there is, is new
         with self._lock:
@@ -319,10 +330,12 @@ class Run:
         """Drop the runner to break a reference cycle: both may be large. For the engine."""
         self._control = None
 
-    def add_result(self, job: JobKey, result: CaseResult) -> None:
-        """Add a result, or replace that of the same job. For the engine."""
+    def add_results(self, results: Iterable[tuple[JobKey, CaseResult]]) -> None:
+        """Add results, or replace those of the same jobs. For the engine."""
+        keeps_results = self.holds is Holds.EVERYTHING
         with self._lock:
-            self._kept[job] = _Entry(make_verdict(result), result if self.holds is Holds.EVERYTHING else None)
+            for job, result in results:
+                self._kept[job] = _Entry(make_verdict(result), result if keeps_results else None)
             self._counted = None
 
     def warn(self, message: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -224,10 +223,11 @@ class Hosts:
 
     def prepare(self, plan: Plan) -> None:
         """Start the processes of a plan. They run the current code of agents and of the user's metrics."""
-        cases: Counter[Target] = Counter()
-        for key, planned in plan.jobs:
-            if key not in plan.stored:
-                cases[planned.target] += planned.needs_agent
+        unfinished = [planned for key, planned in plan.jobs if not plan.stored or key not in plan.stored]
+        cases = dict.fromkeys({id(planned.target): planned.target for planned in unfinished}.values(), 0)
+        for planned in unfinished:
+            if planned.needs_agent:
+                cases[planned.target] += 1
         for target, count in cases.items():
             host = self.get_plan_host(target, plan)
             host.renew()

@@ -179,11 +179,14 @@ class ResultBuffer:
         except Exception as error:  # a bug of workbench must not hide the verdicts
             self._run.report_lost_results(f"results could not be stored because workbench itself failed: {error!r}")
         is_judged = self._run.plan.options.scores
-        for (key, _, stored), is_kept in zip(ended, are_kept, strict=True):
-            result = drop_dependencies(stored)
-            self._run.add_result(key, result)
-            event = make_finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged)
-            self._run.log.append(event)
+        results = [(key, drop_dependencies(result)) for key, _, result in ended]
+        self._run.add_results(results)
+        self._run.log.extend(
+            [
+                make_finished_event(key, result, source="executed", in_history=is_kept, is_judged=is_judged)
+                for (key, result), is_kept in zip(results, are_kept, strict=True)
+            ]
+        )
 
     def _store_soon(self) -> None:
         """Schedule a transaction for everything of the next few milliseconds."""
@@ -399,7 +402,7 @@ class Runner:
         for message in self._plan.problems:
             self._send(Notice(severity="error", message=message))
         for key, result in self._plan.stored.items():
-            self._run.add_result(key, result)
+            self._run.add_results([(key, result)])
             self._send(make_finished_event(key, result, source="stored", in_history=True, is_judged=True))
         self._prepare(self._plan)
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
@@ -711,7 +712,7 @@ _execution = make_fast_constructor(Execution, _OF_EXECUTION)
 
 def make_row_prompt(prompt: str | None) -> Content:
     """Make the user's message; it has no parts if the row has no prompt."""
-    return _content({"parts": [] if prompt is None else [_part({"text": prompt})], "role": "user"})
+    return _content({"parts": [], "role": "user"}) if prompt is None else _make_text(prompt, "user")
 
 
 def make_row_turn(user_content: Content, answer: str | None, calls: Iterable[ToolCall] | None) -> Invocation:
@@ -719,11 +720,16 @@ def make_row_turn(user_content: Content, answer: str | None, calls: Iterable[Too
 
     None means unknown; an empty list means no calls.
     """
-    said = None if answer is None else _content({"parts": [_part({"text": answer})], "role": "model"})
+    said = None if answer is None else _make_text(answer, "model")
     done = None
     if calls is not None:
         done = _data({"tool_uses": [_call({"id": None, "name": name, "args": args}) for name, args in calls]})
     return _invocation({"user_content": user_content, "final_response": said, "intermediate_data": done})
+
+
+@lru_cache(maxsize=8)  # both sides of a row have the same prompt, and often the same answer
+def _make_text(text: str, role: str) -> Content:
+    return _content({"parts": [_part({"text": text})], "role": role})
 
 
 def make_row_case(eval_id: str, expected: Invocation) -> EvalCase:

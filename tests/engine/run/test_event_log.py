@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -83,6 +84,26 @@ def test_events_that_came_together_are_one_batch_that_ends_with_the_last_event()
     append_notices(log, "too late")
 
     assert list(batches) == [[Notice(message="c"), END]]
+
+
+@pytest.mark.parametrize("log_type", [EventLog, PassingLog])
+def test_a_listener_does_not_wait_for_more_events_if_many_have_come(
+    log_type: type[EventLog[RunEvent]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_type(last=RunFinished)
+    append_notices(log, *map(str, range(300)))
+    batches = log.iter_batches()
+    read = [next(batches), next(batches)]
+    monkeypatch.setattr("workbench.engine.run._GATHER_SECONDS", 60.0)
+    listener = threading.Thread(target=lambda: read.extend(batches), daemon=True)
+    listener.start()
+    time.sleep(0.2)  # until it waits
+
+    log.extend([*(Notice(message=str(n)) for n in range(300, 700)), END])
+    listener.join(timeout=30.0)
+
+    assert not listener.is_alive()
+    assert [event for batch in read for event in batch] == [*(Notice(message=str(n)) for n in range(700)), END]
 
 
 def test_many_events_come_in_several_batches() -> None:

@@ -46,7 +46,7 @@ def test_the_summary_of_a_run_counts_each_result_that_follows() -> None:
     run = Run("r", Plan(root=Path(), cases=(planned,), limits=limits, options=RunOptions()), call_engine=print)
 
     for repeat, status in enumerate((CaseStatus.PASSED, CaseStatus.FAILED)):
-        run.add_result(JobKey(key, repeat), CaseResult(case=key, eval_set_id="s", repeat=repeat, status=status))
+        run.add_results([(JobKey(key, repeat), CaseResult(case=key, eval_set_id="s", repeat=repeat, status=status))])
         assert run.summary().total == repeat + 1
 
     assert (run.summary().passed, run.summary().failed) == (1, 1)

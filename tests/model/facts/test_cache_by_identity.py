@@ -101,3 +101,15 @@ def test_cases_share_equal_metrics() -> None:
 
     assert one[0] is other[0]
     assert [one[1].score, other[1].score] == [1, 2]
+
+
+def test_metrics_that_cases_share_are_stored_in_little_space() -> None:
+    metrics = tuple(
+        MetricResult(name=f"match_{n}", score=1.0, threshold=0.5, status=MetricStatus.PASSED, scored=1, total=1)
+        for n in range(8)
+    )
+
+    blob = metrics_to_blob(metrics)
+
+    assert len(blob) < len(str(metrics)) / 5
+    assert metrics_from_blob(blob) == metrics

@@ -114,7 +114,16 @@ def _find_reader(path: Path | str) -> _Reader:
 
 
 def _read_lines(path: Path | str, data: bytes, _: Columns) -> Iterator[Record]:
-    return records_from_lines(path, decode_rows(path, data).split("\n"))
+    return records_from_lines(path, _iter_lines(decode_rows(path, data)))
+
+
+def _iter_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, without holding all of them."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
 
 
 def _read_csv(path: Path | str, data: bytes, columns: Columns) -> Iterator[Record]:
@@ -281,7 +290,7 @@ def _iterate_cases(dataset: Dataset) -> Iterator[RecordedCase]:
             case=LazyValue(_make_expected_case, row),
             execution=LazyValue(_make_actual_execution, row),
             columns=row.columns or _NO_COLUMNS,
-            problem="; ".join(map(str, row.problems)) or None,
+            problem="; ".join(map(str, row.problems)) if row.problems else None,
             errors=row.problems,
         )
 

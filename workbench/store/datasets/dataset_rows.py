@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -110,7 +110,7 @@ def read_row(record: Record, *, number: int) -> Row:
     columns = record.columns
     problems = list(record.problems)
     for name, value in columns.items():
-        if _is_nan(value):
+        if isinstance(value, float) and math.isnan(value):
             columns[name] = None  # how pandas writes missing values
     if MESSAGES not in columns and is_messages(columns.get(_CONTENTS)):
         columns[MESSAGES] = columns[_CONTENTS]
@@ -155,9 +155,11 @@ def _read_conversation(
     """
     columns = record.columns
     value = columns.get(column)
+    if value is None:
+        return
     if isinstance(value, str):
         value = columns[column] = _parse_messages(value)
-    if value is None or not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
+    if not (is_messages(value) or all(columns.get(name) is None for name in (prompt, answer, calls))):
         return
     try:
         conversation = read_messages(value)
@@ -240,10 +242,6 @@ def _get_value(place: str, value: Any) -> Any:
     for step in parse_place(place):
         value = json.loads(value)[step] if isinstance(value, str) else value[step]
     return value
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
 
 
 # Columns under other names
@@ -468,10 +466,11 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_make_object).decode
+_BLANKS = " \t\r"
+_decoder = json.JSONDecoder(object_pairs_hook=_make_object)
 
 
-def records_from_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Record]:
+def records_from_lines(path: Path | str, lines: Iterable[str]) -> Iterator[Record]:
     """Yield the rows of JSON lines; an invalid line is a row with a problem."""
     for number, line in enumerate(lines, start=1):
         if not line or line.isspace():
@@ -495,7 +494,10 @@ def records_from_lines(path: Path | str, lines: Sequence[str]) -> Iterator[Recor
 def _parse_line(path: Path | str, number: int, line: str) -> Any:
     """Parse a line. Raises StoreError, also for a duplicate key with different values."""
     try:
-        return _decode(line)
+        if line[0] in _BLANKS:
+            return _decoder.decode(line)
+        value, end = _decoder.raw_decode(line)  # does not look for blanks around the value
+        return value if end == len(line) else _decoder.decode(line)
     except _Repeated:
         lost = _find_lost_keys(line)
         if lost:

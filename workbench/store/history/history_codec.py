@@ -182,6 +182,7 @@ _MARKS_OF_ROWS = (b'"row":', b'"expected":')
 # longer than all other work of storing them.
 _COMPRESSION_LEVEL = 1
 _SMALL = 2_000  # bytes
+_SMALL_METRICS = 500  # bytes; thousands of cases share their metrics, which are compressed once
 _LARGE = 4_000  # bytes; up to here a small window suffices, whose setup takes a third of the time
 _WINDOW, _MEMORY = 12, 5  # as zlib counts them
 _JSON = (b"{", b"[")  # no compressed text starts with these
@@ -212,8 +213,10 @@ def _to_json(data: Any) -> bytes:
 
 def to_blob(text: bytes) -> bytes:
     """Compress JSON if it is worth the time."""
-    if len(text) <= _SMALL:
-        return text
+    return _compress(text) if len(text) > _SMALL else text
+
+
+def _compress(text: bytes) -> bytes:
     if len(text) > _LARGE:
         return zlib.compress(text, _COMPRESSION_LEVEL)
     press = zlib.compressobj(_COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY)
@@ -261,7 +264,8 @@ def is_same_execution(one: bytes, other: bytes) -> bool:
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
 def metrics_to_blob(metrics: tuple[MetricResult, ...]) -> bytes:
     """Encode the metrics of a case."""
-    return to_blob(b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]")
+    text = b"[" + b",".join([_metric_to_json(metric) for metric in metrics]) + b"]"
+    return _compress(text) if len(text) > _SMALL_METRICS else text
 
 
 @cache_by_identity(maxsize=256, skip_if=lambda metric: has_judgements((metric,)))

@@ -112,6 +112,19 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, line_end: s
     assert [first.columns, second.columns] == rows
 
 
+def test_blanks_around_a_line_are_no_problem_and_other_text_is(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(' {"prompt": "a"} \n{"prompt": "b"}\t\n{"prompt": "c"} x\nx\n', encoding="utf-8")
+
+    rows = read_dataset(path).rows
+
+    assert [row.prompt for row in rows] == ["a", "b", None, None]
+    assert [str(problem) for row in rows for problem in row.problems] == [
+        f"{path}:3:17: is not JSON: Extra data",
+        f"{path}:4:1: is not JSON: Expecting value",
+    ]
+
+
 def test_rows_have_the_line_numbers_of_the_file(tmp_path: Path) -> None:
     assert [row.line for row in read_rows(tmp_path, "d.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}')] == [1, 3]
     assert [row.line for row in read_rows(tmp_path, "d.csv", 'prompt\n"a\nb"\n\nc\n')] == [2, 5]
