@@ -648,9 +648,9 @@ class ModelSpending(Fact):
     """The calls of one model in a run.
 
     `calls` are replies of the model. `cached` replies come from the cache, `replayed` ones from a recording; both are
-    free and no `calls`. `failed` are tries without a reply. Tokens are those of `calls` whose reply reports its usage (`calls_without_usage` replies do not), and of
-    `failed` tries whose reply had no text. `cost` is in US dollars by list prices. None means unknown, and
-    `cost_unknown` says why.
+    free and no `calls`. `failed` are tries without a reply. Tokens are those of `calls` whose reply reports its usage
+    (`calls_without_usage` replies do not), and of `failed` tries whose reply had no text. `cost` is in US dollars by
+    list prices. None means unknown, and `cost_unknown` says why.
     """
 
     model: str

@@ -413,7 +413,7 @@ async def test_a_session_that_failed_just_before_it_is_killed_leaves_the_shared_
     for _ in range(5):  # until the turn is sent
         await asyncio.sleep(0)
 
-    time.sleep(0.3)  # the failure is sent, and not read: a busy engine
+    time.sleep(0.3)  # noqa: ASYNC251 - the failure is sent, and not read: a busy engine
     await session.kill()
     await asyncio.gather(failing, return_exceptions=True)
 
