@@ -352,12 +352,19 @@ class CaseModels:
             return found.response
         difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
         if self._plan.mode is ModelMode.REPLAY:
-            nothing = f"model call {len(self._calls)}: {self._lack}"
+            why = f"model call {len(self._calls)}: {self._lack}" if difference is None else self._advise(difference)
             del self._calls[number]  # it is not made
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=why))
         if not self._is_unrecorded_model(call.request):
             self.difference = difference
         return None
+
+    def _advise(self, difference: RequestDifference) -> str:
+        """Return what differs, and what to do if that is right."""
+        if difference.hint is not None:
+            return str(difference)
+        how = "record it again with --record" if self._plan.replay is not None else "run with --models auto"
+        return f"{difference}; if that is right, {how}"
 
     def _is_unrecorded_model(self, request: Mapping[str, Any]) -> bool:
         """Return True for a model of the agent's own code, if the recording was made without these."""
