@@ -109,6 +109,22 @@ def _parse_body(data: bytes) -> dict[str, Any]:
     return body
 
 
+_ASKING_AGENT = """
+import httpx
+
+def answer(prompt):
+    body = {{"model": "m", "messages": [*{messages!r}, {{"role": "user", "content": prompt}}]}}
+    said = httpx.post("{url}/v1/chat/completions", json=body).json()
+    return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
+"""
+
+
+def make_asking_agent(url: str, *, instruction: str | None = None) -> str:
+    """Return the code of a function agent that says what the model `m` of a server says to each prompt."""
+    messages = [] if instruction is None else [{"role": "system", "content": instruction}]
+    return _ASKING_AGENT.format(url=url, messages=messages)
+
+
 @contextmanager
 def run_server(answer: Answer) -> Iterator[Server]:
     """Run a server inside the context."""

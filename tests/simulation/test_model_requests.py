@@ -211,10 +211,15 @@ def test_a_date_or_a_random_id_is_named_with_what_to_declare(before: str, now: s
         assert "(messages.1.content)" in str(found.hint)
 
 
-def test_a_number_that_looks_like_a_time_is_declared_as_a_field() -> None:
-    before, now = ({"method": "G", "url": "u", "body": {"config": {"seed": seed}}} for seed in (1764137937, 1764137999))
+@pytest.mark.parametrize(
+    ("name", "values", "looks"),
+    [("at", (1764137937, 1764137999), "a date or time"), ("seed", (1, 2), "a random number")],
+)
+def test_a_number_that_differs_each_time_is_declared_as_a_field(name: str, values: tuple[int, int], looks: str) -> None:
+    before, now = ({"method": "G", "url": "u", "body": {"config": {name: value}}} for value in values)
 
     (found,) = find_differences(before, now)
 
-    assert (found.before, found.now) == ("1764137937", "1764137999")
-    assert str(found.hint).endswith("declare the whole field in [replay] volatile_fields (config.seed)")
+    assert (found.before, found.now) == tuple(map(str, values))
+    how = f"declare the whole field in [replay] volatile_fields (config.{name})"
+    assert found.hint == f"it looks like {looks}: if it does not matter, {how}"

@@ -122,7 +122,7 @@ class RunJudges:
         async def ask(request: ModelRequest) -> ModelReply:
             reply = await replay.ask(request)
             if not request.renewed:  # a renewed request counts once
-                self._account.book_cached(request.model)
+                self._account.book_replayed(request.model)
             return reply
 
         return ask

@@ -320,7 +320,7 @@ class Runner:
             if self._models is not None:
                 await self._models.close()
                 self._run.model_calls = self._models.counts
-                self._warn_of_programs(self._models)
+                self._warn_of_live_models(self._models)
             await self._sort_recordings()
             self._report_spending()
             self._report_not_judged()
@@ -365,15 +365,25 @@ class Runner:
         how = "continue with `workbench run --resume`" if can_resume else "run them again to judge them"
         self._run.warn(f"{pluralise(len(self._not_judged), 'case')} not judged; {how}")
 
-    def _warn_of_programs(self, models: RunModels) -> None:
-        """Warn of programs whose model calls should be recorded or replayed, and never passed the proxy."""
+    def _warn_of_live_models(self, models: RunModels) -> None:
+        """Warn of agents whose model calls should be recorded or replayed, and were not seen."""
         if not models.is_strict:
             return
         for target in dict.fromkeys(planned.target for planned in self._plan.cases if planned.needs_agent):
-            if target.kind is AgentKind.COMMAND and target.name not in models.callers:
+            if not target.has_recorded_models:
+                self._run.warn(
+                    f"models of {target.name} are live if it asks any: workbench can neither record nor replay what an "
+                    f"agent of kind {target.kind.value} asks"
+                )
+            elif models.is_silent(target.name) and target.kind is AgentKind.COMMAND:
                 self._run.warn(
                     f"no model call of {target.name} passed workbench's proxy: if it asks models, they are live (see "
                     "docs/recorded-models.md, Programs)"
+                )
+            elif models.is_silent(target.name) and models.has_calls(target.name):
+                self._run.warn(
+                    f"no model call of {target.name} was seen: if it asks models in another process, or with a library "
+                    "that is not covered, they are live (see docs/recorded-models.md, What is recorded)"
                 )
 
     async def _sort_recordings(self) -> None:

@@ -186,6 +186,7 @@ class Budget:
 class _Spent:
     calls: int = 0
     cached: int = 0
+    replayed: int = 0
     failed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -313,6 +314,11 @@ class Account:
         self._get_spent(model).cached += 1
         self._changed()
 
+    def book_replayed(self, model: str) -> None:
+        """Book a reply of a recording, which cost nothing."""
+        self._get_spent(model).replayed += 1
+        self._changed()
+
     @contextlib.contextmanager
     def track_try(self, model: str) -> Iterator[None]:
         """Count one call to a model; it failed if it raises. Raises ModelError first if the budget is used up."""
@@ -359,6 +365,7 @@ class Account:
                 model=model,
                 calls=spent.calls,
                 cached=spent.cached,
+                replayed=spent.replayed,
                 failed=spent.failed,
                 input_tokens=spent.input_tokens,
                 output_tokens=spent.output_tokens,

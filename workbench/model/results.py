@@ -650,15 +650,16 @@ def _has_disagreement(turn: InvocationScore, threshold: float | None) -> bool:
 class ModelSpending(Fact):
     """The calls of one model in a run.
 
-    `calls` are replies of the model, `cached` replies from the cache, which are free, and `failed` tries without a
-    reply. Tokens are those of `calls` whose reply reports its usage (`calls_without_usage` replies do not), and of
-    `failed` tries whose reply had no text. `cost` is in US dollars by list prices. None means unknown, and
-    `cost_unknown` says why.
+    `calls` are replies of the model. `cached` replies come from the cache, `replayed` ones from a recording; both are
+    free and no `calls`. `failed` are tries without a reply. Tokens are those of `calls` whose reply reports its usage
+    (`calls_without_usage` replies do not), and of `failed` tries whose reply had no text. `cost` is in US dollars by
+    list prices. None means unknown, and `cost_unknown` says why.
     """
 
     model: str
     calls: int = 0
     cached: int = 0
+    replayed: int = 0
     failed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -678,6 +679,7 @@ class ModelSpending(Fact):
             model=self.model,
             calls=self.calls + more.calls,
             cached=self.cached + more.cached,
+            replayed=self.replayed + more.replayed,
             failed=self.failed + more.failed,
             input_tokens=self.input_tokens + more.input_tokens,
             output_tokens=self.output_tokens + more.output_tokens,

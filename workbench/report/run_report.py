@@ -301,7 +301,7 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
         unsure=unsure,
         partly_judged=partly_judged,
         hints=hints,
-        asked_live=None if differing is None else describe_reason(differing),
+        asked_live=None if differing is None else "; ".join(filter(None, (describe_reason(differing), differing.hint))),
     )
 
 

@@ -391,10 +391,8 @@ def _arguments_text(args: Mapping[str, Any] | None) -> str:
 
 
 def spending_line(spent: ModelSpending) -> str:
-    """Return a line about one model: `model gemini-2.5-flash: 20 calls, 4 cached, 240 tokens, $0.0012`."""
+    """Return a line about one model: `model gemini-2.5-flash: 20 calls, 240 tokens, $0.0012; 4 answers cached`."""
     parts = [pluralise(spent.calls, "call")]
-    if spent.cached:
-        parts.append(f"{spent.cached:,} cached")
     if spent.failed:
         parts.append(f"{spent.failed:,} {'try' if spent.failed == 1 else 'tries'} without an answer")
     if spent.calls:
@@ -404,15 +402,19 @@ def spending_line(spent: ModelSpending) -> str:
         )
         parts.append(cost_text(spent.cost))
     why = f" ({spent.cost_unknown})" if spent.cost_unknown is not None else ""
-    return f"model {spent.model}: {', '.join(parts)}{why}"
+    free = ((spent.cached, "cached"), (spent.replayed, "replayed"))
+    answers = (f"; {pluralise(count, 'answer')} {source}" for count, source in free if count)
+    return f"model {spent.model}: {', '.join(parts)}{why}{''.join(answers)}"
 
 
 def spending_text(models: Iterable[ModelSpending]) -> str:
     """Summarise all models: `20 judge calls (+4 cached) $0.0012`."""
     asked = list(models)
-    calls, cached = sum(spent.calls for spent in asked), sum(spent.cached for spent in asked)
+    calls = sum(spent.calls for spent in asked)
+    free = ((sum(spent.cached for spent in asked), "cached"), (sum(spent.replayed for spent in asked), "replayed"))
     cost = f" {cost_text(_sum_costs(asked))}" if calls else ""
-    more = f" (+{cached:,} cached)" if cached else ""
+    more = ", ".join(f"+{count:,} {source}" for count, source in free if count)
+    more = f" ({more})" if more else ""
     return f"{calls:,} judge {'call' if calls == 1 else 'calls'}{more}{cost}" if asked else ""
 
 

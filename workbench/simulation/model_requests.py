@@ -164,16 +164,24 @@ class Difference:
     @property
     def hint(self) -> str | None:
         """What to declare if the difference looks like a date or a random id; None if it does not."""
+        looks = self._guess()
+        if looks is None:
+            return None
+        texts = "" if self.is_json else "it in [replay] volatile_texts, or "
+        fields = f"the whole field in {'[replay] ' if self.is_json else ''}volatile_fields"
+        return (
+            f"it looks like {looks}: if it does not matter, declare {texts}{fields} ({self.path.removeprefix('body.')})"
+        )
+
+    def _guess(self) -> str | None:
+        """Return what the texts look like that differ each time."""
         for patterns, looks in (((_DATE,), "a date or time"), ((_ID,), "a random id"), ((_ID, _DATE), "dates and ids")):
             before, now = self.before or "", self.now or ""
             for pattern in patterns:
                 before, now = pattern.sub("", before), pattern.sub("", now)
             if before == now and self.before != self.now:
-                field = self.path.removeprefix("body.")
-                texts = "" if self.is_json else "it in [replay] volatile_texts, or "
-                fields = f"the whole field in {'[replay] ' if self.is_json else ''}volatile_fields ({field})"
-                return f"it looks like {looks}: if it does not matter, declare {texts}{fields}"
-        return None
+                return looks
+        return "a random number" if self.path.rpartition(".")[2] == "seed" else None
 
 
 def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Sequence[Difference]:

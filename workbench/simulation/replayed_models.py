@@ -363,12 +363,19 @@ class CaseModels:
             return found.response
         difference = None if self._recorded is None else self._find_difference(call, waiting, equal=found)
         if self._plan.mode is ModelMode.REPLAY:
-            nothing = f"model call {len(self._calls)}: {self._lack}"
+            why = f"model call {len(self._calls)}: {self._lack}" if difference is None else self._advise(difference)
             del self._calls[number]  # it is not made
-            raise AgentError(Failure(kind=FailureKind.REPLAY, message=str(difference or nothing)))
+            raise AgentError(Failure(kind=FailureKind.REPLAY, message=why))
         if not self._is_unrecorded_model(call.request):
             self.difference = difference
         return None
+
+    def _advise(self, difference: RequestDifference) -> str:
+        """Return what differs, and what to do if that is right."""
+        if difference.hint is not None:
+            return str(difference)
+        how = "record it again with --record" if self._plan.replay is not None else "run with --models auto"
+        return f"{difference}; if that is right, {how}"
 
     def _is_unrecorded_model(self, request: Mapping[str, Any]) -> bool:
         """Return True for a model of the agent's own code, if the recording was made without these."""
@@ -571,6 +578,12 @@ class _RecordedFile:
         self._rules = rules
 
     @cached_property
+    def targets(self) -> Set[str]:
+        """The agents whose model calls the file has."""
+        jobs = (block.job for block in self._recording.blocks if block.part is Part.MODELS)
+        return {job.case.target for job in jobs if job is not None}
+
+    @cached_property
     def _first_requests(self) -> Mapping[str, BlockName]:
         """The recorded cases by the identity of their first request."""
         found: dict[str, BlockName] = {}
@@ -646,13 +659,21 @@ class RunModels:
         self._opening = asyncio.Lock()
         self.counts = ModelCalls()
         """The calls of all attempts so far."""
-        self.callers: set[str] = set()
-        """The targets whose agents called models."""
+        self._callers: set[str] = set()  # targets whose agents called models
+        self._others: set[str] = set()  # targets with a case that ended well without a model call
 
     @property
     def is_strict(self) -> bool:
         """True if a file gets or answers all calls."""
         return self._plan.record is not None or self._plan.mode is ModelMode.REPLAY
+
+    def is_silent(self, target: str) -> bool:
+        """Return True if an agent has ended a case, and no model call of it was seen."""
+        return target in self._others - self._callers
+
+    def has_calls(self, target: str) -> bool:
+        """Return True if the file that is replayed has calls of an agent; also without such a file."""
+        return self._file is None or target in self._file.targets
 
     def open(self, job: JobKey) -> CaseModels:
         """Return what answers the calls of a repeat."""
@@ -674,7 +695,9 @@ class RunModels:
         """
         self.counts = self.counts.add(models.counts)
         if models.is_used:
-            self.callers.add(models.job.case.target)
+            self._callers.add(models.job.case.target)
+        elif failure is None:
+            self._others.add(models.job.case.target)
         write = self._write(models, failure, self._writing.get(models.job))
         task = self._writing[models.job] = asyncio.get_running_loop().create_task(write)
         task.add_done_callback(lambda task: self._forget_task(models.job, task))

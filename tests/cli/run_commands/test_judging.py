@@ -40,6 +40,7 @@ def test_the_cost_of_judges_is_reported_as_text_and_json(
             "model": "gemini-2.5-flash",
             "calls": 0,
             "cached": 4,
+            "replayed": 0,
             "failed": 0,
             "input_tokens": 0,
             "output_tokens": 0,
@@ -50,7 +51,7 @@ def test_the_cost_of_judges_is_reported_as_text_and_json(
     ]
     stored_models = workbench("report", "latest", "--format", "json").data["summary"]["models"]
     assert stored_models == models
-    assert "model gemini-2.5-flash: 0 calls, 4 cached" in workbench("report", "--format", "markdown").out
+    assert "model gemini-2.5-flash: 0 calls; 4 answers cached" in workbench("report", "--format", "markdown").out
 
 
 def make_failing_judge(number: int) -> Answer:
@@ -187,7 +188,11 @@ def test_a_replayed_run_calls_no_model_and_gives_the_same_verdicts(
 
     assert server.calls == []
     assert _get_verdicts(replay) == _get_verdicts(recording)
-    assert replay["summary"]["models"][0]["cached"] == 2 * SAMPLES
+    assert [replay["summary"]["models"][0][key] for key in ("calls", "cached", "replayed")] == [0, 0, 2 * SAMPLES]
+    assert (
+        f"model gemini-2.5-flash: 0 calls; {2 * SAMPLES} answers replayed"
+        in workbench("report", "--format", "markdown").out
+    )
 
 
 def test_a_replay_needs_no_key(

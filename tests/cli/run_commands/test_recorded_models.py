@@ -9,19 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cli.conftest import CommandLine, turn
-from tests.llm.servers import Call, HttpResponse, Server, run_server
+from tests.llm.servers import Call, HttpResponse, Server, make_asking_agent, openai, run_server
 
 pytestmark = pytest.mark.needs_fork
 
-AGENT = """
-import httpx
-
-def answer(prompt):
-    instruction = {{"role": "system", "content": "Be nice."}}
-    body = {{"model": "m", "messages": [instruction, {{"role": "user", "content": prompt}}]}}
-    said = httpx.post("{url}/v1/chat/completions", json=body).json()
-    return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
-"""
 PROGRAM = """
 import json, os, sys
 sys.path.insert(0, "home")
@@ -39,8 +30,9 @@ output = 10.0
 
 
 def reply(_: Call) -> HttpResponse:
-    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
-    return HttpResponse({"choices": [{"message": {"role": "assistant", "content": "hello"}}], "usage": usage})
+    response = openai("hello")
+    response.body["usage"] = {"prompt_tokens": 1000, "completion_tokens": 100}
+    return response
 
 
 @pytest.fixture
@@ -48,7 +40,7 @@ def server(workbench: CommandLine) -> Iterator[Server]:
     for path in workbench.root.rglob("*.json"):
         path.unlink()
     with run_server(reply) as server:
-        workbench.write("home/agent.py", AGENT.format(url=server.url))
+        workbench.write("home/agent.py", make_asking_agent(server.url, instruction="Be nice."))
         cases = [{"eval_id": name, "conversation": [turn(f"say {name}", "hello")]} for name in ("a", "b")]
         workbench.write("home/s.evalset.json", {"eval_set_id": "s", "eval_cases": cases})
         workbench.write("home/test_config.json", {"criteria": {"response_match_score": 0.5}})

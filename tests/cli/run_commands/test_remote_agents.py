@@ -100,3 +100,18 @@ def test_unknown_tool_calls_neither_pass_nor_fail_a_metric(workbench: CommandLin
         assert "the answer does not say which tools were called" in trajectory["reason"]
         assert metrics["response_match_score"]["status"] == "PASSED"
         assert (case["turns"][0]["trajectory"], case["differences"]) == (None, [])
+
+
+def test_a_replay_says_that_it_cannot_cover_the_models_of_an_agent_that_runs_elsewhere(
+    workbench: CommandLine, make_turn: Turn
+) -> None:
+    workbench.add_set("web/set.evalset.json", {"a": [make_turn("hello", "hello")]})
+    with run_server(lambda call: HttpResponse({"response": call.body["prompt"]})) as server:
+        configure(workbench, server.url)
+        strict, live = workbench("run", "web", "--models", "replay"), workbench("run", "web")
+
+    warning = (
+        "models of web are live if it asks any: workbench can neither record nor replay what an agent of kind http asks"
+    )
+    assert warning in strict.error
+    assert warning not in live.error

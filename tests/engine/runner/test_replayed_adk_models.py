@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Project, find_result, turn
-from tests.llm.servers import Call, HttpResponse, run_server
+from tests.llm.servers import Call, HttpResponse, openai, run_server
 from workbench.engine.workspace import Workspace
 from workbench.model.results import ModelCalls
 from workbench.model.target import ModelMode
@@ -159,6 +159,47 @@ def test_a_model_of_the_project_is_asked_unless_a_file_is_replayed(adk: Project,
     assert get_calls(recorded).live == 1
     response = find_result(replayed, "a").execution.turns[0].invocation.final_response
     assert response is not None and response.text() == "own"
+
+
+IN_THREAD = """
+import asyncio, concurrent.futures, httpx, threading
+from google.adk.models import BaseLlm, LlmResponse
+from google.genai import types
+
+pool = concurrent.futures.ThreadPoolExecutor(1)
+
+def ask(done):
+    done.append(httpx.post("{url}/v1/chat/completions", json={{"model": "m", "messages": []}}).json())
+
+async def ask_in_pool():
+    done = []
+    await asyncio.get_running_loop().run_in_executor(pool, ask, done)
+    return done
+
+async def ask_in_thread():
+    done = []
+    thread = threading.Thread(target=ask, args=(done,))
+    thread.start()
+    thread.join()
+    return done
+
+class Own(BaseLlm):
+    async def generate_content_async(self, request, stream=False):
+        said = (await {ask}())[0]["choices"][0]["message"]["content"]
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=said)]))
+"""
+
+
+@pytest.mark.parametrize("ask", ["ask_in_pool", "ask_in_thread"])
+def test_what_a_model_of_adk_asks_in_a_thread_is_one_call(adk: Project, ask: str) -> None:
+    path = adk.root / "calls.jsonl"
+    with run_server(lambda _: openai("said")) as server:
+        write_agent(adk, server.url, model='Own(model="own")', more=IN_THREAD.format(url=server.url, ask=ask))
+        recorded = run(adk, record=path)
+        replayed = run(adk, replay=path)
+
+    assert [len(path.read_text().splitlines()), len(server.calls)] == [2, 1]
+    assert (get_calls(recorded).live, get_calls(replayed).live, get_calls(replayed).replayed) == (1, 0, 1)
 
 
 def test_no_key_of_an_adk_agent_is_recorded(adk: Project) -> None:

@@ -835,3 +835,24 @@ def test_a_request_that_looks_like_one_to_a_model_is_named_and_refused_in_a_repl
     toml.write_text(f'{toml.read_text()}[replay]\nendpoints = ["{host}"]\n')
     case.run(models=ModelMode.AUTO)
     assert get_calls(case.run(models=ModelMode.REPLAY)).replayed == 2
+
+
+def test_a_run_warns_if_no_model_call_of_an_agent_was_seen(case: Project, server: ModelServer) -> None:
+    path, other = case.root / "calls.jsonl", case.root / "other.jsonl"
+    write_agent(case, server)
+    seen = case.run(record=path)
+    in_other_process = """
+        import json, subprocess, sys
+        code = "import sys, urllib.request as u; print(u.urlopen(u.Request(sys.argv[1], sys.argv[2].encode(), "
+        code += "{'Authorization': sys.argv[3]})).read().decode())"
+        command = [sys.executable, "-c", code, url, json.dumps(body), headers["Authorization"]]
+        return json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    """
+    write_agent(case, server, in_other_process)
+
+    runs = [case.run(record=other), case.run(replay=path), case.run(models=ModelMode.REPLAY), case.run(replay=other)]
+
+    warning = "no model call of sample was seen: if it asks models in another process"
+    assert [any(warning in each for each in list_warnings(run)) for run in runs] == [True, True, True, False]
+    assert list_warnings(seen) == []
+    assert {status for run in runs for status in get_statuses(run).values()} == {"PASSED"}

@@ -275,13 +275,22 @@ def test_replayed_model_calls_are_marked_and_reasons_of_live_ones_are_counted(
 ) -> None:
     difference = RequestDifference(call=2, turn=0, what="instruction, line 4", before="a", now="b")
     partly = ModelCalls(live=1, replayed=2, difference=difference)
-    calls = {"all": ModelCalls(replayed=3), "some": partly, "more": partly, "none": None}
+    dated = difference.model_copy(update={"what": "message 1", "hint": "it looks like a date"})
+    live = ModelCalls(live=1, difference=dated)
+    calls = {"all": ModelCalls(replayed=3), "some": partly, "more": partly, "none": None, "dated": live}
     cases = [make_case(name, CaseStatus.PASSED, model_calls=made) for name, made in calls.items()]
     report = make_report(cases)
     report = replace(report, summary=report.summary.model_copy(update={"model_calls": ModelCalls(live=2, replayed=7)}))
 
     lines = make_table(cases, report)
 
-    assert [line.rpartition(" s")[2].strip() for line in lines if "PASSED" in line] == ["↺", "↺ 2 of 3", "↺ 2 of 3", ""]
+    assert [line.rpartition(" s")[2].strip() for line in lines if "PASSED" in line] == [
+        "↺",
+        "↺ 2 of 3",
+        "↺ 2 of 3",
+        "",
+        "",
+    ]
     assert "↺ 7 of 9 model calls replayed, 0.00 s saved" in lines
     assert "models asked live: instruction, line 4 changed (2 cases)" in lines
+    assert "models asked live: message 1 changed; it looks like a date (1 case)" in lines

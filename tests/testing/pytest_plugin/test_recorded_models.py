@@ -6,35 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.llm.servers import Call, HttpResponse, Server, run_server
+from tests.llm.servers import Server, make_asking_agent, openai, run_server
 from tests.testing.pytest_plugin.conftest import PytestProject, turn
 
 pytestmark = pytest.mark.needs_fork
 
-AGENT = """
-import httpx
-
-def answer(prompt):
-    body = {{"model": "m", "messages": [{{"role": "user", "content": prompt}}]}}
-    said = httpx.post("{url}/v1/chat/completions", json=body).json()
-    return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
-"""
-
-
-def reply(_: Call) -> HttpResponse:
-    return HttpResponse({"choices": [{"message": {"role": "assistant", "content": "hello"}}]})
-
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with run_server(reply) as server:
+    with run_server(lambda _: openai("hello")) as server:
         yield server
 
 
 @pytest.fixture
 def asking(project: PytestProject, server: Server) -> PytestProject:
     """Change the project: its agent says what a model says."""
-    project.write("home/agent.py", AGENT.format(url=server.url))
+    project.write("home/agent.py", make_asking_agent(server.url))
     project.write("home/test_config.json", {"criteria": {"response_match_score": 0.5}})
     return project
 

@@ -9,23 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import HttpResponse, Server, run_server
+from tests.llm.servers import Server, make_asking_agent, openai, run_server
 
 pytestmark = pytest.mark.needs_fork
-
-AGENT = """
-import httpx
-
-def answer(prompt):
-    instruction = {{"role": "system", "content": "Answer.\\nBe nice."}}
-    body = {{"model": "m", "messages": [instruction, {{"role": "user", "content": prompt}}]}}
-    said = httpx.post("{url}/v1/chat/completions", json=body).json()
-    return {{"response": said["choices"][0]["message"]["content"], "predicted_trajectory": []}}
-"""
-
-
-def reply(text: str) -> HttpResponse:
-    return HttpResponse({"choices": [{"message": {"role": "assistant", "content": text}}]})
 
 
 def write_project(tmp_path: Path) -> None:
@@ -41,8 +27,8 @@ def write_project(tmp_path: Path) -> None:
 @pytest.fixture
 def asking(tmp_path: Path) -> Iterator[Server]:
     write_project(tmp_path)
-    with run_server(lambda _: reply("hello")) as server:
-        (tmp_path / "agent.py").write_text(AGENT.format(url=server.url))
+    with run_server(lambda _: openai("hello")) as server:
+        (tmp_path / "agent.py").write_text(make_asking_agent(server.url, instruction="Answer.\nBe nice."))
         yield server
 
 
@@ -100,8 +86,8 @@ async def test_the_watch_says_what_was_replayed_and_what_was_live(
 async def test_samples_are_recorded_and_a_replay_does_not_hide_that_they_differ(tmp_path: Path, open_app: Any) -> None:
     answers = iter(("hello", "no", "hello"))
     write_project(tmp_path)
-    with run_server(lambda _: reply(next(answers))) as server:
-        (tmp_path / "agent.py").write_text(AGENT.format(url=server.url))
+    with run_server(lambda _: openai(next(answers))) as server:
+        (tmp_path / "agent.py").write_text(make_asking_agent(server.url, instruction="Answer.\nBe nice."))
         async with open_app(tmp_path) as screen:
             await screen.until("greets")
             await screen.press("j", "j", "alt+m")

@@ -1,6 +1,7 @@
 """Wrappers of clients: `send` of httpx and httpx2, `urlopen` of urllib3 (under requests and botocore), aiohttp.
 
 Calls of gRPC and of `http.client` are only announced: they are never replayed, but never made unnoticed either.
+Threads are wrapped too, because a model of a framework may ask its service in one.
 
 A module that is imported later is wrapped at the end of its import. A client that is already wrapped stays so.
 """
@@ -13,7 +14,7 @@ import sys
 from urllib.parse import urlencode
 
 from . import model_interception
-from .model_interception import Copy, Models, Replayed, Request, find_session, inside_call
+from .model_interception import Copy, Models, Replayed, Request, carry_call, find_session, inside_call
 from .recording.recorder import quiet
 
 TYPE_CHECKING = False
@@ -507,6 +508,27 @@ def _build_http_client_url(connection: Any, path: str) -> str:
     return f"{scheme}://{host}{'' if port in (None, connection.default_port) else f':{port}'}{path}"
 
 
+def _wrap_threads(module: Any) -> None:
+    start = module.Thread.start
+
+    @functools.wraps(start)
+    def carry_and_start(self: Any) -> None:
+        self.run = carry_call(self.run)
+        start(self)
+
+    module.Thread.start = carry_and_start
+
+
+def _wrap_pools(module: Any) -> None:
+    submit = module.ThreadPoolExecutor.submit
+
+    @functools.wraps(submit)
+    def carry_and_submit(self: Any, function: Any, /, *args: Any, **options: Any) -> Any:
+        return submit(self, carry_call(function), *args, **options)
+
+    module.ThreadPoolExecutor.submit = carry_and_submit
+
+
 _WRAPPERS: dict[str, Callable[[Any], None]] = {
     "httpx": _wrap_httpx,
     "httpx2": _wrap_httpx,
@@ -514,4 +536,6 @@ _WRAPPERS: dict[str, Callable[[Any], None]] = {
     "aiohttp.client": _wrap_aiohttp,
     "grpc": _wrap_grpc,
     "http.client": _wrap_http_client,
+    "threading": _wrap_threads,
+    "concurrent.futures.thread": _wrap_pools,
 }

@@ -158,6 +158,21 @@ def inside_call() -> Iterator[None]:
         _call.reset(token)
 
 
+def carry_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for another thread: what it asks is part of the current intercepted call, or of none."""
+    call = _call.get()
+
+    @functools.wraps(function)
+    def run_inside(*args: Any, **options: Any) -> Any:
+        token = _call.set(call)
+        try:
+            return function(*args, **options)
+        finally:
+            _call.reset(token)
+
+    return run_inside
+
+
 def _is_inside() -> bool:
     call = _call.get()
     return call is not None and call["is_running"]

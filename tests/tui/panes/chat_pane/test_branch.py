@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.llm.servers import Call, HttpResponse, run_server
+from tests.llm.servers import Call, HttpResponse, openai, run_server
 from tests.tui.panes.chat_pane.talking import case, get_draft, open_chat, read_cases, say
 from workbench.tui.panes.chat_pane import Prompt
 
@@ -36,8 +36,7 @@ def answer(prompt, session):
 
 
 def reply(call: Call) -> HttpResponse:
-    text = "heard " + call.body["messages"][-1]["content"]
-    return HttpResponse({"choices": [{"message": {"role": "assistant", "content": text}}]})
+    return openai("heard " + call.body["messages"][-1]["content"])
 
 
 @pytest.fixture
