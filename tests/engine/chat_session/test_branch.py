@@ -162,6 +162,18 @@ def test_turns_without_recorded_model_calls_are_asked_again(shop: Project) -> No
     assert (count(shop, "model_calls"), count(shop, "tool_calls")) == (6, 2)
 
 
+def test_a_turn_that_was_asked_again_and_failed_says_why_it_was_asked(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, execution = run_case(shop, workspace, models=ModelMode.LIVE)
+    path = shop.root / "shop" / "agent.py"
+    path.write_text(path.read_text().replace('note("model_calls")', 'raise ConnectionError("down")', 1))
+
+    failed = open_branch(workspace, job, execution, 1).wait_for(TurnFailed)
+
+    assert failed.failure is not None and "down" in failed.failure.message
+    assert failed.live_parts == ("turn 1 was asked again: its model calls are not recorded",)
+
+
 def test_a_chat_records_its_model_calls_for_branches(shop: Project) -> None:
     workspace = shop.open_workspace()
     first = Listener(workspace.chat("shop"))
