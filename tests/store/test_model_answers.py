@@ -269,6 +269,7 @@ def test_the_store_keeps_the_newest_calls_of_each_repeat(tmp_path: Path) -> None
     assert again.read(make_job()) == make_recording(make_job(), "new")
     assert again.read(make_job(repeat=1)) == make_recording(make_job(repeat=1), "other")
     assert again.read(make_job("other")) is None
+    assert again.list_jobs() == {make_job(), make_job(repeat=1)}
     again.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -24,7 +24,7 @@ from workbench.engine.earlier_runs import (
 )
 from workbench.engine.open_documents import OpenDocuments
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, mask_secrets, resolve_limits
-from workbench.engine.plan_cost import PlanCost, build_prices, estimate_cost
+from workbench.engine.plan_cost import EarlierJobs, PlanCost, build_prices, estimate_cost
 from workbench.engine.planner import Planner, create_standalone_tools, find_tool_problems
 from workbench.engine.recorded_data import Recordings
 from workbench.engine.run import Holds, Run
@@ -47,7 +47,7 @@ from workbench.store.files import remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
-from workbench.store.model_answers import RECORDINGS, RecordedModels, RecordingStore
+from workbench.store.model_answers import RECORDINGS, Part, RecordedModels, RecordingStore
 from workbench.store.project_discovery import Project, discover, find_root
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -266,16 +266,40 @@ class Workspace:
 
     def estimate(self, plan: Plan) -> PlanCost:
         """Estimate the cost of a plan from earlier runs; an unreadable history is ignored."""
-        prices = build_prices(self.settings.judge)
+        recorded, prices = self._list_recorded_jobs(plan), build_prices(self.settings.judge)
         if not get_history_path(self.root).exists():
             # Opening the history would create the file, and planning must not write.
-            return estimate_cost(plan, prices=prices)
+            return estimate_cost(plan, recorded=recorded, prices=prices)
         try:
             with self.history() as history:
-                jobs = history.latest_jobs()
-                return estimate_cost(plan, earlier=jobs, results_of=history.latest_results, prices=prices)
+                earlier = EarlierJobs(
+                    live=history.latest_jobs_by_source(is_replayed=False),
+                    replayed=history.latest_jobs_by_source(is_replayed=True),
+                )
+                return estimate_cost(
+                    plan,
+                    earlier=earlier,
+                    read_result=lambda job: history.result(job.run_id, job.key),
+                    recorded=recorded,
+                    prices=prices,
+                )
         except StoreError:  # the run itself will report it
-            return estimate_cost(plan, prices=prices)
+            return estimate_cost(plan, recorded=recorded, prices=prices)
+
+    def _list_recorded_jobs(self, plan: Plan) -> Collection[JobKey] | None:
+        """List the jobs whose model calls a run of the plan replays; None if it replays nothing."""
+        models = plan.models
+        if models is None or models.mode is ModelMode.LIVE or models.fresh:
+            return None
+        if models.replay is not None:
+            return {name.job for name in models.replay.blocks if name.part is Part.MODELS and name.job is not None}
+        if not (get_history_path(self.root).parent / RECORDINGS).exists():
+            return ()
+        try:
+            with contextlib.closing(RecordingStore(self.root)) as store:
+                return store.list_jobs()
+        except StoreError:  # the run itself will report it
+            return ()
 
     def plan_recorded(
         self,

@@ -66,6 +66,11 @@ class ReplyStore:
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO reply (key, data, used_at) VALUES (?, ?, ?)", row)
 
+    def list_keys(self) -> list[str]:
+        """Return all keys. Raises StoreError."""
+        with self._database.translate_errors():
+            return [key for (key,) in self._database.execute("SELECT key FROM reply")]
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -443,6 +448,13 @@ class RecordingStore:
             return RecordedCalls.parse_lines(text, RecordedModelCall, fail=fail)
         except StoreError:  # of another version: the model is asked again
             return None
+
+    def list_jobs(self) -> set[JobKey]:
+        """Return the repeats of cases that have calls. Raises StoreError."""
+        with self._lock:
+            keys = self._store.list_keys()
+        named = (json.loads(key) for key in keys)
+        return {JobKey(CaseKey(target=t, eval_set=s, eval_id=i, occurrence=n), repeat) for t, s, i, n, repeat in named}
 
     def write(self, job: JobKey, recorded: RecordedModels) -> None:
         """Replace the calls of a repeat. Raises StoreError."""
