@@ -15,6 +15,7 @@ from workbench.engine.chat_session import Branch, Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
     FormerNames,
     find_run_to_resume,
+    get_replay_file,
     get_selections,
     make_judging_options,
     plan_judging,
@@ -47,7 +48,14 @@ from workbench.store.files import remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
-from workbench.store.model_answers import RECORDINGS, Part, RecordedModels, RecordingStore
+from workbench.store.model_answers import (
+    RECORDINGS,
+    Part,
+    RecordedModelCall,
+    RecordedModels,
+    Recording,
+    RecordingStore,
+)
 from workbench.store.project_discovery import Project, discover, find_root
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -469,12 +477,30 @@ class Workspace:
         Raises StoreError.
         """
         calls = execution.model_calls
-        if calls is None or calls.recording is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
+        if calls is None or calls.recording is None:
+            return None
+        recordings = (read(job) for read in (self._read_stored_calls, self._read_replayed_file))
+        known = (recorded for recorded in recordings if recorded is not None)
+        return next((recorded for recorded in known if hash_calls(recorded.calls) == calls.recording), None)
+
+    def _read_stored_calls(self, job: JobKey) -> RecordedModels | None:
+        """Read the model calls that the project has of a repeat. Raises StoreError."""
+        if not (get_history_path(self.root).parent / RECORDINGS).exists():
             return None
         with contextlib.closing(RecordingStore(self.root)) as store:
-            recorded = store.read(job)
-        is_own = recorded is not None and hash_calls(recorded.calls) == calls.recording
-        return recorded if is_own else None
+            return store.read(job)
+
+    def _read_replayed_file(self, job: JobKey) -> RecordedModels | None:
+        """Read the model calls of a repeat in the file that answered its newest run; None if it cannot be read now."""
+        history = self._open_history()
+        if history is None:
+            return None
+        with history:
+            runs = [each.job.run_id for each in history.list_executions(job.case) if each.job.key == job][:1]
+            files = [file for run_id in runs if (file := get_replay_file(history.run(run_id))) is not None]
+        with contextlib.suppress(StoreError):
+            return next((Recording(file).read(Part.MODELS, job, RecordedModelCall) for file in files), None)
+        return None
 
     def history(self) -> History:
         """Open the stored results for reading; the caller closes them. Raises StoreError."""

@@ -385,6 +385,20 @@ def test_a_result_has_the_recording_that_it_used_and_no_other_with_as_many_calls
     assert len(newer.calls) == len(calls.calls)
 
 
+def test_a_result_that_was_replayed_from_a_file_has_the_recording_of_the_file(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, recorded = run_case(shop, workspace)
+    calls = workspace.read_model_calls(job, recorded)
+    (shop.root / ".workbench" / "recordings.db").unlink()
+    assert workspace.read_model_calls(job, recorded) is None
+
+    _, replayed = run_case(shop, workspace, replay=shop.root / "calls.jsonl")
+
+    assert workspace.read_model_calls(job, replayed) == calls is not None
+    (shop.root / "calls.jsonl").write_text("gone")
+    assert workspace.read_model_calls(job, replayed) is None
+
+
 LANGCHAIN = """
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
