@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from tests.engine.conftest import Project, turn
 from tests.engine.judged import make_judged_folder, serve_judge
 from workbench.engine import plan_cost
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.engine.plan_cost import Estimate, PlanCost, calculate_agent_cost, estimate_cost
+from workbench.engine.plan_cost import EarlierJobs, Estimate, PlanCost, calculate_agent_cost, estimate_cost
 from workbench.engine.workspace import Workspace
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.evalset import Content, Invocation, Part
-from workbench.model.results import Execution, TokenUsage, TurnResult
-from workbench.model.target import AgentKind
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseStatus, Execution, TokenUsage, TurnResult
+from workbench.model.target import AgentKind, ModelMode
 from workbench.model.trace import Span, SpanKind
+from workbench.store.history.history_queries import StoredJob
 
 SET = Selection(eval_set="set.evalset.json")
 TWO = {"a": [turn("hello")], "b": [turn("bye"), turn("again")]}
@@ -134,6 +137,50 @@ def test_time_and_tokens_come_from_earlier_runs(project: Project) -> None:
     assert after.seconds is not None and after.seconds.amount > 0
     assert (after.seconds.known, after.seconds.of) == (1, 2)
     assert after.tokens == Estimate(4 * 14, known=1, of=2)
+
+
+def make_job(case: CaseKey, seconds: float) -> StoredJob:
+    return StoredJob("r", JobKey(case, 0), CaseStatus.PASSED, seconds, seconds, None, datetime.now(UTC), "", "")
+
+
+def test_a_live_run_is_estimated_from_live_runs_and_a_replayed_one_from_replayed_ones(project: Project) -> None:
+    project.add_set(TWO)
+    plans = {mode: make_plan(project, models=mode) for mode in ModelMode}
+    a, b = (case.key for case in plans[ModelMode.LIVE].cases)
+    earlier = EarlierJobs(
+        live={a: [make_job(a, 10.0)], b: [make_job(b, 20.0)]}, replayed={a: [make_job(a, 1.0)], b: [make_job(b, 2.0)]}
+    )
+    recorded = {JobKey(a, 0), JobKey(a, 1)}
+
+    live = estimate_cost(plans[ModelMode.LIVE], earlier=earlier)
+    auto, strict = (
+        estimate_cost(plans[mode], earlier=earlier, recorded=recorded) for mode in (ModelMode.AUTO, ModelMode.REPLAY)
+    )
+
+    assert (live.seconds, live.replays, live.replayed_seconds) == (Estimate(20.0, known=2, of=2), None, None)
+    assert (auto.seconds, auto.live_jobs) == (Estimate(20.0, known=1, of=1), 1)
+    assert auto.replayed_seconds == strict.replayed_seconds == Estimate(1.0, known=1, of=1)
+    assert str(auto.replays) == (
+        "1 of 2 cases has a recording: models are asked live only where a request differs or is not recorded"
+    )
+    assert (strict.seconds, strict.live_jobs) == (None, 0)
+    only_live = estimate_cost(plans[ModelMode.AUTO], earlier=EarlierJobs(live=earlier.live), recorded=recorded)
+    assert only_live.replayed_seconds is None
+
+
+def test_tokens_are_those_of_the_last_live_run(project: Project) -> None:
+    project.add_set(TWO)
+    plan = change_kind(make_plan(project), AgentKind.ADK)
+    a, b = (case.key for case in plan.cases)
+    live, replayed = make_job(a, 1.0), make_job(b, 1.0)
+    asked: list[StoredJob] = []
+
+    cost = estimate_cost(
+        plan, earlier=EarlierJobs(live={a: [live]}, replayed={b: [replayed]}), read_result=asked.append
+    )
+
+    assert asked == [live]
+    assert cost.tokens is None, "the result is no longer stored"
 
 
 def test_an_estimate_creates_no_history(project: Project) -> None:

@@ -270,6 +270,7 @@ def test_the_store_keeps_the_last_recordings_of_each_repeat(tmp_path: Path) -> N
     assert list(again.read(make_job())) == [make_recording(make_job(), text) for text in ("4 again", *"6532")]
     assert list(again.read(make_job(repeat=1))) == [make_recording(make_job(repeat=1), "of another repeat")]
     assert list(again.read(make_job("other"))) == []
+    assert again.list_jobs() == {make_job(), make_job(repeat=1)}
     again.close()
 
 

@@ -37,7 +37,7 @@ _POLICY = (
 _FOCUS = """<script>
   const focusing = setInterval(() => {
     const found = document.querySelector(".xterm-helper-textarea");
-    if (found && document.body.classList.contains("-first-byte")) {  // connected found.focus(); clearInterval(focusing); }
+    if (found && document.body.classList.contains("-first-byte")) { found.focus(); clearInterval(focusing); }
   }, 50);
 </script>"""
 """Keys reach the screen at once; the page itself waits for a click."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -191,7 +191,8 @@ def run(
 
             plan = (select_affected if affected else reuse_unjudged)(workspace, plan)
         if dry_run:
-            return _show_plan(plan, workspace.estimate(plan))
+            show = _print_plan_record if choose_format(report_format, None) == JSON else _show_plan
+            return show(plan, workspace.estimate(plan))
         display = Display(report_format=report_format, output=output, plain=plain, verbose=verbose)
         return execute_plan(plan, workspace, display)[1]
 
@@ -347,15 +348,42 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     return WRONG if problems else 0
 
 
-def _format_cost(cost: PlanCost) -> Iterator[str]:
-    """Yield the estimated time and cost of the run, from earlier runs."""
-    from workbench.model.text import pluralise
+def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
+    """Print the plan as JSON. Return the exit status, as `_show_plan` does."""
+    from workbench.cli.console import write_lines
+    from workbench.report.report_formats import SCHEMA_VERSION, dump
 
-    for estimate, unit in ((cost.seconds, "s"), (cost.tokens, "tokens")):
+    problems = plan.file_problems
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "cases": [case.key.model_dump() for case in plan.cases],
+        "limits": plan.limits.model_dump(mode="json"),
+        "cost": asdict(cost),
+        "notices": list(plan.notices),
+        "problems": list(problems),
+    }
+    write_lines([dump(record, indent=2)])
+    return WRONG if problems else 0
+
+
+def _format_cost(cost: PlanCost) -> Iterator[str]:
+    """Yield what is replayed, and the estimated time and cost of the run, from earlier runs of the same kind."""
+    from workbench.model.text import pluralise
+    from workbench.report.run_report import REPLAY_MARK
+
+    parts = [(cost.live_jobs, "s", cost.seconds, ""), (cost.live_model_jobs, "tokens", cost.tokens, "")]
+    if cost.replays is not None:
+        yield f"{REPLAY_MARK} {cost.replays}"
+        parts = [(jobs, unit, estimate, "live ") for jobs, unit, estimate, _ in parts]
+        parts.append((cost.replays.recorded, "s", cost.replayed_seconds, "replayed "))
+    for jobs, unit, estimate, kind in parts:
         if estimate is not None:
-            known = f"from earlier runs of {estimate.known} of {pluralise(estimate.of, 'case')}"
+            known = f"from earlier {kind}runs of {estimate.known} of {pluralise(estimate.of, 'case')}"
             amount = f"about {estimate.amount:,.0f}" if estimate.amount >= 1 else "less than 1"
             yield f"{amount} {unit}, {known}"
+        elif jobs:
+            what = "time" if unit == "s" else unit
+            yield f"no estimate of the {what}: no earlier {kind}run of these cases"
     for user in cost.users:
         limit = "any number of" if user.at_most is None else f"at most {user.at_most:,}"
         conversations = pluralise(user.conversations, "conversation")

@@ -171,8 +171,8 @@ class BranchReplay:
             self._tools.unrecorded_calls.clear()
             self._tools.replay(self._branch.tools[turn] if turn < self.turns else None)
 
-    def list_live_parts(self, turn: int, result: TurnResult) -> tuple[str, ...]:
-        """Return sentences that say what of a turn was not replayed, and why."""
+    def list_live_parts(self, turn: int, result: TurnResult | None) -> tuple[str, ...]:
+        """Return sentences that say what of a turn was not replayed, and why. It has no result if it failed."""
         if turn >= self.turns:
             return ()
         why = self._explain_live_models(turn)
@@ -180,7 +180,7 @@ class BranchReplay:
         called = dict.fromkeys(() if self._tools is None else self._tools.unrecorded_calls)
         lacks = f"the recording of turn {turn + 1} lacks this call"
         found += [f"{tool} was called: {self._branch.unrecorded_tools[turn].get(tool, lacks)}" for tool in called]
-        if not found and not _is_same_answer(result, self._branch.turns[turn]):
+        if not found and result is not None and not _is_same_answer(result, self._branch.turns[turn]):
             found = [f"turn {turn + 1} has another answer, or other tool calls, than in the recording"]
         return tuple(found)
 
@@ -419,12 +419,14 @@ class Conversation:
             self._log.append(TurnAnswered(turn=turn, result=result, live_parts=live_parts))
             return None
         failure, printed = await self._failure(session, answering, turn)
+        live_parts = () if self._replay is None or failure is None else self._replay.list_live_parts(turn, None)
         self._log.append(
             TurnFailed(
                 turn=turn,
                 status=CaseStatus.CANCELLED if failure is None else CaseStatus.ERROR,
                 duration_seconds=time.perf_counter() - started,
                 failure=failure,
+                live_parts=live_parts,
             )
         )
         return printed

@@ -309,6 +309,12 @@ def get_selections(run: StoredRun) -> Sequence[Selection]:
     return [Selection.model_validate(kept) for kept in run.options.get(SELECTIONS, ())]
 
 
+def get_replay_file(run: StoredRun) -> Path | None:
+    """Return the file whose recordings answered the run; None if there was none."""
+    given = run.options.get(_ASKED, {}).get("replay")
+    return None if given is None else Path(given)
+
+
 def restore_options(options: RunOptions, run: StoredRun) -> RunOptions:
     """Complete options with those of the resumed run, so that simulated tools stay simulated."""
     kept = run.options.get(_ASKED, {})

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase, get_user_options, is_scripted
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, count_tokens
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TokenUsage
-from workbench.model.target import AgentKind
+from workbench.model.target import AgentKind, ModelMode
+from workbench.model.text import pluralise
 from workbench.model.trace import Span, SpanKind
 from workbench.simulation.users import NO_LIMIT
+from workbench.store.errors import shown_path
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import JudgeSettings
 
@@ -67,13 +69,48 @@ class UserCost:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Replays:
+    """How many jobs have a recording of their agent's model calls, `of` so many that may have one.
+
+    `unit` is what is counted: cases, or jobs if they are repeated. `source` is the file of the recordings, empty for
+    those of the project. In the mode REPLAY no model is asked.
+    """
+
+    mode: ModelMode
+    recorded: int
+    of: int
+    unit: str = "case"
+    source: str = ""
+
+    def __str__(self) -> str:
+        """Return sentences: `5 of 7 cases have a recording: models are asked live only where a request differs`."""
+        place = f" in {self.source}" if self.source else ""
+        has = "has" if self.recorded == 1 else "have"
+        known = f"{self.recorded:,} of {pluralise(self.of, self.unit)} {has} a recording{place}"
+        if self.mode is ModelMode.REPLAY:
+            return f"{known}: no model is asked, and a request that is not recorded ends its case in ERROR"
+        rest = "" if self.recorded == self.of else " or is not recorded"
+        return f"{known}: models are asked live only where a request differs{rest}"
+
+
+@dataclass(frozen=True)
+class EarlierJobs:
+    """The jobs of each case in its newest run: one that asked its models live, and one that replayed model calls."""
+
+    live: Mapping[CaseKey, Sequence[StoredJob]] = field(default_factory=dict)
+    replayed: Mapping[CaseKey, Sequence[StoredJob]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanCost:
     """The cost of a plan.
 
     `jobs` are cases times repeats that have to run, `reused` those with a current result. `agent_turns` are the known
     turns of agents; `model_jobs` and `model_turns` are the part of agents with a model. The number of turns of
-    `open_ended` jobs is unknown. `judge_calls` are by criterion, `judges` and `users` by model. `seconds` and `tokens`
-    are those of agents, None if earlier runs have no data.
+    `open_ended` jobs is unknown. `judge_calls` are by criterion, `judges` and `users` by model. `live_jobs` are those
+    of agents that ask their models, `live_model_jobs` the part with a model; `seconds` and `tokens` are theirs.
+    `replayed_seconds` are those of jobs with a recording. They are None if earlier runs of the same kind have no data.
+    `replays` is None if nothing is replayed.
     """
 
     cases: int
@@ -87,8 +124,12 @@ class PlanCost:
     judges: Sequence[JudgeCost] = ()
     open_ended: int = 0
     users: Sequence[UserCost] = ()
+    live_jobs: int = 0
+    live_model_jobs: int = 0
     seconds: Estimate | None = None
     tokens: Estimate | None = None
+    replays: Replays | None = None
+    replayed_seconds: Estimate | None = None
 
     @property
     def is_costly(self) -> bool:
@@ -101,28 +142,42 @@ def build_prices(settings: JudgeSettings) -> Prices:
     return Prices({model: OwnPrice(price.input, price.output) for model, price in settings.prices.items()})
 
 
-ReadResults = Callable[[Collection[CaseKey]], Mapping[CaseKey, Sequence[CaseResult]]]
-"""Reads the results of cases, by repeat, each from the newest run of the case."""
+ReadResult = Callable[[StoredJob], CaseResult | None]
+"""Reads the result of a job; None if it is no longer stored."""
 
 
 def estimate_cost(
     plan: Plan,
     *,
-    earlier: Mapping[CaseKey, Sequence[StoredJob]] | None = None,
-    results_of: ReadResults = lambda _keys: {},
+    earlier: EarlierJobs | None = None,
+    read_result: ReadResult = lambda _job: None,
+    recorded: Collection[JobKey] | None = None,
     prices: Prices | None = None,
 ) -> PlanCost:
-    """Estimate the cost of a plan from the last jobs of its cases and from a sample of their results.
+    """Estimate the cost of a plan from earlier jobs of its cases and from a sample of their results.
 
-    Without `prices`, the cost of judges is unknown.
+    `recorded` are the jobs whose model calls can be replayed; None if nothing is replayed. Without `prices`, the cost
+    of judges is unknown.
     """
-    earlier = earlier or {}
-    fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
-    agents = [planned for planned in fresh if planned.needs_agent]
+    earlier = earlier or EarlierJobs()
+    fresh = [(key, planned) for key, planned in plan.jobs if key not in plan.stored]
+    agents = [planned for _, planned in fresh if planned.needs_agent]
+    replayed = [planned for key, planned in fresh if planned.needs_agent and recorded is not None and key in recorded]
+    never_asks = plan.models is not None and plan.models.mode is ModelMode.REPLAY
+    live = [
+        planned
+        for key, planned in fresh
+        if planned.needs_agent
+        and (recorded is None or key not in recorded)
+        # Without a recording it asks no model or ends in an error, whose time is unknown.
+        and not (never_asks and planned.target.has_recorded_models)
+    ]
     backed = [planned for planned in agents if planned.target.kind not in _FREE_KINDS]
-    questions = () if plan.options.judge_replay is not None else tuple(_list_questions(fresh))
-    with_models = dict.fromkeys([*(planned.key for planned in backed), *(question.case for question in questions)])
-    results = _sample_results(list(with_models), earlier, results_of)
+    asks_judges = plan.options.judge_replay is None
+    questions = tuple(_list_questions(planned for _, planned in fresh)) if asks_judges else ()
+    judged = list(dict.fromkeys(question.case for question in questions))
+    asking = [planned for planned in live if planned.target.kind not in _FREE_KINDS]
+    asked = list(dict.fromkeys(planned.key for planned in asking))
     return PlanCost(
         cases=len(plan.cases),
         repeats=plan.limits.runs,
@@ -132,12 +187,28 @@ def estimate_cost(
         model_jobs=len(backed),
         model_turns=sum(planned.turns or 0 for planned in backed),
         judge_calls=_sum_calls(questions, lambda question: question.metric),
-        judges=_estimate_judges(questions, results, prices),
+        judges=_estimate_judges(
+            questions, _sample_results(judged, {**earlier.replayed, **earlier.live}, read_result), prices
+        ),
         open_ended=sum(planned.turns is None for planned in agents),
-        users=() if plan.options.judge_replay is not None else tuple(_estimate_users(agents)),
-        seconds=_estimate_seconds(agents, earlier, lanes=plan.limits.concurrency),
-        tokens=_estimate_tokens(backed, results),
+        users=tuple(_estimate_users(agents)) if asks_judges else (),
+        live_jobs=len(live),
+        live_model_jobs=len(asking),
+        seconds=_estimate_seconds(live, earlier.live, lanes=plan.limits.concurrency),
+        tokens=_estimate_tokens(asking, _sample_results(asked, earlier.live, read_result)),
+        replays=None if recorded is None else _count_replays(plan, agents, recorded=len(replayed)),
+        replayed_seconds=_estimate_seconds(replayed, earlier.replayed, lanes=plan.limits.concurrency),
     )
+
+
+def _count_replays(plan: Plan, agents: Sequence[PlannedCase], *, recorded: int) -> Replays | None:
+    """Count the jobs whose model calls may be replayed; None if there are none."""
+    total = sum(planned.target.has_recorded_models for planned in agents)
+    if plan.models is None or not total:
+        return None
+    unit = "case" if plan.limits.runs == 1 else "job"
+    source = "" if plan.models.replay is None else shown_path(plan.models.replay.path)
+    return Replays(mode=plan.models.mode, recorded=recorded, of=total, unit=unit, source=source)
 
 
 def _estimate_users(jobs: Iterable[PlannedCase]) -> Iterator[UserCost]:
@@ -246,11 +317,13 @@ def _estimate_seconds(
 
 
 def _sample_results(
-    keys: Sequence[CaseKey], earlier: Mapping[CaseKey, Sequence[StoredJob]], results_of: ReadResults
+    keys: Sequence[CaseKey], earlier: Mapping[CaseKey, Sequence[StoredJob]], read_result: ReadResult
 ) -> Mapping[CaseKey, Sequence[CaseResult]]:
     """Read the results of an even sample of the cases that ran before."""
     ran = [key for key in keys if key in earlier]
-    return results_of(ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]) if ran else {}
+    sample = ran[:: max(1, -(-len(ran) // _MOST_SAMPLED))]
+    results = ((key, [read_result(job) for job in earlier[key]]) for key in sample)
+    return {key: found for key, each in results if (found := [result for result in each if result is not None])}
 
 
 def _estimate_tokens(jobs: Sequence[PlannedCase], results: Mapping[CaseKey, Sequence[CaseResult]]) -> Estimate | None:

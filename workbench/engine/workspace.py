@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from workbench.engine.chat_session import Branch, Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
     FormerNames,
     find_run_to_resume,
+    get_replay_file,
     get_selections,
     make_judging_options,
     plan_judging,
@@ -25,7 +27,7 @@ from workbench.engine.earlier_runs import (
 )
 from workbench.engine.open_documents import OpenDocuments
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, mask_secrets, resolve_limits
-from workbench.engine.plan_cost import PlanCost, build_prices, estimate_cost
+from workbench.engine.plan_cost import EarlierJobs, PlanCost, build_prices, estimate_cost
 from workbench.engine.planner import Planner, create_standalone_tools, find_tool_problems
 from workbench.engine.recorded_data import Recordings
 from workbench.engine.run import Holds, Run
@@ -49,7 +51,14 @@ from workbench.store.files import remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
-from workbench.store.model_answers import RECORDINGS, RecordedModels, RecordingStore
+from workbench.store.model_answers import (
+    RECORDINGS,
+    Part,
+    RecordedModelCall,
+    RecordedModels,
+    Recording,
+    RecordingStore,
+)
 from workbench.store.project_discovery import Project, discover, find_root
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
@@ -278,16 +287,40 @@ class Workspace:
 
     def estimate(self, plan: Plan) -> PlanCost:
         """Estimate the cost of a plan from earlier runs; an unreadable history is ignored."""
-        prices = build_prices(self.settings.judge)
+        recorded, prices = self._list_recorded_jobs(plan), build_prices(self.settings.judge)
         if not get_history_path(self.root).exists():
             # Opening the history would create the file, and planning must not write.
-            return estimate_cost(plan, prices=prices)
+            return estimate_cost(plan, recorded=recorded, prices=prices)
         try:
             with self.history() as history:
-                jobs = history.latest_jobs()
-                return estimate_cost(plan, earlier=jobs, results_of=history.latest_results, prices=prices)
+                earlier = EarlierJobs(
+                    live=history.latest_jobs_by_source(is_replayed=False),
+                    replayed=history.latest_jobs_by_source(is_replayed=True),
+                )
+                return estimate_cost(
+                    plan,
+                    earlier=earlier,
+                    read_result=lambda job: history.result(job.run_id, job.key),
+                    recorded=recorded,
+                    prices=prices,
+                )
         except StoreError:  # the run itself will report it
-            return estimate_cost(plan, prices=prices)
+            return estimate_cost(plan, recorded=recorded, prices=prices)
+
+    def _list_recorded_jobs(self, plan: Plan) -> Collection[JobKey] | None:
+        """List the jobs whose model calls a run of the plan replays; None if it replays nothing."""
+        models = plan.models
+        if models is None or models.mode is ModelMode.LIVE or models.fresh:
+            return None
+        if models.replay is not None:
+            return {name.job for name in models.replay.blocks if name.part is Part.MODELS and name.job is not None}
+        if not (get_history_path(self.root).parent / RECORDINGS).exists():
+            return ()
+        try:
+            with contextlib.closing(RecordingStore(self.root)) as store:
+                return store.list_jobs()
+        except StoreError:  # the run itself will report it
+            return ()
 
     def plan_recorded(
         self,
@@ -457,10 +490,30 @@ class Workspace:
         Raises StoreError.
         """
         calls = execution.model_calls
-        if calls is None or calls.recording is None or not (get_history_path(self.root).parent / RECORDINGS).exists():
+        if calls is None or calls.recording is None:
             return None
+        known = itertools.chain(self._iter_stored_calls(job), self._iter_replayed_file(job))
+        return next((recorded for recorded in known if hash_calls(recorded.calls) == calls.recording), None)
+
+    def _iter_stored_calls(self, job: JobKey) -> Iterator[RecordedModels]:
+        """Yield the model calls that the project has of a repeat, the newest first. Raises StoreError."""
+        if not (get_history_path(self.root).parent / RECORDINGS).exists():
+            return
         with contextlib.closing(RecordingStore(self.root)) as store:
-            return next((each for each in store.read(job) if hash_calls(each.calls) == calls.recording), None)
+            yield from store.read(job)
+
+    def _iter_replayed_file(self, job: JobKey) -> Iterator[RecordedModels]:
+        """Yield the model calls of a repeat in the file that answered its newest run, if it can be read now."""
+        history = self._open_history()
+        if history is None:
+            return
+        with history:
+            runs = [each.job.run_id for each in history.list_executions(job.case) if each.job.key == job][:1]
+            files = [file for run_id in runs if (file := get_replay_file(history.run(run_id))) is not None]
+        for file in files:
+            with contextlib.suppress(StoreError):
+                if (recorded := Recording(file).read(Part.MODELS, job, RecordedModelCall)) is not None:
+                    yield recorded
 
     def history(self) -> History:
         """Open the stored results for reading; the caller closes them. Raises StoreError."""

@@ -215,13 +215,17 @@ class StateSeen(Fact):
 
 
 class TurnFailed(Fact):
-    """A turn ended without an answer: ERROR with its failure, or CANCELLED without one."""
+    """A turn ended without an answer: ERROR with its failure, or CANCELLED without one.
+
+    `live_parts` are those of `TurnAnswered`.
+    """
 
     kind: Literal["turn_failed"] = "turn_failed"
     turn: int
     status: Literal[CaseStatus.ERROR, CaseStatus.CANCELLED]
     duration_seconds: float
     failure: Failure | None = None
+    live_parts: tuple[str, ...] = ()
 
 
 class ChatEnded(Fact):

@@ -82,6 +82,11 @@ class ReplyStore:
         with self._database.transaction():
             self._database.execute(f"DELETE FROM reply WHERE key IN ({older})", (*_range(begin), keep))
 
+    def list_keys(self) -> list[str]:
+        """Return all keys. Raises StoreError."""
+        with self._database.translate_errors():
+            return [key for (key,) in self._database.execute("SELECT key FROM reply")]
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()
@@ -486,6 +491,13 @@ class RecordingStore:
         with self._lock:
             texts = self._store.list_texts(_make_key(job))
         return _iter_readable(texts)
+
+    def list_jobs(self) -> set[JobKey]:
+        """Return the repeats of cases that have calls. Raises StoreError."""
+        with self._lock:
+            keys = self._store.list_keys()
+        named = (json.JSONDecoder().raw_decode(key)[0] for key in keys)  # the rest is the name of the recording
+        return {JobKey(CaseKey(target=t, eval_set=s, eval_id=i, occurrence=n), repeat) for t, s, i, n, repeat in named}
 
     def write(self, job: JobKey, recorded: RecordedModels, *, name: str) -> None:
         """Store the calls of a repeat as its newest recording. It replaces one with the same name. Raises StoreError.

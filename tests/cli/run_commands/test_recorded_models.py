@@ -82,6 +82,33 @@ def test_a_run_says_what_it_replayed_and_saved(
     assert len(server.calls) == 2
 
 
+def test_a_plan_says_what_is_recorded_and_takes_its_time_from_runs_of_the_same_kind(
+    workbench: CommandLine, server: Server
+) -> None:
+    plan = ("run", "--dry-run", "--models", "auto")
+    empty = workbench(*plan).out
+    workbench("run", "--models", "auto")
+    recorded = workbench(*plan).out
+    workbench("run", "--models", "auto")
+    replayed = workbench(*plan, "--format", "json").data["cost"]
+
+    differs = "models are asked live only where a request differs"
+    assert f"↺ 0 of 2 cases have a recording: {differs} or is not recorded\n" in empty
+    assert "no estimate of the time: no earlier live run of these cases" in empty
+    assert f"↺ 2 of 2 cases have a recording: {differs}\n" in recorded
+    assert recorded.endswith("no estimate of the time: no earlier replayed run of these cases\n")
+    assert replayed["replays"] == {"mode": "auto", "recorded": 2, "of": 2, "unit": "case", "source": ""}
+    assert (replayed["live_jobs"], replayed["seconds"], replayed["replayed_seconds"]["known"]) == (0, None, 2)
+    live = workbench("run", "--dry-run").out
+    assert "recording" not in live and " s, from earlier runs of 2 of 2 cases" in live
+    assert len(server.calls) == 2
+
+    workbench("run", "home/s.evalset.json:a", "--record", "calls.jsonl")
+    text = workbench("run", "--dry-run", "--replay", "calls.jsonl").out
+    assert "a recording in calls.jsonl: no model is asked, and a request that is not recorded ends its case" in text
+    assert "live" not in text
+
+
 def test_a_recording_is_made_and_used_as_a_file(workbench: CommandLine, server: Server) -> None:
     recorded = workbench("run", "--record", "calls.jsonl")
     replayed = workbench("run", "--replay", "calls.jsonl")

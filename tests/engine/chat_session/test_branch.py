@@ -162,6 +162,18 @@ def test_turns_without_recorded_model_calls_are_asked_again(shop: Project) -> No
     assert (count(shop, "model_calls"), count(shop, "tool_calls")) == (6, 2)
 
 
+def test_a_turn_that_was_asked_again_and_failed_says_why_it_was_asked(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, execution = run_case(shop, workspace, models=ModelMode.LIVE)
+    path = shop.root / "shop" / "agent.py"
+    path.write_text(path.read_text().replace('note("model_calls")', 'raise ConnectionError("down")', 1))
+
+    failed = open_branch(workspace, job, execution, 1).wait_for(TurnFailed)
+
+    assert failed.failure is not None and "down" in failed.failure.message
+    assert failed.live_parts == ("turn 1 was asked again: its model calls are not recorded",)
+
+
 def test_a_chat_records_its_model_calls_for_branches(shop: Project) -> None:
     workspace = shop.open_workspace()
     first = Listener(workspace.chat("shop"))
@@ -372,6 +384,20 @@ def test_a_result_has_the_recording_that_it_used_and_no_other_with_as_many_calls
     assert newer is not None
     assert newer != calls
     assert len(newer.calls) == len(calls.calls)
+
+
+def test_a_result_that_was_replayed_from_a_file_has_the_recording_of_the_file(shop: Project) -> None:
+    workspace = shop.open_workspace()
+    job, recorded = run_case(shop, workspace)
+    calls = workspace.read_model_calls(job, recorded)
+    (shop.root / ".workbench" / "recordings.db").unlink()
+    assert workspace.read_model_calls(job, recorded) is None
+
+    _, replayed = run_case(shop, workspace, replay=shop.root / "calls.jsonl")
+
+    assert workspace.read_model_calls(job, replayed) == calls is not None
+    (shop.root / "calls.jsonl").write_text("gone")
+    assert workspace.read_model_calls(job, replayed) is None
 
 
 LANGCHAIN = """

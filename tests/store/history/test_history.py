@@ -97,6 +97,23 @@ def test_jobs_mark_verdicts_that_rest_on_replayed_model_calls(history: History) 
 
     assert [each.job.is_replayed for each in stored] == [a.is_replayed, b.is_replayed] == [True, False]
     assert [job.is_replayed for job in history.jobs("later")] == [True]
+    replays, live = (history.latest_jobs_by_source(is_replayed=each) for each in (True, False))
+    assert {key.eval_id: [job.run_id for job in jobs] for key, jobs in replays.items()} == {"a": ["later"]}
+    assert {key.eval_id: [job.run_id for job in jobs] for key, jobs in live.items()} == {"b": ["r"]}
+
+
+def test_the_newest_live_jobs_of_a_case_are_found_behind_later_replays(history: History) -> None:
+    execution = Execution(model_calls=ModelCalls(replayed=1))
+    for run_id, replays in (("old", False), ("live", False), ("replay", True)):
+        history.begin_run(make_record(run_id, total=2))
+        made = [make_result("a"), make_result("a", repeat=1)]
+        history.finish_jobs(
+            run_id, [FinishedJob(each.model_copy(update={"execution": execution} if replays else {})) for each in made]
+        )
+
+    (jobs,) = history.latest_jobs_by_source(is_replayed=False).values()
+
+    assert [(job.run_id, job.key.repeat) for job in jobs] == [("live", 0), ("live", 1)]
 
 
 def test_runs_are_listed_newest_first_up_to_a_limit(history: History, store_run: StoreRun) -> None:

@@ -99,7 +99,7 @@ async def test_samples_are_recorded_and_a_replay_does_not_hide_that_they_differ(
             await screen.press("4")
             await screen.until("1 of 2 repeats passed", "mean 0.50, 0.00 to 1.00")
             await screen.press("r")
-            await screen.until("↺ ~1/2")
+            await screen.until("↺ ~1/2", "~ flaky: 1 of 2 live samples passed; this one is replayed")  # the scores
             await screen.press("2")
             await screen.until("~ flaky: 1 of 2 live samples passed; this one is replayed")
             await screen.press("5")
@@ -110,7 +110,11 @@ async def test_samples_are_recorded_and_a_replay_does_not_hide_that_they_differ(
             await screen.until("greets")
             await screen.press("j", "j", "2")
             await screen.until("~ flaky: 1 of 2 live samples passed; this one is replayed", "↺ ~1/2")
-            await screen.press("alt+l")
+            await screen.press("4")
+            await screen.until("~ flaky: 1 of 2 live samples passed; this one is replayed", "response_match_score")
+            await screen.press("t")
+            await screen.until("results of", " ↺ ~1/2")
+            await screen.press("escape", "2", "alt+l")
             await screen.until("1 model call made, none replayed")
             assert "~1/2" not in screen.text
             assert len(server.calls) == 3

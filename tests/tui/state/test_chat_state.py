@@ -474,6 +474,15 @@ def test_the_message_of_a_replayed_turn_does_not_return_to_the_input() -> None:
     assert not chat.restore_draft() and not chat.draft
 
 
+def test_a_replayed_turn_that_was_asked_again_and_failed_says_so() -> None:
+    begin = make_turn_begin(0, "on").model_copy(update={"is_replayed": True})
+    conversation = apply_events(make_conversation("on"), begin, make_turn_failure(0, live_parts=("asked: because",)))
+
+    text = render_chat(conversation)
+
+    assert "asked again" in text and "! asked: because" in text and "· replayed" not in text
+
+
 def test_a_message_of_the_user_that_was_not_sent_returns_to_the_input() -> None:
     chat = TargetChat("home")
     begin, failure = make_turn_begin(0, "on"), make_turn_failure(0)

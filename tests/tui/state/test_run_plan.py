@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from tests.engine.judged import METRIC, make_judged_folder, serve_judge, verdict
 from tests.llm.servers import Call, HttpResponse, gemini_error
 from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.plan_cost import Estimate, Replays
 from workbench.engine.workspace import Workspace
 from workbench.model.results import ModelSpending
 from workbench.model.run_events import ModelsAsked
+from workbench.model.target import ModelMode
 from workbench.tui.state.case_filter import Order
 from workbench.tui.state.run_plan import PlannedRun, describe_plan, sort_by_list
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_summary
@@ -109,6 +112,20 @@ def test_the_plan_shows_the_estimated_cost_of_judges(tmp_path: Path, monkeypatch
     assert "gemini-2.5-flash: about 4 calls; cached answers cost nothing; tokens unknown: no earlier run" in before
     assert "gemini-2.5-flash: about 4 calls; cached answers cost nothing; about 48 tokens, about $0.0000" in after
     assert "at most   50 model calls, $0.25 for models" in after
+
+
+def test_the_plan_says_what_is_replayed_and_how_long_each_part_takes(tmp_path: Path) -> None:
+    folder = make_judged_folder(tmp_path, good="good", bad="bad")
+    with Workspace.open(folder.root) as workspace:
+        plan = workspace.plan(SELECTED, RunOptions())
+        replays = Replays(mode=ModelMode.AUTO, recorded=1, of=2)
+        cost = replace(workspace.estimate(plan), replays=replays, live_jobs=1, replayed_seconds=Estimate(2.0, 1, 1))
+        planned = PlannedRun(SELECTED, RunOptions(), None, plan, cost, True, folder=tmp_path)
+        lines = [join_text(block.pieces) for block in describe_plan(planned) if isinstance(block, Paragraph)]
+
+    assert f"models    ↺ {replays}" in lines
+    assert "takes     no estimate: no earlier live run of these cases" in lines
+    assert "and       about 2.00 s, from earlier replayed runs of 1 of 1 case" in lines
 
 
 def test_a_run_has_the_order_of_the_list_with_the_visible_cases_first(make_listed_project: Any, make: Any) -> None:

@@ -408,6 +408,10 @@ class History(RunTable):
         """Return for every case the jobs of its newest run, by repeat, without metrics and executions."""
         return self._get_latest_jobs(select_newest(JOB))
 
+    def latest_jobs_by_source(self, *, is_replayed: bool) -> dict[CaseKey, list[StoredJob]]:
+        """Return the same of jobs that rest on recorded answers of models, or of those that asked them live."""
+        return self._get_latest_jobs(select_newest(JOB, is_replayed=is_replayed))
+
     def latest_judged_jobs(self) -> dict[CaseKey, list[StoredJob]]:
         """Return the same from the newest run that scored the case, else from its newest run without scoring."""
         return self._get_latest_jobs(select_newest(JOB, prefers_scored=True))

@@ -257,12 +257,18 @@ def select_newest_of_case(columns: str, order: str) -> str:
     """
 
 
-def select_newest(columns: str, *, part: str = "TRUE", prefers_scored: bool = False) -> str:
-    """All repeats of each case in its newest run; `prefers_scored`: in its newest run that scored it, if any."""
+def select_newest(
+    columns: str, *, part: str = "TRUE", prefers_scored: bool = False, is_replayed: bool | None = None
+) -> str:
+    """All repeats of each case in its newest run; `prefers_scored`: in its newest run that scored it, if any.
+
+    `is_replayed`: only those that rest on recorded answers of models, or only the others.
+    """
+    sort = "TRUE" if is_replayed is None else f"is_replayed = {int(is_replayed)}"
     newest = "coalesce(max(id) FILTER (WHERE NOT is_unscored), max(id))" if prefers_scored else "max(id)"
     return f"""
         SELECT {columns} FROM (
-            SELECT {newest} AS newest_id FROM job_state WHERE has_run AND {part}
+            SELECT {newest} AS newest_id FROM job_state WHERE has_run AND {part} AND {sort}
             GROUP BY eval_set, eval_id, target, occurrence
         )
         JOIN (
@@ -272,7 +278,7 @@ def select_newest(columns: str, *, part: str = "TRUE", prefers_scored: bool = Fa
         ) ON last_id = newest_id
         JOIN job_detail ON run = last_run AND target = last_target AND eval_set = last_eval_set
             AND eval_id = last_eval_id AND occurrence = last_occurrence
-        WHERE has_run
+        WHERE has_run AND {sort}
     """
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,7 @@ from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult
+from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, ModelMode
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.files import write_atomic
@@ -542,10 +542,16 @@ class HistoryReader:
             return
         history, expected = opened
         waiting = iter(cases)
+        read_live_jobs = cache(lambda: history.latest_jobs_by_source(is_replayed=False))  # only if a row is replayed
+
+        def list_samples(result: CaseResult) -> list[CaseStatus]:
+            jobs = read_live_jobs().get(result.case, ()) if result.execution.is_replayed else ()
+            return [job.status for job in jobs]
 
         def stretch(_: Workspace) -> list[TableRow]:
             found = read_current_results(history, list(islice(waiting, _ROWS_AT_ONCE)), earlier)
-            return [make_table_row(result, expected(result)) for results in found.values() for result in results]
+            results = chain.from_iterable(found.values())
+            return [make_table_row(result, expected(result), list_samples(result)) for result in results]
 
         try:
             for _ in range(0, len(cases), _ROWS_AT_ONCE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import ClassVar
@@ -21,7 +22,7 @@ from workbench.tui.backend.run_calls import describe_agreement, plan_judging, st
 from workbench.tui.dialogs.dialogs import ConfirmScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RestingTimer, RunBegun, ScreenContext
-from workbench.tui.state.browser_rows import describe_unjudged
+from workbench.tui.state.browser_rows import describe_flakiness, describe_unjudged
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_scores import (
     CaseScores,
@@ -246,7 +247,7 @@ class ScoresPane(Pane):
         self._case: CaseScores | None = None
         self._results: tuple[CaseResult, ...] = ()  # what `_case` shows: the shown repeat, then all repeats
         self._held_against: EvalCase | None = None
-        self._note = ""  # note above the scores of a case
+        self._notes: Sequence[str] = ()  # above the scores of a case
         self._group: GroupScores | None = None
         self._place: GroupKey | None = None  # set or target that is shown or being read
         self._gathered: ResultsVersion | None = None  # version of the results when they were read
@@ -269,9 +270,9 @@ class ScoresPane(Pane):
             self.query_one(RowsAndText).show_text(describe_missing_scores(subject))
             return
         repeats = _list_repeats(subject, result)
-        note = describe_unjudged(subject)
-        if (result, *repeats) != self._results or subject.case is not self._held_against or note != self._note:
-            self._note = note
+        notes = [note for note in (describe_unjudged(subject), describe_flakiness(subject)) if note]
+        if (result, *repeats) != self._results or subject.case is not self._held_against or notes != self._notes:
+            self._notes = notes
             self._show_case(result, repeats, subject)
 
     def focus_first(self) -> None:
@@ -328,7 +329,7 @@ class ScoresPane(Pane):
             say(self, f"judged again\n{outcome}")
 
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
-        shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, note=self._note)
+        shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, notes=self._notes)
         is_same = self._case is not None and self._results[0].case == result.case
         if self._case is not None and self._case.selected_metric is not None:
             shown.select(self._case.selected_metric.name)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from rich.cells import cell_len
 
-from workbench.model.results import CaseStatus, RequestDifference, has_missing_samples
+from workbench.model.results import RequestDifference, has_missing_samples
 from workbench.report.run_report import describe_model_calls, missing_samples_lines
 from workbench.store.files import derive_set_name
 from workbench.tui.state.browser_list import FETCHING, NOT_READ, READING, HistoryRun, ListedSet, Row
@@ -25,6 +25,7 @@ from workbench.tui.state.case_status import (
     CaseState,
     Outcome,
     StatusBoard,
+    count_passed,
     find_worst_state,
     get_badge,
 )
@@ -89,7 +90,7 @@ def make_row_view(browser: Browser, board: StatusBoard, index: int, *, importing
     elif record is not None and _has_verdict(record):
         right = _format_time(record)
         if record.hides_flakiness:
-            passed, total = _count_samples(record)
+            passed, total = count_passed(record.live_samples)
             right = StyledText(f"{REPLAYED.symbol} ~{passed}/{total}", Style.WARNING)
         elif record.is_replayed:
             right = StyledText(f"{REPLAYED.symbol} {right.text}", right.style)
@@ -135,11 +136,6 @@ def _format_time(record: CaseRecord) -> StyledText:
     if len(record.verdicts) > 1:
         return StyledText(f"{record.passed_repeats}/{len(record.verdicts)}", Style.MUTED)
     return StyledText(format_time_taken(record.agent_seconds or 0.0), Style.MUTED)
-
-
-def _count_samples(record: CaseRecord) -> tuple[int, int]:
-    """Return how many live samples passed, and how many there are."""
-    return sum(status is CaseStatus.PASSED for status in record.live_samples), len(record.live_samples)
 
 
 def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int], edited: StyledText) -> RowView:
@@ -212,6 +208,16 @@ def describe_unjudged(subject: Subject) -> str:
     return f"only played; r judges it{earlier}"
 
 
+def describe_flakiness(subject: Subject) -> str:
+    """Describe how live samples of a case differ if the shown result is replayed; empty if they do not."""
+    record, result = subject.record, subject.result
+    if subject.pinned is not None or record is None or result is None or not result.execution.is_replayed:
+        return ""
+    passed, total = count_passed(record.live_samples)
+    text = f"~ flaky: {passed} of {plural(total, 'live sample')} passed; this one is replayed"
+    return text if record.hides_flakiness else ""
+
+
 def make_case_notes(subject: Subject) -> list[Block]:
     """Make the notes above a case: problems, stale reasons, the shown repeat, and missing data."""
     if subject.is_from_history:
@@ -240,10 +246,8 @@ def make_case_notes(subject: Subject) -> list[Block]:
     calls = subject.result.execution.model_calls if subject.result is not None else None
     if calls:
         blocks.append(Paragraph.from_text(describe_model_calls(calls), Style.MUTED))
-        if record is not None and record.hides_flakiness:
-            passed, total = _count_samples(record)
-            text = f"~ flaky: {passed} of {plural(total, 'live sample')} passed; this one is replayed"
-            blocks.append(Paragraph.from_text(text, Style.WARNING))
+        if note := describe_flakiness(subject):
+            blocks.append(Paragraph.from_text(note, Style.WARNING))
         blocks += [] if calls.difference is None else _describe_difference(calls.difference)
         blocks.append(BLANK)
     if record is not None and subject.repeat is not None:

@@ -486,14 +486,14 @@ class CaseScores(CursorRows):
         case: EvalCase | None = None,
         *,
         is_row: bool = False,
-        note: str = "",
+        notes: Sequence[str] = (),
     ) -> None:
         """Make the rows.
 
         `result` is the shown repeat, `repeats` are all finished ones including it. `case` has the expectations, if
-        known. `is_row`: the case is a row of a dataset. `note` is shown above the details.
+        known. `is_row`: the case is a row of a dataset. `notes` are shown above the details.
         """
-        self._note = note
+        self._notes = notes
         self._result = result
         self._case = case
         self._is_row = is_row
@@ -527,7 +527,8 @@ class CaseScores(CursorRows):
 
     def blocks(self) -> list[Block]:
         """Describe the repeats, and the selected metric in detail."""
-        blocks: list[Block] = [Paragraph.from_text(self._note, Style.WARNING), BLANK] if self._note else []
+        blocks: list[Block] = [Paragraph.from_text(note, Style.WARNING) for note in self._notes]
+        blocks += [BLANK] if blocks else []
         blocks += self._describe_repeats()
         failure = self._result.failure
         if failure is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -140,6 +140,16 @@ class Outcome:
     is_replayed: bool = False
 
 
+def are_flaky(samples: Collection[CaseStatus]) -> bool:
+    """True if some samples of a case passed and others did not."""
+    return len({status is CaseStatus.PASSED for status in samples}) > 1
+
+
+def count_passed(samples: Collection[CaseStatus]) -> tuple[int, int]:
+    """Return how many samples passed, and how many there are."""
+    return sum(status is CaseStatus.PASSED for status in samples), len(samples)
+
+
 @dataclass(slots=True)
 class CaseRecord:
     """Results and progress of one case.
@@ -217,7 +227,7 @@ class CaseRecord:
     @property
     def hides_flakiness(self) -> bool:
         """True if the verdict rests on replayed answers, and live samples of the case disagree."""
-        return self.is_replayed and len({status is CaseStatus.PASSED for status in self.live_samples}) > 1
+        return self.is_replayed and are_flaky(self.live_samples)
 
     @property
     def lacks_results(self) -> bool:

@@ -142,6 +142,7 @@ class Conversation:
             turn = self._touch_turn(event.turn)
             turn.phase = ChatPhase.CANCELLED if event.status is CaseStatus.CANCELLED else ChatPhase.FAILED
             turn.failure, turn.duration_seconds = event.failure, event.duration_seconds
+            turn.live_parts = event.live_parts
         else:
             self.ended = event
 
@@ -623,12 +624,12 @@ def _format_turn_end(turn: ChatTurn, *, with_details: bool) -> Iterator[Block]:
         if turn.result is not None and turn.result.inference_calls is not None:
             facts.append(plural(turn.result.inference_calls, "model call"))
         yield _format_note(" · ".join(facts))
-        for text in turn.live_parts:
-            yield Paragraph.from_text(f"! {safe(redact(text))}", Style.WARNING, indent=_INDENT, hang=2)
     elif turn.phase is ChatPhase.CANCELLED:
         yield Paragraph.from_text(f"■ stopped after {took}", Style.WARNING)
     elif turn.phase is ChatPhase.FAILED and turn.failure is not None:
         yield from _format_failure(turn.failure, with_details=with_details)
+    for text in turn.live_parts:
+        yield Paragraph.from_text(f"! {safe(redact(text))}", Style.WARNING, indent=_INDENT, hang=2)
 
 
 def _format_failure(failure: Failure, *, with_details: bool) -> Iterator[Block]:

@@ -25,6 +25,8 @@ from workbench.tui.state.case_status import (
     REPLAYED,
     STALE,
     CaseState,
+    are_flaky,
+    count_passed,
     find_worst_state,
     get_badge,
     get_metric_badge,
@@ -64,7 +66,8 @@ class TableRow:
     `actual_calls`: None if the tool calls are unknown. `expected_calls`: None without a reference. `repeat`: None for
     a row of several repeats, whose numbers are `repeat_numbers`; `passed` of them passed. `misses_samples`: a verdict
     rests on fewer judge samples than requested. `model_calls` are those of the agent, None if unknown. `search_text`
-    is made once, because a filter reads it with every key. `is_stale`: the verdict is stale.
+    is made once, because a filter reads it with every key. `live_samples` are the repeats of the newest run that asked
+    the models, if the row is replayed and if they are more than one. `is_stale`: the verdict is stale.
     """
 
     case: CaseKey
@@ -82,6 +85,7 @@ class TableRow:
     misses_samples: bool
     model_calls: ModelCalls | None
     search_text: str
+    live_samples: Sequence[CaseStatus] = ()
     is_stale: bool = False
 
     @property
@@ -95,8 +99,11 @@ class TableRow:
         return len(self.repeat_numbers)
 
 
-def make_table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
-    """Make the row of one result. `expected` is the current case; None if it no longer exists."""
+def make_table_row(result: CaseResult, expected: EvalCase | None, live_samples: Sequence[CaseStatus] = ()) -> TableRow:
+    """Make the row of one result. `expected` is the current case; None if it no longer exists.
+
+    `live_samples` are those of the case.
+    """
     turns = [turn.invocation for turn in result.execution.turns]
     calls = [call.name for turn in turns for call in get_trajectory(turn)]
     unknown = not all(map(result.has_known_calls, result.execution.turns))
@@ -123,6 +130,7 @@ def make_table_row(result: CaseResult, expected: EvalCase | None) -> TableRow:
         misses_samples=has_missing_samples(result.metrics),
         model_calls=result.execution.model_calls,
         search_text=_make_search_text(_format_name(result.case, result.repeat), status, response, trajectory, failure),
+        live_samples=live_samples if result.execution.is_replayed and len(live_samples) > 1 else (),
     )
 
 
@@ -159,6 +167,7 @@ def _merge_rows(rows: Sequence[TableRow]) -> TableRow:
         search_text=_make_search_text(
             _format_name(first.case, None), status, first.response, first.trajectory, failure
         ),
+        live_samples=next((row.live_samples for row in rows if row.live_samples), ()),
         is_stale=first.is_stale,
     )
 
@@ -207,6 +216,9 @@ def _shorten(text: str) -> str:
 EVAL_SET = "eval_set"
 """Id of a column that is only shown for several sets."""
 
+LIVE_SAMPLES = "live_samples"
+"""Id of a column that is only shown if a replayed row has live samples."""
+
 MODEL_CALLS = "model_calls"
 """Id of a column that is only shown if model calls were recorded or replayed."""
 
@@ -251,6 +263,10 @@ def _format_status(row: TableRow) -> StyledText:
     badge = get_badge(row.status)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
+    if are_flaky(row.live_samples):
+        passed, total = count_passed(row.live_samples)
+        symbol = STALE.symbol if row.is_stale else badge.symbol
+        return StyledText(f"{symbol}{partly} {REPLAYED.symbol} ~{passed}/{total}", Style.WARNING)
     replayed = f" {REPLAYED.symbol}" if row.model_calls is not None and row.model_calls.replayed else ""
     shown = STALE if row.is_stale else badge
     is_long = bool(count and (partly or replayed))
@@ -265,6 +281,21 @@ def _format_model_calls(row: TableRow) -> StyledText:
     if not calls.replayed:
         return StyledText(f"{calls.live:,} live")
     return StyledText(f"{calls.replayed:,} of {calls.live + calls.replayed:,} replayed", Style.MUTED)
+
+
+def _format_live_samples(row: TableRow) -> StyledText:
+    if not row.live_samples:
+        return StyledText("")
+    passed, total = count_passed(row.live_samples)
+    is_flaky = are_flaky(row.live_samples)
+    return StyledText(
+        f"{'~ ' if is_flaky else ''}{passed} of {total} passed", Style.WARNING if is_flaky else Style.TEXT
+    )
+
+
+def _get_share_passed(row: TableRow) -> float | None:
+    passed, total = count_passed(row.live_samples)
+    return passed / total if total else None
 
 
 def _format_calls(row: TableRow) -> StyledText:
@@ -311,6 +342,7 @@ _FACTS = (
         _format_model_calls,
         lambda row: row.model_calls.live if row.model_calls else None,
     ),
+    Column(LIVE_SAMPLES, "live samples", 20, _format_live_samples, _get_share_passed),
     Column("failure", "failure", 32, lambda row: StyledText(row.failure, Style.ERROR), lambda row: row.failure or None),
 )
 
@@ -419,6 +451,7 @@ class ResultTable(CursorRows):
         self._rows: list[TableRow] = []
         self._has_repeats = False
         self._has_model_calls = False
+        self._has_live_samples = False
         self._longest_name = 0  # in cells
         self._states: Counter[CaseState] = Counter()
         self._stale = 0  # rows that are listed
@@ -444,8 +477,13 @@ class ResultTable(CursorRows):
 
     @property
     def columns(self) -> list[Column]:
-        """Visible columns; that of the eval set only for several sets, that of model calls only if there are any."""
-        empty = {*([] if len(self._sets) > 1 else [EVAL_SET]), *([] if self._has_model_calls else [MODEL_CALLS])}
+        """Visible columns; that of the eval set only for several sets, those of replays only if they are not empty."""
+        has_content = {
+            EVAL_SET: len(self._sets) > 1,
+            MODEL_CALLS: self._has_model_calls,
+            LIVE_SAMPLES: self._has_live_samples,
+        }
+        empty = {name for name, is_shown in has_content.items() if not is_shown}
         return [column for column in self.all_columns if column.id not in self.hidden | empty]
 
     def copy_view(self, other: ResultTable) -> None:
@@ -462,6 +500,7 @@ class ResultTable(CursorRows):
             self._sets.add(row.case.eval_set)
             self._has_repeats = self._has_repeats or bool(row.repeat)
             self._has_model_calls = self._has_model_calls or bool(row.model_calls)
+            self._has_live_samples = self._has_live_samples or bool(row.live_samples)
             self._longest_name = max(self._longest_name, cell_len(row.name))
             for name, score in row.scores.items():
                 self._metrics[name] = score.status in _DECIDING or self._metrics.get(name, False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.text import format_threshold
-from workbench.report.run_report import cost_text
+from workbench.report.run_report import REPLAY_MARK, cost_text
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_filter import Order
 from workbench.tui.state.text_layout import (
@@ -142,15 +142,12 @@ def describe_plan(planned: PlannedRun) -> Iterator[Block]:
         yield from _describe_judge(judge)
     if (bounds := _format_limits(planned.plan)) is not None:
         yield _format_fact("at most", bounds)
-    nothing = "time unknown: none of the cases has run before"
-    yield _format_fact(
-        "takes", _format_estimate(cost.seconds, lambda amount: f"about {format_duration(amount)}", nothing=nothing)
-    )
-    if cost.model_jobs:
-        nothing = "unknown: no earlier run of these cases"
-        yield _format_fact(
-            "tokens", _format_estimate(cost.tokens, lambda amount: f"about {format_count(amount)}", nothing=nothing)
-        )
+    if cost.replays is not None:
+        yield _format_fact("models", f"{REPLAY_MARK} {safe_line(str(cost.replays))}")
+    yield from _describe_times(cost)
+    if cost.live_model_jobs:
+        tokens = _format_estimate(cost.tokens, lambda amount: f"about {format_count(amount)}", kind=_get_kind(cost))
+        yield _format_fact("tokens", tokens)
     for problem in planned.plan.problems[:_MOST_PROBLEMS]:
         yield Paragraph.from_text(f"! {safe_line(problem)}", Style.ERROR, hang=2)
     yield BLANK
@@ -170,6 +167,22 @@ def _format_calls(cost: PlanCost) -> str:
     known = f"{plural(cost.model_turns, 'turn')} of agents with a model, at least one model call each"
     also = f"{plural(free, 'turn')} of functions, which cost nothing" if free else ""
     return ", and ".join(filter(None, (known, also, open_ended)))
+
+
+def _describe_times(cost: PlanCost) -> Iterator[Block]:
+    """Describe the time of the jobs that ask their models, and of those with a recording."""
+    parts = [(cost.live_jobs, cost.seconds, _get_kind(cost))]
+    if cost.replays is not None:
+        parts.append((cost.replays.recorded, cost.replayed_seconds, "replayed "))
+    known = [(seconds, kind) for jobs, seconds, kind in parts if jobs]
+    for name, (seconds, kind) in zip(("takes", "and"), known, strict=False):
+        yield _format_fact(
+            name, _format_estimate(seconds, lambda amount: f"about {format_duration(amount)}", kind=kind)
+        )
+
+
+def _get_kind(cost: PlanCost) -> str:
+    return "" if cost.replays is None else "live "
 
 
 def _describe_judge(judge: JudgeCost) -> Iterator[Block]:
@@ -242,11 +255,11 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _format_estimate(estimate: Estimate | None, words: Callable[[float], str], *, nothing: str) -> str:
+def _format_estimate(estimate: Estimate | None, words: Callable[[float], str], *, kind: str) -> str:
+    """Format an amount with its source. `kind` are the earlier runs that count, such as `live `."""
     if estimate is None:
-        return nothing
-    source = f"from earlier runs of {estimate.known:,} of {plural(estimate.of, 'case')}"
-    return f"{words(estimate.amount)}, {source}"
+        return f"no estimate: no earlier {kind}run of these cases"
+    return f"{words(estimate.amount)}, from earlier {kind}runs of {estimate.known:,} of {plural(estimate.of, 'case')}"
 
 
 def _format_fact(name: str, text: str) -> Paragraph:

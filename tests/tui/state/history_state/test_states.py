@@ -20,6 +20,7 @@ from workbench.model.results import (
     InvocationScore,
     MetricResult,
     MetricStatus,
+    ModelCalls,
     TurnResult,
 )
 from workbench.report.comparison import Change, RunComparison, collect_verdicts, compare_runs
@@ -209,6 +210,24 @@ def test_repeats_share_a_row_with_means_unless_they_are_expanded() -> None:
     table.by_repeat = True
     table.arrange()
     assert [row.name for row in table.rows] == ["a", "a [2]"]
+
+
+def test_live_samples_that_differ_are_shown_in_a_row_that_is_replayed() -> None:
+    calls = Execution(model_calls=ModelCalls(replayed=1))
+    replayed = result("a").model_copy(update={"execution": calls})
+    samples = [CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.FAILED]
+    table = ResultTable()
+    table.add([make_table_row(result("live"), None, samples)])
+    assert "live_samples" not in [column.id for column in table.columns], "this verdict is not replayed"
+    table.add([make_table_row(replayed, None, samples)])
+    table.arrange()
+
+    text = table.format_row(table.rows[1])
+
+    assert "status: ✓ ↺ ~1/3" in text and "live samples: ~ 1 of 3 passed" in text
+    assert "live samples" not in table.format_row(table.rows[0])
+    same = make_table_row(replayed, None, [CaseStatus.PASSED] * 2)
+    assert "status: ✓ passed ↺\n" in table.format_row(same) and "live samples: 2 of 2 passed" in table.format_row(same)
 
 
 def test_sorting_keeps_the_selected_repeat() -> None:
