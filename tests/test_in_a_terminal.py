@@ -277,7 +277,7 @@ def test_typed_text_that_was_not_applied_survives_a_kill(
     terminal.until(r"Killed")
     next_terminal.enter(WORKBENCH, "quick.evalset.json")
 
-    next_terminal.until(r"restored from an earlier session")
+    next_terminal.until(r"typed in an earlier session")
     next_terminal.press("G")
     next_terminal.until(r"tea please")
     next_terminal.press("e")

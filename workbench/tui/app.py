@@ -110,6 +110,7 @@ _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
 _THEME_SECONDS = 2.0  # seconds between two checks of the theme files
 _BLINKING = 10.0  # seconds after a key, up to twice as many, in which the cursor blinks
 _TALL = 16  # lines from which a screen has room for more than its rows
+_WIDE = 100  # columns from which dialogs have a margin
 _TOAST_SECONDS = 4.0
 _TOAST_ROWS = 2  # on the main screen, whose problems pane lists the messages in full
 _TOAST_ROWS_OF_DIALOGS = 4
@@ -169,6 +170,7 @@ class WorkbenchApp(App[None]):
     """The application: one main screen, themes and keys."""
 
     TITLE = "workbench"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE, "-wide")]  # noqa: RUF012 - as in App
     VERTICAL_BREAKPOINTS = [(0, "-short"), (_TALL, "-tall")]  # noqa: RUF012 - as in App
     ENABLE_COMMAND_PALETTE = False  # `FinderScreen` replaces that of Textual
     CSS_PATH: ClassVar[list[str | PurePath]] = [

@@ -323,3 +323,14 @@ def test_tools_have_the_number_of_cases_that_call_them() -> None:
     group = make_tool_group(Counter(["ring", "light", "light"]))
 
     assert [group.make(index).detail for index in range(2)] == ["2 cases", "1 case"]
+
+
+def test_the_detail_of_the_selected_item_is_known_if_its_row_cuts_it() -> None:
+    finder = make_finder(
+        make_group(Kind.ACTION, "run", detail="run the marked cases, else the selected one"), typed="run"
+    )
+
+    assert finder.find_cut_detail(76) == ""
+    assert finder.find_cut_detail(36) == "run the marked cases, else the selected one"
+    assert read(finder.line(1, 36)).rstrip().endswith("…")
+    assert read(finder.line(1, 28)).strip() == "run"  # a few letters of a detail say nothing

@@ -86,6 +86,15 @@ def test_lines_break_at_blanks_and_between_east_asian_characters(text: str, line
     assert [text[start:end] for start, end in wrap(text, 7)] == lines
 
 
+def test_a_comparison_is_broken_only_if_it_is_wider_than_a_line() -> None:
+    def list_lines(text: str, width: int) -> list[str]:
+        return [text[start:end].strip() for start, end in wrap(text, width)]
+
+    text = "response 0.50 < 0.80, calls 1.00 ≥ 1.00"
+    assert list_lines(text, 18) == ["response", "0.50 < 0.80, calls", "1.00 ≥ 1.00"]
+    assert list_lines("0.50 < 0.80", 7) == ["0.50 <", "0.80"]
+
+
 def test_differences_are_marked_on_both_sides() -> None:
     assert render(make_sides("lamp", "stove", differs=True), width=30) == ["- lamp        │ + stove"]
 

@@ -144,6 +144,12 @@ def test_times_are_short_and_readable(seconds: float, expected: str) -> None:
     assert format_duration(seconds) == expected
 
 
+def test_an_axis_without_room_for_a_step_has_its_end() -> None:
+    assert Axis(0.0, 0.066, width=12).labels() == "├0    66 ms┤"
+    assert Axis(0.0, 0.066, width=9).labels() == "├0 66 ms┤"
+    assert len(Axis(0.0, 6666.0, width=9).labels()) == 9
+
+
 def test_the_axis_of_a_turn_of_microseconds_has_distinct_times() -> None:
     labels = Axis(0.0, 0.00001, width=40).labels()
 

@@ -53,6 +53,17 @@ async def test_messages_that_were_replaced_at_once_are_counted(open_fake_app: An
         await screen.until("third (2 more: !)")
 
 
+async def test_a_message_that_is_cut_names_the_key_for_the_whole_text(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights, size=(80, 24)) as screen:
+        await screen.until("两盏灯")
+        say(screen.app, "a long text " * 10 + "with an end")
+        await screen.until("a long text")
+
+        assert last_line(screen).rstrip().endswith("…  ! all")
+        await screen.press("!")
+        await screen.until("with an end")
+
+
 async def test_a_click_on_a_key_behind_a_message_finds_the_key(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
         await screen.until("两盏灯", "judge: none")

@@ -12,7 +12,9 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.timer import Timer
+from textual.widgets import Static
 
 from workbench.store.errors import StoreError
 from workbench.tui.backend.project_calls import read_settings
@@ -26,6 +28,7 @@ from workbench.tui.widgets.row_lists import PickList, RowList
 _SLICE = 0.008  # seconds of searching between two looks at the keys
 _PREVIEW = 0.08  # seconds for which the cursor rests on a theme before the screen takes it
 _TOOLS_AT_ONCE = 1_000  # cases
+_SHORT_PLACEHOLDER = "letters of any name"
 _LOW = 14
 """Screens with fewer rows are filled by the dialog, without margins."""
 
@@ -60,6 +63,7 @@ class FinderScreen(Dialog[Item | None]):
         with Vertical(classes="dialog", id="finder"):
             yield FilterInput(self._placeholder)
             yield PickList()
+            yield Static(Content(""), id="finder-detail")
             yield KeyLine(enter="open")
 
     def on_mount(self) -> None:
@@ -77,6 +81,9 @@ class FinderScreen(Dialog[Item | None]):
     def on_resize(self) -> None:
         """In a low terminal, use the rows of the frame for the items."""
         self.query_one("#finder").set_class(self.size.height < _LOW, "-low")
+        is_room = self.size.width > len(self._placeholder) + 5  # for the frame
+        self.query_one(FilterInput).placeholder = self._placeholder if is_room else _SHORT_PLACEHOLDER
+        self.call_after_refresh(self._show_detail)
 
     @on(FilterInput.Changed)
     def _on_changed(self, message: FilterInput.Changed) -> None:
@@ -131,12 +138,18 @@ class FinderScreen(Dialog[Item | None]):
 
     def _show(self) -> None:
         self.query_one(PickList).show(self._finder)
+        self._show_detail()
         if self._preview is not None:
             self._preview.stop()
         item = self._finder.selected_item
         wanted = item.key[0] if item is not None and item.kind is Kind.THEME else self._theme
         if self._theme and wanted != self.app.theme:
             self._preview = self.set_timer(_PREVIEW, lambda: self._take_theme(wanted))
+
+    def _show_detail(self) -> None:
+        """Show the detail of the selected item below the list, if its row cuts it."""
+        detail = self._finder.find_cut_detail(self.query_one(PickList).size.width)
+        self.query_one("#finder-detail", Static).update(Content(detail))
 
     def _take_theme(self, name: str) -> None:
         if self._theme:  # otherwise the preview has ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from textual import on, work
@@ -235,9 +236,10 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._table.fit_columns(width)
         self.query_one("#table-title", StatusLine).show(self._title())
         self.query_one("#table-head", StatusLine).show(self._table.format_titles(width))
-        mean, deviation = self._table.format_statistics(width)
-        self.query_one("#table-mean", StatusLine).show(mean)
-        self.query_one("#table-deviation", StatusLine).show(deviation)
+        statistics = self._table.format_statistics(width)
+        for line, shown in zip_longest(self.query("#table-mean, #table-deviation").results(StatusLine), statistics):
+            line.display = shown is not None
+            line.show(shown or ())
         rows.show(self._table)
 
     def _title(self) -> tuple[StyledText, ...]:

@@ -562,8 +562,7 @@ class CasePane(OutlinePane):
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:
         named = _describe_drafts(self.editor.unapplied_drafts)
-        words = f"restored from an earlier session, not applied (~): {named}; when you quit, you can discard it"
-        say(self, words, severity="warning")
+        say(self, f"typed in an earlier session, not applied (~): {named}", severity="warning")
         self._show_editor()
 
     # Typing.

@@ -384,9 +384,10 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
 
     @work(group="scores")
     async def _read_scores(self) -> None:
-        """Read the newest scores of the selected cases, which show what a threshold would change."""
+        """Read the newest scores of all cases in the sets, which show what a threshold would change."""
         state, backend = self._screen_context.state, self._screen_context.backend
-        cases = state.browser.find_selected_cases(self._selections)
+        whole = {each.eval_set: each.model_copy(update={"cases": None}) for each in self._selections}
+        cases = state.browser.find_selected_cases(whole.values())
         if len(cases) > _MOST_SCORED:
             return
         try:

@@ -469,7 +469,8 @@ class _Group:
         """
         keys = [self._state.find_key(action_id) for action_id in action_ids]
         text = next((each for each in texts if _LABEL + cell_len(each.format(*keys)) <= width), texts[-1])
-        pieces = [StyledText(f"{title:<{_LABEL}}", Style.MUTED)]
+        is_room = _LABEL + cell_len(text.format(*keys)) <= width
+        pieces = [StyledText(f"{title:<{_LABEL}}" if is_room else f"{title}  ", Style.MUTED)]
         for part, key in zip_longest(text.split("{}"), keys, fillvalue=""):
             pieces += [StyledText(part, Style.MUTED), StyledText(key, Style.KEY)]
         return _Section(title, rank, [_Row(tuple(pieces))], is_quiet=True)

@@ -556,16 +556,20 @@ class Finder(CursorRows):
         row = self._rows[index]
         if isinstance(row, str):
             return cut_line((StyledText(f" {row}", Style.MUTED),), width)
-        label = shorten(row.label, max(width - 4 - (cell_len(row.keys) + 2 if row.keys else 0), 4))
+        label, room = _fit_label(row, width)
         pieces = [StyledText("   "), *mark((StyledText(label),), self._pattern.find(fold(label)))]
-        room = width - 4 - cell_len(label) - (cell_len(row.keys) + 2 if row.keys else 0)
-        if row.detail and room > _LEAST_DETAIL:
+        if row.detail and room >= min(_LEAST_DETAIL, cell_len(row.detail) + 2):
             detail = cut_line((StyledText(f"  {row.detail}", Style.MUTED),), room)
             pieces += mark(detail, self._pattern.find_words(_join(detail)))
             room -= sum(cell_len(piece.text) for piece in detail)
         if row.keys:
             pieces += [StyledText(" " * (max(room, 0) + 2)), StyledText(row.keys, Style.KEY)]
         return cut_line(tuple(pieces), width)
+
+    def find_cut_detail(self, width: int) -> str:
+        """Return the detail of the selected item if a row of this width does not show all of it."""
+        item = self.selected_item
+        return item.detail if item and cell_len(item.detail) + 2 > _fit_label(item, width)[1] else ""
 
     def _find_recent(self, identity: Key) -> Item | None:
         kind = next((kind for kind in self._groups if identity and kind.value == identity[0]), None)
@@ -622,7 +626,14 @@ class Finder(CursorRows):
         self.move_to(next(places, 0))
 
 
-_LEAST_DETAIL = 10
+_LEAST_DETAIL = 24  # cells of a detail that is cut
+
+
+def _fit_label(item: Item, width: int) -> tuple[str, int]:
+    """Return the label for a row of this width, and the cells that remain for the detail."""
+    room = width - 4 - (cell_len(item.keys) + 2 if item.keys else 0)
+    label = shorten(item.label, max(room, 4))
+    return label, room - cell_len(label)
 
 
 def _split(places: Sequence[int]) -> Iterator[Sequence[int]]:

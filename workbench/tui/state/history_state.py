@@ -526,14 +526,17 @@ def _compare_recorded(job: StoredJob, other: CaseHashes) -> Iterator[str]:
         yield "criteria"
 
 
+_SCORE_WIDTH = 16  # cells of a symbol, and of a score with its threshold
+
+
 def _describe_scores(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
     yield BLANK
     yield Paragraph.from_text("scores", Style.HEADING)
     if not metrics:
         yield Paragraph.from_text("none: it was not scored, or its scores are no longer stored", Style.MUTED, indent=2)
+    width = max((len(metric.name) for metric in metrics), default=0) + _SCORE_WIDTH
     for metric in metrics:
-        pieces = format_metric_row(metric, [metric.score], width=56)
-        yield Paragraph(pieces, indent=1)
+        yield Paragraph(format_metric_row(metric, [metric.score], width=min(width, 56)), indent=1)
         for text in (metric.reason, samples_text(metric)):
             if text:
                 yield Paragraph.from_text(safe(redact(text)), Style.MUTED, indent=6)

@@ -575,10 +575,12 @@ class ResultTable(CursorRows):
         )
 
     def format_statistics(self, width: int) -> list[Line]:
-        """Format mean and deviation of the listed rows."""
+        """Format mean and deviation of the listed rows; no line if no visible column has a mean."""
         means, deviations = [], []
-        for _, column in self._find_visible_columns(width):
-            mean, std = self._calculate_statistics(column)
+        statistics = [(column, *self._calculate_statistics(column)) for _, column in self._find_visible_columns(width)]
+        if all(mean is None for _, mean, _ in statistics):
+            return []
+        for column, mean, std in statistics:
             means.append((StyledText("" if mean is None else column.form(mean)), column.width))
             deviations.append((StyledText("" if std is None else f"±{column.form(std)}", Style.MUTED), column.width))
         return [

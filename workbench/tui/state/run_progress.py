@@ -53,17 +53,26 @@ _SHORTEST_FOLDER = 12  # cells at its end that are always shown
 def format_project_line(
     root: str, *, sets: int, cases: int, reading: int, problems: int, edited: int, width: int
 ) -> Line:
-    """Format the folder of the project, and its number of problems, sets, cases, unsaved edits, and sets to be read."""
-    before = [StyledText(" workbench ", Style.STRONG)]
+    """Format the folder of the project, and its number of problems, sets, cases, unsaved edits, and sets to be read.
+
+    Without room for all, the name of the program is left out, then the number of sets, then that of cases.
+    """
+    title = StyledText(" workbench ", Style.STRONG)
+    alerts: list[StyledText] = []
     if problems:
-        before.append(StyledText(f" ! {plural(problems, 'problem')} ", Style.WARNING))
+        alerts.append(StyledText(f" ! {plural(problems, 'problem')} ", Style.WARNING))
     if edited:
-        before.append(StyledText(f" {EDITED.symbol} {edited:,} unsaved ", EDITED.style))
-    after = [StyledText(f"   {plural(sets, 'eval set')} · {plural(cases, 'case')}", Style.MUTED)]
-    if reading:
-        after.append(StyledText(f" · reading {reading:,} …", Style.RUNNING))
-    # A long folder name is cut at its start, because its end says most.
-    left = width - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
+        alerts.append(StyledText(f" {EDITED.symbol} {edited:,} unsaved ", EDITED.style))
+    counts = [plural(sets, "eval set"), plural(cases, "case")]
+    progress = [StyledText(f" · reading {reading:,} …", Style.RUNNING)] if reading else []
+    shorter = [([title, *alerts], counts), (alerts, counts), (alerts, counts[1:]), (alerts, [])]
+    for before, shown in shorter:
+        after = [StyledText(f"   {' · '.join(shown)}", Style.MUTED)] if shown else []
+        after += progress
+        # A long folder name is cut at its start, because its end says most.
+        left = width - sum(cell_len(piece.text) for piece in (*before, *after)) - 2
+        if left >= min(_SHORTEST_FOLDER, cell_len(root)):
+            break
     return (*before, StyledText(f" {keep_end(safe_line(root), max(left, _SHORTEST_FOLDER))}"), *after)
 
 

@@ -307,15 +307,26 @@ def _wrap_paragraph(text: str, *, first: int, others: int) -> Iterator[tuple[int
 
 
 def _find_break(text: str, start: int, end: int) -> int:
-    """Return the last possible line break up to `end`, else `end` itself."""
-    if text[end] == " ":
+    """Return the last possible line break up to `end`, else `end` itself. A comparison is broken only if it must be."""
+    if text[end] == " " and not _is_in_comparison(text, end):
         return end
+    within = 0
     for index in range(end, start, -1):
         if text[index - 1] == " " and text[start:index].strip():
-            return index
+            if not _is_in_comparison(text, index - 1):
+                return index
+            within = within or index
         if ord(text[index - 1]) >= 0x2E80:  # East Asian scripts break between any two characters
             return index
-    return end
+    return end if text[end] == " " else within or end
+
+
+_COMPARISONS = (" < ", " > ", " ≤ ", " ≥ ")
+
+
+def _is_in_comparison(text: str, blank: int) -> bool:
+    """Return True for a blank before or after a sign such as in `0.50 < 0.80`."""
+    return text.startswith(_COMPARISONS, blank) or text.startswith(_COMPARISONS, max(blank - 2, 0))
 
 
 def _cut_text(text: str, width: int) -> str:

@@ -301,7 +301,7 @@ class Axis:
         return f"{' ' * first}{fill * (after - first)}{' ' * (self.width - after)}"
 
     def labels(self) -> str:
-        """Draw the times above the bars, from the start of the axis in round steps."""
+        """Draw the times above the bars: in round steps, or the end of the axis if there is room for no step."""
         span = self.end - self.start
         if span <= 0 or self.width < _LABEL_WIDTH:
             return " " * self.width
@@ -312,6 +312,9 @@ class Axis:
             place = round(number * step / span * self.width)
             if place + len(text) <= self.width:
                 line = f"{line.ljust(place)}{text}"
+        end = f" {format_duration(span)}┤"
+        if len(line) == len("├0") <= self.width - len(end):
+            return line.ljust(self.width - len(end)) + end
         return line.ljust(self.width)
 
 

@@ -233,6 +233,7 @@ DECISION = "needs a decision"
 """The title of messages that are shown as a toast although nothing went wrong."""
 
 _MESSAGE_SECONDS = 6.0
+_WHOLE_MESSAGE = "  ! all "  # after a message that is cut: the key that lists messages in full
 _UNREAD_SECONDS = 1.0  # within which a message that is replaced counts as unread
 
 _LAST = ("help",)
@@ -296,7 +297,7 @@ class KeyLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        line = (*cut_line(self._message, self.size.width), *make_hint_line(self._visible_hints)) if y == 0 else ()
+        line = (*self._shown_message, *make_hint_line(self._visible_hints)) if y == 0 else ()
         return make_strip(self, line, width=self.size.width)
 
     async def on_click(self, event: events.Click) -> None:
@@ -321,6 +322,14 @@ class KeyLine(Widget):
     @property
     def _message_width(self) -> int:
         return sum(cell_len(piece.text) for piece in self._message)
+
+    @property
+    def _shown_message(self) -> Line:
+        """The message, cut if the line is shorter; its last key then opens the list with the whole text."""
+        if self._message_width <= self.size.width:
+            return self._message
+        more = StyledText(_WHOLE_MESSAGE, Style.MUTED)
+        return (*cut_line(self._message[:1], self.size.width - cell_len(more.text)), more)
 
     def _update_hints(self, screen: Screen[object]) -> None:
         if screen is not self.screen:
@@ -428,10 +437,11 @@ class TabBar(Widget):
 
 
 def shorten_labels(names: Sequence[str], *, open_index: int | None, width: int) -> list[str]:
-    """Return the labels of the tabs: all names if they fit, at first with fewer blanks, else only some names.
+    """Return the labels of the tabs: all names if they fit, with fewer blanks or without numbers, else only some names.
 
-    The number is the key that opens the tab. The open tab always has its name; the last names are left out first.
+    The number is the key that opens the tab. The open tab always has both; the last names are left out first.
     """
+    bare = [f" {i + 1}{name}" if i == open_index else f" {name}" for i, name in enumerate(names)]
     labels: list[str] = []
     for named in range(len(names), -1, -1):
         for blank, end in ((" ", " "), (" ", ""), ("", "")):
@@ -441,6 +451,8 @@ def shorten_labels(names: Sequence[str], *, open_index: int | None, width: int) 
             ]
             if sum(map(len, labels)) <= width:
                 return labels
+        if named == len(names) and sum(map(len, bare)) <= width:
+            return bare
     return labels
 
 

@@ -197,7 +197,7 @@ async def test_typed_text_can_be_stored_for_the_next_start(open_app: Any, projec
     typed_file.write_text(json.dumps({**content, "session": "of a process that is no more"}))
 
     async with open_app(project) as screen:
-        await screen.until("restored from an earlier session", "lamp")
+        await screen.until("typed in an earlier session", "lamp")
         await open_case(screen)
         await screen.until("1 typed, not applied")
         await select_row(screen, "user")

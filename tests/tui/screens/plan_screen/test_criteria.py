@@ -121,6 +121,18 @@ async def test_the_mouse_moves_a_threshold_and_the_last_scores_say_how_many_woul
         assert "≥ 0.5" in screen.text
 
 
+async def test_a_single_case_shows_what_a_threshold_would_change_for_its_whole_set(
+    hello: Path, open_app: Callable[..., Any]
+) -> None:
+    async with open_app(hello, size=(200, 50)) as screen:
+        await screen.until("one")
+        await screen.press("R")
+        await screen.until("finished")
+        await screen.press("G", "c")
+
+        await screen.until("the selected case has", "2 of 2 would pass")
+
+
 async def test_a_threshold_is_checked_while_typing(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await open_picker(screen)

@@ -207,6 +207,7 @@ def test_repeats_share_a_row_with_means_unless_they_are_expanded() -> None:
     (row,) = table.rows
     assert (row.repeats, row.passed, row.status.value, row.scores["m"].score) == (2, 1, "failed", 0.5)
     assert "0.5" in join_lines(table.format_statistics(200))
+    assert table.format_statistics(28) == []  # no column with a mean is visible
     table.by_repeat = True
     table.arrange()
     assert [row.name for row in table.rows] == ["a", "a [2]"]

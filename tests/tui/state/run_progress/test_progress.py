@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from workbench.model.results import CaseStatus, ModelCalls
 from workbench.model.run_events import (
@@ -18,7 +19,7 @@ from workbench.model.run_events import (
     RunStarted,
     RunSummary,
 )
-from workbench.tui.state.run_progress import RunProgress
+from workbench.tui.state.run_progress import RunProgress, format_project_line
 from workbench.tui.state.text_layout import format_count
 
 
@@ -142,3 +143,23 @@ def test_further_tries_are_counted_as_retries(progress: RunProgress, make: Any) 
 )
 def test_large_counts_are_rounded(count: int, shown: str) -> None:
     assert format_count(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("width", "edited", "expected"),
+    [
+        (80, 0, " workbench  /work/lamps/project   25 eval sets · 127 cases"),
+        (44, 0, " …/lamps/project   25 eval sets · 127 cases"),
+        (40, 0, " /work/lamps/project   127 cases"),
+        (40, 3, " * 3 unsaved  …amps/project   127 cases"),
+        (30, 3, " * 3 unsaved  …/lamps/project"),
+    ],
+)
+def test_a_narrow_project_line_leaves_out_whole_parts(width: int, edited: int, expected: str) -> None:
+    line = format_project_line(
+        "/work/lamps/project", sets=25, cases=127, reading=0, problems=0, edited=edited, width=width
+    )
+
+    text = "".join(piece.text for piece in line)
+    assert text == expected
+    assert cell_len(text) <= width
