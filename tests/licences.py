@@ -1,6 +1,6 @@
-"""The licences of all dependencies: `python tests/licences.py` prints them. The exit status is 1 if one is not allowed.
+"""Print the licences of all dependencies: `python tests/licences.py`. Exit with status 1 if one is not allowed.
 
-Only installed packages are read, so install the extra `all` first. The extras `dev` and `docs` are for tools that are not
+Only installed packages are read, so install the extra `all` first. The extras `dev` and `docs` are tools that are not
 distributed.
 """
 
@@ -22,8 +22,8 @@ PERMISSIVE = re.compile(
 WEAK = re.compile(r"MPL[- ]2\.0|Mozilla Public License 2\.0", re.IGNORECASE)
 """Copyleft for the files of the package itself only, which we do not change."""
 COPYLEFT = re.compile(
-    r"\b[AL]?GPL|General Public|EUPL|European Union Public|SSPL|Server Side Public|CDDL|\bEPL|Eclipse Public|CC[- ]BY[- ]SA"
-    r"|Sleepycat|OSL-|\bMPL-1|BUSL|Business Source|Commons Clause",
+    r"\b[AL]?GPL|General Public|EUPL|European Union Public|SSPL|Server Side Public|CDDL|\bEPL|Eclipse Public"
+    r"|CC[- ]BY[- ]SA|Sleepycat|OSL-|\bMPL-1|BUSL|Business Source|Commons Clause",
     re.IGNORECASE,
 )
 
@@ -61,14 +61,13 @@ def find_dependencies(extras: Set[str]) -> dict[str, Distribution]:
 
 def read_licence(package: Distribution) -> str:
     """Return the licence in the metadata: the expression, else the classifiers, else the first line of the text."""
-    metadata = package.metadata
-    if expression := metadata.get("License-Expression"):
-        return expression
-    classifiers = [
-        line.rpartition(" :: ")[2] for line in metadata.get_all("Classifier") or () if line.startswith("License :: ")
-    ]
-    text = (metadata.get("License") or "").strip()
-    return "; ".join(classifiers) or text.partition("\n")[0]
+
+    def read(field: str) -> list[str]:
+        return package.metadata.get_all(field) or []
+
+    classifiers = [line.rpartition(" :: ")[2] for line in read("Classifier") if line.startswith("License :: ")]
+    texts = [text.strip().partition("\n")[0] for text in read("License")]
+    return "; ".join(read("License-Expression") or classifiers or texts)
 
 
 def is_allowed(licence: str) -> bool:

@@ -25,7 +25,7 @@ COMMANDS = (("--version",), ("--help",), ("run", "home_automation", "--dry-run")
 def test_starts_with_and_without_byte_code(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv/bin/python"
-    install = [python, "-m", "pip", "install", "--quiet", "--no-compile", ROOT]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", str(ROOT)]
     subprocess.run(install, check=True, cwd=tmp_path)
     program, samples = tmp_path / "venv/bin/workbench", ROOT / "sample_agents"
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""}
