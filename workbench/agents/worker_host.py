@@ -124,19 +124,20 @@ def create_host(
         isolation="worker" if target.is_remote else isolation,
         concurrency=concurrency,
         start_timeout=start_timeout,
-        mode=mode or _choose_mode(),
+        mode=mode or choose_mode(),
     )
 
 
 def preload_host_modules() -> None:
     """Import the modules of hosts, which takes a tenth of a second, for callers that must not wait later."""
-    if _choose_mode() == "fork":
+    if choose_mode() == "fork":
         import workbench.agents.forked_processes
     else:
         import workbench.agents.spawned_processes  # noqa: F401
 
 
-def _choose_mode() -> Mode:
+def choose_mode() -> Mode:
+    """Return how cases are isolated here: by forks, or by processes that run once. Forks are safe on Linux only."""
     return "fork" if sys.platform == "linux" else "once"
 
 

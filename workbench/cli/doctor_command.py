@@ -92,9 +92,11 @@ def doctor(path: Path, *, check: bool) -> int:
 
 
 def _describe_machine() -> Iterator[str]:
+    from workbench.agents.worker_host import choose_mode
+
     yield f"workbench    {__version__}"
     yield f"python       {platform.python_version()} ({sys.executable})"
-    isolation = "each case in a forked process" if hasattr(os, "fork") else "each case in a process of its own"
+    isolation = "each case in a forked process" if choose_mode() == "fork" else "each case in a process of its own"
     yield f"platform     {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs; {isolation}"
     yield "extras"
     for extra, package in _EXTRAS.items():

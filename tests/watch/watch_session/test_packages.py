@@ -66,7 +66,7 @@ async def _watch_passing_cases(folder: Folder, **options: Any) -> AsyncIterator[
 async def test_another_version_of_a_library_runs_every_case_once(
     folder: Folder, libraries: Libraries, monkeypatch: pytest.MonkeyPatch, isolation: str, mode: str
 ) -> None:
-    monkeypatch.setattr("workbench.agents.worker_host._choose_mode", lambda: mode)
+    monkeypatch.setattr("workbench.agents.worker_host.choose_mode", lambda: mode)
     async with _watch_passing_cases(folder, isolation=isolation) as watch:
         changed = await watch.apply(lambda: libraries.install("2.0"))
 

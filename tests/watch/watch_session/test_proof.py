@@ -92,7 +92,7 @@ async def test_the_watch_misses_no_case(
     way = WAYS[name]
     for variable, value in ENVIRONMENT.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(worker_host, "_choose_mode", lambda: way.mode)
+    monkeypatch.setattr(worker_host, "choose_mode", lambda: way.mode)
     packages = -(-edits // _EDITS_OF_A_PACKAGE)
     offset = list(WAYS).index(name) * _PARTS if _TOTAL_EDITS else 0  # parts of earlier ways, which use other packages
     first = _FIRST_SEED + (offset + part) * packages
