@@ -175,14 +175,15 @@ async def test_cases_are_run_compared_and_edited_in_a_real_browser(
         cases = json.loads((workbench.root / LIGHT).read_text())["eval_cases"]
         return [case["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["room"] for case in cases]
 
-    def count_runs() -> int:
-        return len(workbench("history", "--format", "json").data["runs"])
+    def count_finished_runs() -> int:
+        runs = workbench("history", "--format", "json").data["runs"]
+        return sum(run["duration_seconds"] is not None for run in runs)
 
     await browser_page.visit(served.link)
     await asyncio.sleep(5)  # the screen is open, and has the focus
     assert await browser_page.evaluate("document.activeElement.className") == "xterm-helper-textarea"
     await browser_page.press("R")
-    await until(lambda: count_runs() == 1)
+    await until(lambda: count_finished_runs() == 1)
     await browser_page.press("n", "2")
     await asyncio.sleep(1)
     await browser_page.press("A")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -108,7 +111,7 @@ async def test_a_server_without_permission_runs_and_writes_nothing(connect: Conn
         proposed = await server.call(
             "propose_edit", eval_set=LIGHT, case="off", tool_calls=[{"name": "set_light", "args": {"room": "hall"}}]
         )
-        applied = await server.refuse("apply_edit", proposal=proposed["proposal"])
+        applied = await server.refuse("apply_edit", eval_set=LIGHT, case="off", proposal=proposed["proposal"])
         tools = {tool.name: tool.annotations.read_only_hint for tool in (await server.client.list_tools()).tools}
 
     assert "start it with `workbench mcp --allow-run`" in run
@@ -125,7 +128,7 @@ async def test_an_edit_is_shown_as_a_diff_and_written_when_it_is_confirmed(
         await server.call("run_cases")
         proposed = await server.call("propose_edit", eval_set=LIGHT, case="off", accept_last=True)
         unwritten = json.loads((workbench.root / LIGHT).read_text())
-        await server.call("apply_edit", proposal=proposed["proposal"])
+        await server.call("apply_edit", eval_set=LIGHT, case="off", proposal=proposed["proposal"])
         ran = await server.call("run_cases")
         again = await server.refuse("propose_edit", eval_set=LIGHT, case="off", accept_last=True)
 
@@ -146,8 +149,8 @@ async def test_an_expected_response_is_proposed_for_one_turn(connect: Connect, w
         none = await server.refuse("propose_edit", eval_set=LIGHT, case="two", turn=3, response="x")
         nothing = await server.refuse("propose_edit", eval_set=LIGHT, case="two", turn=2)
         proposed = await server.call("propose_edit", eval_set=LIGHT, case="two", turn=2, response="done: b")
-        await server.call("apply_edit", proposal=proposed["proposal"])
-        twice = await server.refuse("apply_edit", proposal=proposed["proposal"])
+        await server.call("apply_edit", eval_set=LIGHT, case="two", proposal=proposed["proposal"])
+        twice = await server.refuse("apply_edit", eval_set=LIGHT, case="two", proposal=proposed["proposal"])
 
     saved = json.loads((workbench.root / LIGHT).read_text())["eval_cases"][0]["conversation"]
     assert [each["final_response"]["parts"][0]["text"] for each in saved] == ["done: a", "done: b"]
@@ -161,9 +164,9 @@ async def test_a_file_that_changed_after_the_proposal_is_not_written(connect: Co
         proposed = await server.call("propose_edit", eval_set=LIGHT, case="off", response="ok")
         path = workbench.add_set(LIGHT, {"off": [turn("light hall", room="attic")]})
         theirs = path.read_bytes()
-        refused = await server.refuse("apply_edit", proposal=proposed["proposal"])
+        refused = await server.refuse("apply_edit", eval_set=LIGHT, case="off", proposal=proposed["proposal"])
 
-    assert "has changed since the edit was proposed" in refused
+    assert "the case has changed since the edit was proposed" in refused
     assert path.read_bytes() == theirs
 
 
@@ -180,9 +183,15 @@ async def test_a_file_that_changed_after_the_proposal_is_not_written(connect: Co
         ("compare_runs", {}, "there are no runs yet"),
         ("list_cases", {"what": ["nowhere"]}, "nowhere: no such file, folder or target"),
         ("explain_cases", {"cases": ["missing"]}, "no eval case 'missing'"),
-        ("apply_edit", {"proposal": "1"}, "--allow-edit"),
+        ("apply_edit", {"eval_set": LIGHT, "case": "on", "proposal": "1"}, "--allow-edit"),
+        ("run_cases", {"eval_set": LIGHT}, "run_cases has no argument 'eval_set'; it has: what, cases"),
+        (
+            "propose_edit",
+            {"eval_set": LIGHT, "case": "on", "tool_calls": [{"name": "a", "arguments": {}}]},
+            "arguments",
+        ),
     ],
-    ids=["set", "case", "no-result", "no-runs", "path", "filter", "permission"],
+    ids=["set", "case", "no-result", "no-runs", "path", "filter", "permission", "argument", "key-of-call"],
 )
 async def test_wrong_names_get_one_clear_message(
     connect: Connect, tool: str, arguments: dict[str, Any], expected: str
@@ -211,7 +220,7 @@ async def test_what_agents_print_does_not_disturb_the_protocol_and_secrets_are_m
     connect: Connect, workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")
-    workbench.add_set(LIGHT, {"a": [turn("loud sk-proj-abcdefghijklmnopqrstuvwxyz0123456789\u001b[31m", "no")]})
+    workbench.add_set(LIGHT, {"a": [turn("loud sk-proj-abcdefghijklmnopqrstuvwxyz0123456789\u001b[31m\u202e", "no")]})
     workbench.write("home/test_config.json", {"criteria": {"response_match_score": 1.0}})
     async with connect("--allow-run") as server:
         await server.call("run_cases")
@@ -220,7 +229,185 @@ async def test_what_agents_print_does_not_disturb_the_protocol_and_secrets_are_m
     assert shown["status"] == "FAILED"
     assert "done:" in json.dumps(shown)
     assert "sk-proj-abcdefghij" not in json.dumps(shown)
-    assert "\x1b" not in json.dumps(shown, ensure_ascii=False)
+    texts = [text for text in list_texts(shown) if "done" in text]
+    assert texts
+    assert not [text for text in texts if "\x1b" in text or "\u202e" in text]
+
+
+def list_texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for key, item in value.items() for text in (key, *list_texts(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in list_texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.2])
+async def test_a_call_that_is_cancelled_at_once_leaves_no_run(
+    connect: Connect, workbench: CommandLine, seconds: float
+) -> None:
+    workbench.add_set(LIGHT, {"slow": [turn("sleep 60", "done: 60")]})
+    async with connect("--allow-run") as server:
+        await server.call("list_cases")  # the server is ready
+        running = asyncio.create_task(server.client.call_tool("run_cases", {}))
+        await asyncio.sleep(seconds)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await asyncio.sleep(1)
+        await server.call("list_cases")
+        await asyncio.sleep(2)
+        runs = workbench("history", "--format", "json").data["runs"]
+
+    assert all(run["interrupted"] for run in runs)
+
+
+async def test_an_edit_that_cannot_be_saved_is_undone(
+    connect: Connect, workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import workbench.store.evalsets.evalset_document as module
+    from workbench.cli.mcp_server import ProjectTools
+    from workbench.store.errors import StoreError
+
+    monkeypatch.chdir(workbench.root)
+    tools = ProjectTools(workbench.root, may_run=False, may_edit=True)
+    try:
+        proposed = tools.propose_expectation(LIGHT, "off", turn=1, response="ok", calls=None)
+        with monkeypatch.context() as patch:
+
+            def fail(*_: Any, **__: Any) -> None:
+                raise StoreError(workbench.root / LIGHT, "the disk is full")
+
+            patch.setattr(module, "write_atomic", fail)
+            with pytest.raises(StoreError, match="the disk is full"):
+                tools.apply(LIGHT, "off", proposed["proposal"])
+        before = (workbench.root / LIGHT).read_bytes()
+        again = tools.propose_expectation(LIGHT, "off", turn=1, response="ok", calls=None)
+        tools.apply(LIGHT, "off", again["proposal"])
+    finally:
+        tools.close()
+
+    assert b'"ok"' not in before
+    assert b'"ok"' in (workbench.root / LIGHT).read_bytes()
+
+
+async def test_several_proposals_for_one_file_are_applied_one_after_the_other(
+    connect: Connect, workbench: CommandLine
+) -> None:
+    async with connect("--allow-edit") as server:
+        proposed = {
+            case: await server.call("propose_edit", eval_set=LIGHT, case=case, response='{"status": "ok"}')
+            for case in ("off", "on")
+        }
+        mixed = await server.refuse("apply_edit", eval_set=LIGHT, case="on", proposal=proposed["off"]["proposal"])
+        for case, each in proposed.items():
+            await server.call("apply_edit", eval_set=LIGHT, case=case, proposal=each["proposal"])
+
+    cases = json.loads((workbench.root / LIGHT).read_text())["eval_cases"]
+    assert [case["conversation"][0]["final_response"]["parts"][0]["text"] for case in cases] == ['{"status": "ok"}'] * 2
+    assert "no proposal" in mixed
+
+
+async def test_cases_with_the_same_id_have_names_of_their_own(connect: Connect, workbench: CommandLine) -> None:
+    entries = [{"eval_id": "dup", "conversation": [turn("light a", room=room)]} for room in ("a", "b")]
+    workbench.write(LIGHT, {"eval_set_id": "light", "eval_cases": entries})
+    async with connect("--allow-run") as server:
+        await server.call("run_cases")
+        listed = await server.call("list_cases")
+        shown = [await server.call("show_result", eval_set=LIGHT, case=row["case"]) for row in listed["cases"]]
+
+    assert [each["case"] for each in shown] == ["dup", "dup#2"]
+    assert all("make it unique" in each["reasons"][0] for each in shown)
+
+
+async def test_renamed_and_deleted_cases_are_counted_once_and_stale_verdicts_are_marked(
+    connect: Connect, workbench: CommandLine
+) -> None:
+    path = workbench.add_set(LIGHT, {name: [turn(f"light {name}", room=name)] for name in ("a", "b", "c")})
+    async with connect("--allow-run") as server:
+        await server.call("run_cases")
+        before = await server.call("list_cases")
+        workbench.add_set(LIGHT, {name: [turn(f"light {name[0]}", room=name[0])] for name in ("a_new", "b")})
+        renamed = await server.call("show_result", eval_set=LIGHT, case="a_new")
+        sets = await server.call("list_eval_sets")
+        path.write_text(path.read_text().replace('"room": "b"', '"room": "z"'))
+        stale = await server.call("list_cases")
+        shown = await server.call("show_result", eval_set=LIGHT, case="b")
+
+    assert [(row["status"], row["is_current"]) for row in before["cases"]] == [("PASSED", True)] * 3
+    assert renamed["status"] == "PASSED"
+    assert (sets["eval_sets"][0]["cases"], sets["eval_sets"][0]["verdicts"]) == (2, {"PASSED": 2})
+    assert [row["is_current"] for row in stale["cases"]] == [True, False]
+    assert (shown["status"], shown["is_current"]) == ("PASSED", False)
+
+
+async def test_the_worst_repeat_is_shown(connect: Connect, workbench: CommandLine) -> None:
+    agent = workbench.root / "home" / "agent.py"
+    agent.write_text(
+        agent.read_text().replace(
+            '    word, _, rest = prompt.partition(" ")',
+            '    word, _, rest = prompt.partition(" ")\n'
+            '    if os.path.exists("seen"): raise ValueError("only once")\n    open("seen", "w")',
+        )
+    )
+    workbench.add_set(LIGHT, {"once": [turn("light a", room="a")]})
+    async with connect("--allow-run") as server:
+        await server.call("run_cases", repeats=2)
+        worst = await server.call("show_result", eval_set=LIGHT, case="once")
+        traces = await server.call("show_trace", eval_set=LIGHT, case="once", repeat=worst["repeat"])
+        none = await server.refuse("show_result", eval_set=LIGHT, case="once", repeat=3)
+
+    assert sorted(worst["repeats"]) == ["ERROR", "PASSED"]
+    assert (worst["status"], "ValueError: only once" in worst["output"]) == ("ERROR", True)
+    assert traces["repeat"] == worst["repeat"]
+    assert "there is no repeat 3: the case ran 2 times" in none
+
+
+async def test_recorded_rows_are_listed_and_shown(connect: Connect, workbench: CommandLine) -> None:
+    workbench.write("rows.jsonl", '{"prompt": "a", "response": "x", "reference": "x"}\n')
+    workbench.write(
+        "workbench.toml", '[targets.rec]\nkind = "recorded"\npath = "rows.jsonl"\neval_sets = ["rows.jsonl"]\n'
+    )
+    workbench.write("test_config.json", {"criteria": {"response_match_score": 0.5}})
+    async with connect("--allow-run") as server:
+        sets = await server.call("list_eval_sets")
+        await server.call("run_cases", what=["rows.jsonl"])
+        (row,) = (await server.call("list_cases", what=["rows.jsonl"]))["cases"]
+        shown = await server.call("show_result", eval_set="rows.jsonl", case=row["case"])
+
+    (listed,) = [entry for entry in sets["eval_sets"] if entry["eval_set"] == "rows.jsonl"]
+    assert (listed["cases"], listed.get("problems")) == (1, None)
+    assert shown["status"] == "PASSED"
+
+
+async def test_a_project_with_broken_settings_is_served_once_they_are_mended(
+    connect: Connect, workbench: CommandLine
+) -> None:
+    good = (workbench.root / "workbench.toml").read_text()
+    workbench.write("workbench.toml", "[targets")
+    async with connect() as server:
+        broken = await server.refuse("list_cases")
+        workbench.write("workbench.toml", good)
+        mended = await server.call("list_cases")
+
+    assert "workbench.toml" in broken
+    assert mended["total"] == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server(workbench: CommandLine, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "workbench.cli.main", "mcp"],
+        cwd=workbench.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        time.sleep(4)  # it waits for messages
+        process.send_signal(number)
+        _, error = process.communicate(timeout=20)
+    finally:
+        process.kill()
+
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in error
 
 
 async def test_lists_answer_while_agents_run_and_a_cancelled_call_ends_the_run(

@@ -12,21 +12,23 @@ import functools
 import json
 import os
 import secrets
+import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, TypeVar
+from types import FrameType
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from workbench import __version__
+from workbench.cli.console import WRONG
 from workbench.cli.history_commands import compare_runs, open_history
-from workbench.cli.run_commands import select_cases, select_failed
+from workbench.cli.run_commands import find_file_problems, select_cases, select_failed
 from workbench.cli.watch_commands import explain_decision
 from workbench.engine.acceptance import Acceptance, Hunk, Refused, accept, expect_response, find_hunks, find_index
 from workbench.engine.history_recorder import ExpectedCases
@@ -34,27 +36,31 @@ from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.criteria import InvalidConfig
-from workbench.model.evalset import FunctionCall, IntermediateData, Invocation
-from workbench.model.identity import CaseKey
+from workbench.model.evalset import EvalCase, FunctionCall, IntermediateData
+from workbench.model.identity import CaseInSet, CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
 from workbench.model.run_events import Notice
-from workbench.model.text import neutralise, pluralise, redact, suggest_name
+from workbench.model.text import neutralise, pluralise, redact, shorten, suggest_name
 from workbench.report.comparison import comparison_record
 from workbench.report.report_formats import case_record, dump, summary_record
 from workbench.report.run_report import ReportedCase
-from workbench.report.text_report import aligned_lines, explain, explain_in_one_line
+from workbench.report.text_report import aligned_lines, explain, explain_at_length, explain_in_one_line
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.history.history_schema import get_history_path
-from workbench.watch.selector import decide_plan, reuse_unjudged, select_affected
+from workbench.watch.selector import decide_plan, find_current_verdicts, reuse_unjudged, select_affected
 
 _POLL_SECONDS = 0.2
 _MOST_LISTED = 100
 _MOST_SPANS = 300
 _MOST_PROBLEMS = 10
 _MOST_LINES = 500
-_MOST_CHARACTERS = 200_000
+_MOST_PROPOSALS = 50
+_LONGEST_LINE = 500
+_LONGEST_REASON = 400
+_LONGEST_MESSAGE = 4000
+_MOST_CHARACTERS = 100_000
 """The most that one answer has. Longer ones fill the context of the model that asked."""
 
 P = ParamSpec("P")
@@ -65,8 +71,10 @@ What = Annotated[
 Cases = Annotated[list[str], Field(description="Only cases with these names. Empty: all.")]
 EvalSet = Annotated[str, Field(description="An eval set, as `list_eval_sets` names it.")]
 Case = Annotated[str, Field(description="The name of a case, as `list_cases` gives it.")]
-RunId = Annotated[str | None, Field(description="The id of a run, or its start. Default: the newest run of the case.")]
-Repeat = Annotated[int, Field(description="Which repeat of the case, from 1.", ge=1)]
+# A text parameter is `str` and nothing else: the SDK parses JSON in the text of any other type.
+RunId = Annotated[str, Field(description="The id of a run, or its start. Default: the newest run of the case.")]
+Repeat = Annotated[int | None, Field(description="Which repeat of the case, from 1. Default: the worst one.", ge=1)]
+Offset = Annotated[int, Field(description="How many to leave out at the start.", ge=0)]
 
 _INSTRUCTIONS = """\
 Workbench tests AI agents against eval sets: it runs an agent on each case and compares what it did with what the case
@@ -83,77 +91,105 @@ class _Refusal(Exception):
     """A call that cannot be answered; the message says why."""
 
 
-_USER_ERRORS = (StoreError, PlanError, InvalidConfig, Refused, NotAllowed, _Refusal)
+_USER_ERRORS = (StoreError, PlanError, InvalidConfig, Refused, NotAllowed, _Refusal, OSError)
 
 
-class _FoundCase(NamedTuple):
-    """A case of the project, and its position in its document."""
+class ExpectedCall(BaseModel):
+    """A tool call that a turn should make."""
 
-    key: CaseKey
-    document: EvalSetDocument
-    position: int
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    args: dict[str, Any] = {}
+
+
+Change = Callable[[EvalSetDocument, int], None]
+"""Edits the case at this position."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Proposal:
-    """An edit that was shown. `change` makes it, in a document that still has this content."""
+    """An edit that was shown. `change` makes it, if the text of the case is still this one."""
 
-    eval_set: str
-    content: bytes
-    change: Callable[[EvalSetDocument], None]
+    key: CaseKey
+    text: str
+    change: Change
 
 
 class ProjectTools:
     """The tools, for one project. All methods are called from one thread."""
 
-    def __init__(self, root: Path, *, may_run: bool, may_edit: bool) -> None:
-        """Raises StoreError if the settings of the project cannot be read."""
-        self._workspace = Workspace.open(root)
+    def __init__(self, path: Path, *, may_run: bool, may_edit: bool) -> None:
+        self._path = path
         self._may_run = may_run
         self._may_edit = may_edit
+        self._opened: Workspace | None = None
         self._proposals: dict[str, _Proposal] = {}
+
+    @property
+    def _workspace(self) -> Workspace:
+        """The workspace. Raises StoreError as long as the settings of the project cannot be read."""
+        if self._opened is None:
+            self._opened = Workspace.open(self._path)
+            os.chdir(self._opened.root)  # clients start servers anywhere; names of eval sets are those of the project
+            self._opened.stay_offline()
+        return self._opened
 
     def close(self) -> None:
         """End all runs and processes."""
-        self._workspace.close()
+        if self._opened is not None:
+            self._opened.close()
 
     # Lists.
 
-    def list_eval_sets(self) -> dict[str, Any]:
+    def list_eval_sets(self, *, offset: int, limit: int) -> dict[str, Any]:
         """List the eval sets of the project with the number of their cases by verdict."""
         self._refresh()
-        jobs: dict[str, list[CaseStatus]] = {}
-        for key, latest in self._read_latest_jobs().items():
-            jobs.setdefault(key.eval_set, []).append(_decide_status(latest))
+        latest = self._read_latest_jobs()
+        jobs: dict[tuple[str | None, str], dict[CaseInSet, CaseStatus]] = {}
+        for key, found in latest.items():
+            jobs.setdefault((key.target, key.eval_set), {})[(key.eval_id, key.occurrence)] = _decide_status(found)
+        project = self._workspace.project
         listed = []
-        for entry in self._workspace.project.eval_sets:
-            counts = jobs.get(entry.relative, [])
+        for entry in project.eval_sets[offset : offset + limit]:
+            cases, problems = self._read_case_names(entry.relative)
+            statuses = [jobs.get((entry.target, entry.relative), {}).get(case) for case in cases or ()]
             listed.append(
                 {
                     "eval_set": entry.relative,
                     "agent": entry.target,
-                    **self._count_cases(entry.relative),
-                    "verdicts": {status.value: counts.count(status) for status in CaseStatus if status in counts},
+                    "cases": None if cases is None else len(cases),
+                    "verdicts": {status.value: statuses.count(status) for status in CaseStatus if status in statuses},
+                    **({"problems": problems} if problems else {}),
                 }
             )
-        agents = [
-            {"agent": target.name, "kind": target.kind.value} for target in self._workspace.project.targets.values()
-        ]
-        return {"eval_sets": listed, "agents": agents, "problems": list(self._workspace.problems)}
+        return {
+            "eval_sets": listed,
+            "left_out": max(0, len(project.eval_sets) - offset - len(listed)),
+            "agents": [{"agent": target.name, "kind": target.kind.value} for target in project.targets.values()],
+            "problems": list(self._workspace.problems),
+        }
 
     def list_cases(self, what: Sequence[str], *, status: str | None, offset: int, limit: int) -> dict[str, Any]:
         """List cases with their last verdicts."""
-        latest = self._read_latest_jobs()
         plan = self._plan(what, (), RunOptions(), existing=True)
+        latest = self._read_latest_jobs()
+        statuses = {
+            planned.key: _decide_status(latest[planned.key]).value if planned.key in latest else "none"
+            for planned in plan.cases
+        }
+        wanted = [key for key, found in statuses.items() if status in (None, found)]
+        current = find_current_verdicts(self._workspace, plan) if latest else {}
         rows = []
-        for planned in plan.cases:
-            jobs = latest.get(planned.key, ())
-            found = _decide_status(jobs).value if jobs else None
-            if status is None or status == (found or "none"):
-                rows.append(_make_row(planned.key, jobs, found))
-        shown = rows[offset : offset + limit]
-        left = max(0, len(rows) - offset - len(shown))
-        return {"total": len(rows), "cases": shown, "left_out": left, "problems": list(plan.file_problems)}
+        for key in wanted[offset : offset + limit]:
+            row: dict[str, Any] = {"case": key.name, "eval_set": key.eval_set, "agent": key.target}
+            row["status"] = statuses[key]
+            if jobs := latest.get(key):
+                row |= {"is_current": key in current, "run": jobs[0].run_id, "finished_at": _format_time(jobs[0])}
+                if len(jobs) > 1:
+                    row["passed_repeats"] = f"{sum(job.status is CaseStatus.PASSED for job in jobs)} of {len(jobs)}"
+            rows.append(row)
+        left = max(0, len(wanted) - offset - len(rows))
+        return {"total": len(wanted), "cases": rows, "left_out": left, "problems": list(plan.file_problems)}
 
     def explain(self, what: Sequence[str], cases: Sequence[str]) -> str:
         """Explain whether cases would run after the last changes, and why."""
@@ -168,28 +204,37 @@ class ProjectTools:
 
     # Results.
 
-    def show_result(self, eval_set: str, case: str, *, run: str | None, repeat: int, whole: bool) -> dict[str, Any]:
+    def show_result(self, eval_set: str, case: str, *, run: str, repeat: int | None, whole: bool) -> dict[str, Any]:
         """Show a result: why the case did not pass, and the differences."""
-        reported, repeats = self._read_result(self._find_case(eval_set, case).key, run, repeat)
-        result = reported.result
-        shown = {
-            "case": result.case.name,
-            "eval_set": result.case.eval_set,
-            "agent": result.case.target,
+        key = self._find_case(eval_set, case)
+        results = self._read_results(key, run)
+        result = _choose_repeat(results, repeat)
+        reported = ReportedCase(result, ExpectedCases(self._workspace.document)(result))
+        has_passed = result.status is CaseStatus.PASSED
+        shown: dict[str, Any] = {
+            "case": key.name,
+            "eval_set": key.eval_set,
+            "agent": key.target,
             "repeat": result.repeat + 1,
-            "repeats": repeats,
+            "repeats": [each.status.value for each in results],
             "status": result.status.value,
-            "reasons": [] if result.status is CaseStatus.PASSED else explain(reported),
+            "reasons": [] if has_passed else explain(reported),
             "differences": "\n".join(_limit_lines(list(aligned_lines(reported)))),
-            "differences_are": "lines with - are expected, lines with + are what the agent did",
         }
+        if not run:
+            plan = self._plan([eval_set], [case], RunOptions())
+            shown["is_current"] = key in find_current_verdicts(self._workspace, plan)
+        if result.status is CaseStatus.ERROR:
+            shown["output"] = "\n".join(_limit_lines(explain_at_length(reported)))
         return shown | ({"result": case_record(reported)} if whole else {})
 
-    def show_trace(self, eval_set: str, case: str, *, run: str | None, repeat: int, span: str | None) -> dict[str, Any]:
+    def show_trace(
+        self, eval_set: str, case: str, *, run: str, repeat: int | None, span: str, offset: int
+    ) -> dict[str, Any]:
         """Show the steps of an execution; the request and response of one step if `span` names it."""
-        reported, _ = self._read_result(self._find_case(eval_set, case).key, run, repeat)
-        spans = reported.result.execution.spans
-        if span is not None:
+        result = _choose_repeat(self._read_results(self._find_case(eval_set, case), run), repeat)
+        spans = result.execution.spans
+        if span:
             found = next((each for each in spans if each.id == span), None)
             if found is None:
                 raise _Refusal(f"there is no span {span!r}; expected the id of one, as the trace shows it")
@@ -205,33 +250,37 @@ class ProjectTools:
                 "duration_seconds": each.duration,
                 "error": each.error,
             }
-            for each in spans[:_MOST_SPANS]
+            for each in spans[offset : offset + _MOST_SPANS]
         ]
-        return {"spans": steps, "left_out": len(spans) - len(steps)}
+        return {"repeat": result.repeat + 1, "spans": steps, "left_out": max(0, len(spans) - offset - len(steps))}
 
-    def compare(self, before: str | None, after: str | None) -> dict[str, Any]:
+    def compare(self, before: str, after: str) -> dict[str, Any]:
         """Compare two runs."""
-        record = comparison_record(compare_runs(self._workspace.root, before, after))
-        cases = [each for each in record["cases"] if each["change"] != "same"]
-        left = max(0, len(cases) - _MOST_LISTED)
-        return record | {"cases": cases[:_MOST_LISTED], "left_out": left}
+        record = comparison_record(compare_runs(self._workspace.root, before or None, after or None))
+        cases = [each for each in record["cases"] if each["change"] not in ("same", "new", "gone")]
+        return record | {"cases": cases[:_MOST_LISTED], "left_out": max(0, len(cases) - _MOST_LISTED)}
 
     # Runs.
 
     def start(
         self, what: Sequence[str], cases: Sequence[str], *, only: str, repeats: int | None, models: str
-    ) -> Run | None:
-        """Start a run; None if there is nothing to run."""
+    ) -> Run | Sequence[str]:
+        """Start a run. If no case failed, return the problems of the files instead."""
         if not self._may_run:
             raise NotAllowed("this server runs no agents: start it with `workbench mcp --allow-run`")
         named = {"models": models, "runs": repeats, "command": "workbench mcp: run_cases"}
         options = RunOptions.model_validate(named)
         selections = self._select(what, cases)
         if only == "failed":
-            selections = list(select_failed(self._workspace, selections))
-            if not selections:
-                return None
-        plan = self._workspace.plan(selections, options)
+            chosen = list(select_failed(self._workspace, selections))
+            if not chosen:
+                return find_file_problems(self._workspace, selections, options)
+            selections = chosen
+        self._workspace.stay_offline(False)  # only runs fetch datasets
+        try:
+            plan = self._workspace.plan(selections, options)
+        finally:
+            self._workspace.stay_offline()
         plan = (select_affected if only == "affected" else reuse_unjudged)(self._workspace, plan)
         return self._workspace.start(plan)
 
@@ -247,7 +296,7 @@ class ProjectTools:
                 "eval_set": result.case.eval_set,
                 "repeat": result.repeat + 1,
                 "status": result.status.value,
-                "why": explain_in_one_line(ReportedCase(result, expected(result))),
+                "why": shorten(explain_in_one_line(ReportedCase(result, expected(result))), _LONGEST_REASON),
             }
             for result in not_passed[:_MOST_LISTED]
         ]
@@ -259,90 +308,85 @@ class ProjectTools:
             "summary": summary_record(run.summary()),
             "not_passed": rows,
             "left_out": len(not_passed) - len(rows),
-            "notices": [*run.plan.notices, *run.plan.file_problems, *notices],
+            "notices": list(dict.fromkeys([*run.plan.notices, *run.plan.file_problems, *notices])),
         }
 
     # Edits.
 
-    def propose_acceptance(self, eval_set: str, case: str, *, turn: int | None, repeat: int) -> dict[str, Any]:
+    def propose_acceptance(self, eval_set: str, case: str, *, turn: int | None, repeat: int | None) -> dict[str, Any]:
         """Propose that what the agent did last becomes the expectation."""
-        found = self._find_case(eval_set, case)
-        reported, _ = self._read_result(found.key, None, repeat)
-        shown = found.document.case(found.position)
-        hunks = [hunk for hunk in find_hunks(shown, reported.result.execution) if turn is None or hunk.turn == turn - 1]
-        self._workspace.acceptances.check(
-            Acceptance(shown=shown, result=reported.result, hunks=hunks, is_whole=turn is None)
-        )
-        return self._propose(found, [_accept_all(found, hunks, reported.result.execution)] if hunks else [])
+        key = self._find_case(eval_set, case)
+        shown = self._read_case(key, turn)
+        result = _choose_repeat(self._read_results(key, ""), repeat)
+        hunks = [hunk for hunk in find_hunks(shown, result.execution) if turn is None or hunk.turn == turn - 1]
+        self._workspace.acceptances.check(Acceptance(shown=shown, result=result, hunks=hunks, is_whole=turn is None))
+        return self._propose(key, [_accept_all(hunks, result.execution)] if hunks else [])
 
     def propose_expectation(
-        self,
-        eval_set: str,
-        case: str,
-        *,
-        turn: int,
-        response: str | None,
-        calls: Sequence[Mapping[str, Any]] | None,
+        self, eval_set: str, case: str, *, turn: int, response: str, calls: Sequence[ExpectedCall] | None
     ) -> dict[str, Any]:
         """Propose another expected response, or other expected calls, for a turn."""
-        found = self._find_case(eval_set, case)
-        shown = found.document.case(found.position)
-        turns = shown.conversation or []
-        if not 1 <= turn <= len(turns):
-            raise _Refusal(f"the case has {pluralise(len(turns), 'turn')} with expectations, found turn {turn}")
-        if response is None and calls is None:
+        key = self._find_case(eval_set, case)
+        shown = self._read_case(key, turn)
+        if not response and calls is None:
             raise _Refusal("nothing to change: give a response or tool_calls, or accept what the agent did")
-        changes: list[Callable[[EvalSetDocument], None]] = []
+        turns = shown.conversation or []
+        changes: list[Change] = []
         if calls is not None:
             # The edit is the acceptance of an execution that did exactly this.
-            acted = [*turns[: turn - 1], _replace_calls(turns[turn - 1], calls), *turns[turn:]]
-            actual = Execution(turns=tuple(TurnResult(invocation=each, duration_seconds=0.0) for each in acted))
+            uses = [FunctionCall(name=call.name, args=call.args) for call in calls]
+            acted = turns[turn - 1].model_copy(update={"intermediate_data": IntermediateData(tool_uses=uses)})
+            done = [*turns[: turn - 1], acted, *turns[turn:]]
+            actual = Execution(turns=tuple(TurnResult(invocation=each, duration_seconds=0.0) for each in done))
             hunks = [hunk for hunk in find_hunks(shown, actual) if hunk.turn == turn - 1]
-            changes += [_accept_all(found, hunks, actual)] if hunks else []
+            changes += [_accept_all(hunks, actual)] if hunks else []
         expected = turns[turn - 1].final_response
-        if response is not None and (expected is None or expected.text(thoughts=False) != response):
-            changes.append(lambda document: expect_response(document, found.position, turn - 1, response))
-        return self._propose(found, changes)
+        if response and (expected is None or expected.text(thoughts=False) != response):
+            changes.append(lambda document, index: expect_response(document, index, turn - 1, response))
+        return self._propose(key, changes)
 
-    def apply(self, number: str) -> dict[str, Any]:
-        """Write a proposed edit."""
+    def apply(self, eval_set: str, case: str, number: str) -> dict[str, Any]:
+        """Write a proposed edit of this case."""
         if not self._may_edit:
             raise NotAllowed("this server writes no files: start it with `workbench mcp --allow-edit`")
         proposal = self._proposals.get(number)
-        if proposal is None:
-            raise _Refusal(f"there is no proposal {number!r}; each is written once, and all end with the server")
+        if proposal is None or proposal.key != self._find_case(eval_set, case):
+            raise _Refusal(f"there is no proposal {number!r} for this case; each is written once")
 
         def change(document: EvalSetDocument) -> None:
-            if document.content() != proposal.content:
-                raise Refused("the file has changed since the edit was proposed; propose it again")
-            proposal.change(document)
+            index = find_index(document, proposal.key)
+            if document.case_text(index) != proposal.text:
+                raise Refused("the case has changed since the edit was proposed; propose it again")
+            proposal.change(document, index)
 
-        self._workspace.documents.document_on_disk(proposal.eval_set)
-        self._workspace.documents.edit_and_save(proposal.eval_set, change, label="change an expectation")
+        self._workspace.document(eval_set)  # as on disk now
+        self._workspace.documents.edit_together([(eval_set, change)], label="change an expectation")
         del self._proposals[number]
-        return {"saved": proposal.eval_set, "next": "run_cases judges the case again by the new expectation"}
+        return {"saved": eval_set, "next": "run_cases judges the case again by the new expectation"}
 
-    def _propose(self, found: _FoundCase, changes: Sequence[Callable[[EvalSetDocument], None]]) -> dict[str, Any]:
+    def _propose(self, key: CaseKey, changes: Sequence[Change]) -> dict[str, Any]:
         if not changes:
             raise _Refusal("the case already expects this")
 
-        def change(document: EvalSetDocument) -> None:
+        def change(document: EvalSetDocument, index: int) -> None:
             for each in changes:
-                each(document)
+                each(document, index)
 
-        before, name = found.document.content(), found.key.eval_set
-        scratch = EvalSetDocument.open(found.document.path)
-        if scratch.content() != before:
-            raise Refused("the file has just changed; propose the edit again")
-        change(scratch)
+        document = self._workspace.document(key.eval_set)
+        scratch = EvalSetDocument.open(document.path)
+        index = find_index(scratch, key)
+        before = scratch.case_text(index)
+        old = _format_case(scratch, index)
+        change(scratch, index)
+        new = _format_case(scratch, index)
         number = secrets.token_hex(4)
-        self._proposals[number] = _Proposal(eval_set=name, content=before, change=change)
-        old, new = (
-            content.decode("utf-8", "replace").splitlines(keepends=True) for content in (before, scratch.content())
-        )
-        lines = difflib.unified_diff(old, new, fromfile=name, tofile=name)
+        self._proposals[number] = _Proposal(key=key, text=before, change=change)
+        while len(self._proposals) > _MOST_PROPOSALS:
+            del self._proposals[next(iter(self._proposals))]
+        name = f"{key.eval_set}:{key.name}"
+        lines = difflib.unified_diff(old, new, fromfile=name, tofile=name, lineterm="")
         written = "apply_edit writes it" if self._may_edit else "to write it, the server needs --allow-edit"
-        return {"proposal": number, "diff": "".join(lines), "next": written}
+        return {"proposal": number, "diff": "\n".join(_limit_lines(list(lines))), "next": written}
 
     # Finding cases and results.
 
@@ -355,16 +399,14 @@ class ProjectTools:
         from workbench.cli.case_selection import split_names
 
         self._refresh()
-        with _as_current_folder(self._workspace.root):
-            named = split_names(self._workspace.project, what)
-            return select_cases(self._workspace, named, cases=tuple(cases))
+        return select_cases(self._workspace, split_names(self._workspace.project, what), cases=tuple(cases))
 
     def _plan(self, what: Sequence[str], cases: Sequence[str], options: RunOptions, *, existing: bool = False) -> Plan:
         selections = self._select(what, cases)
         make = self._workspace.plan_existing_cases if existing else self._workspace.plan
         return make(selections, options)
 
-    def _find_case(self, eval_set: str, case: str) -> _FoundCase:
+    def _find_case(self, eval_set: str, case: str) -> CaseKey:
         """Find a case by its names. Raises _Refusal."""
         self._refresh()
         entries = {entry.relative: entry for entry in self._workspace.project.eval_sets}
@@ -372,23 +414,39 @@ class ProjectTools:
             raise _Refusal(f"there is no eval set {eval_set!r}{suggest_name(eval_set, entries)}")
         if entry.target is None:
             raise _Refusal(f"{eval_set}: no agent belongs to this eval set; `workbench doctor` says what is missing")
-        names = self._workspace.cases_by_name(eval_set)
-        found = names.get(case, ())
-        if len(found) != 1:
-            several = f"{len(found)} cases are called {case!r}; add #1, #2 … for one of them"
-            raise _Refusal(several if found else f"there is no case {case!r}{suggest_name(case, names)}")
-        ((eval_id, occurrence),) = found
-        key = CaseKey(target=entry.target, eval_set=eval_set, eval_id=eval_id, occurrence=occurrence)
-        document = self._workspace.document(eval_set)
-        return _FoundCase(key, document, find_index(document, key))
+        known = {
+            key.name: key
+            for found in self._workspace.cases_by_name(eval_set).values()
+            for eval_id, number in found
+            for key in [CaseKey(target=entry.target, eval_set=eval_set, eval_id=eval_id, occurrence=number)]
+        }
+        shown = {neutralise(name): key for name, key in known.items()}  # as `list_cases` shows them
+        if (key := known.get(case) or shown.get(case)) is None:
+            raise _Refusal(f"there is no case {case!r}{suggest_name(case, known)}")
+        return key
 
-    def _count_cases(self, eval_set: str) -> dict[str, Any]:
+    def _read_case(self, key: CaseKey, turn: int | None) -> EvalCase:
+        """Read a case whose expectation can be edited. `turn` counts from 1. Raises _Refusal and StoreError."""
+        document = self._workspace.document(key.eval_set)
+        case = document.case(find_index(document, key))
+        if case.conversation is None:
+            raise _Refusal("a conversation with a simulated user has no expected turns")
+        if turn is not None and turn > len(case.conversation):
+            raise _Refusal(f"the case has {pluralise(len(case.conversation), 'turn')}, found turn {turn}")
+        return case
+
+    def _read_case_names(self, eval_set: str) -> tuple[set[CaseInSet] | None, list[str]]:
+        """Return the cases of a set, and the problems of its file; None if it cannot be read."""
         try:
-            document = self._workspace.document(eval_set)
-        except StoreError as error:
-            return {"cases": None, "problems": [str(error)]}
-        problems = [str(problem) for problem in document.errors_here[:_MOST_PROBLEMS]]
-        return {"cases": len(document), **({"problems": problems} if problems else {})}
+            names = self._workspace.cases_by_name(eval_set)
+        except (PlanError, StoreError) as error:
+            return None, [str(error)]
+        cases = {case for found in names.values() for case in found}
+        try:
+            problems = self._workspace.document(eval_set).errors_here
+        except StoreError:  # a dataset
+            return cases, []
+        return cases, [str(problem) for problem in problems[:_MOST_PROBLEMS]]
 
     def _read_latest_jobs(self) -> Mapping[CaseKey, Sequence[StoredJob]]:
         with open_history(self._workspace.root) as history:
@@ -397,49 +455,53 @@ class ProjectTools:
             latest: dict[CaseKey, Sequence[StoredJob]] = dict(history.latest_judged_jobs())
             return latest | self._workspace.find_renamed_jobs(history, latest)
 
-    def _read_result(self, key: CaseKey, run: str | None, repeat: int) -> tuple[ReportedCase, int]:
-        """Return a result and the number of repeats of its case in the run. Raises _Refusal."""
+    def _read_results(self, key: CaseKey, run: str) -> Sequence[CaseResult]:
+        """Read the results of a case by repeat, of its newest run unless `run` names one. Raises _Refusal."""
         found: Sequence[CaseResult] = ()
         with open_history(self._workspace.root) as history:
-            if history is not None and run is None:
-                found = history.latest_judged_results([key]).get(key, ())
+            if history is not None and run:
+                stored = history.run(run)
+                jobs = [each.job.key for each in history.list_executions(key) if each.job.run_id == stored.run_id]
+                results = (history.result(stored.run_id, job) for job in sorted(jobs, key=lambda job: job.repeat))
+                found = [result for result in results if result is not None]
             elif history is not None:
-                found = [each for each in history.results(history.run(run or "").run_id) if each.case == key]
-        result = next((each for each in found if each.repeat == repeat - 1), None)
-        if result is None:
-            where = "yet" if run is None else f"in run {run}"
-            did = f"has only {pluralise(len(found), 'repeat')} {where}" if found else f"did not run {where}"
-            raise _Refusal(f"the case {key.name!r} {did}")
-        return ReportedCase(result, ExpectedCases(self._workspace.document)(result)), len(found)
+                former = self._workspace.find_former_names(history, [key]).get(key, ())
+                newest = history.latest_judged_results([key, *former])
+                found = next((newest[name] for name in (key, *former) if newest.get(name)), ())
+        if not found:
+            raise _Refusal(f"the case {key.name!r} did not run {f'in run {run}' if run else 'yet'}")
+        return found
 
 
-def _accept_all(found: _FoundCase, hunks: Sequence[Hunk], actual: Execution) -> Callable[[EvalSetDocument], None]:
-    return lambda document: accept(document, found.position, hunks, actual)
+def _choose_repeat(results: Sequence[CaseResult], repeat: int | None) -> CaseResult:
+    """Return a repeat, counted from 1, or the worst one. Raises _Refusal."""
+    if repeat is None:
+        return min(results, key=lambda result: _WORST_FIRST.index(result.status))
+    for result in results:
+        if result.repeat == repeat - 1:
+            return result
+    raise _Refusal(f"there is no repeat {repeat}: the case ran {pluralise(len(results), 'time')}")
 
 
-def _replace_calls(turn: Invocation, calls: Sequence[Mapping[str, Any]]) -> Invocation:
-    """Return the turn with other calls. Raises _Refusal."""
-    try:
-        uses = [FunctionCall.model_validate({"args": {}, **call}) for call in calls]
-    except ValueError:
-        raise _Refusal('tool_calls: expected [{"name": …, "args": {…}}, …]') from None
-    if any(not use.name for use in uses):
-        raise _Refusal('tool_calls: expected [{"name": …, "args": {…}}, …], found a call without a name')
-    return turn.model_copy(update={"intermediate_data": IntermediateData(tool_uses=uses)})
+def _accept_all(hunks: Sequence[Hunk], actual: Execution) -> Change:
+    return lambda document, index: accept(document, index, hunks, actual)
 
 
-def _make_row(key: CaseKey, jobs: Sequence[StoredJob], status: str | None) -> dict[str, Any]:
-    row = {"case": key.name, "eval_set": key.eval_set, "agent": key.target, "status": status or "none"}
-    if jobs:
-        row |= {"run": jobs[0].run_id, "finished_at": jobs[0].finished_at.isoformat(timespec="seconds")}
-    if len(jobs) > 1:
-        passed = sum(job.status is CaseStatus.PASSED for job in jobs)
-        row["passed_repeats"] = f"{passed} of {len(jobs)}"
-    return row
+def _format_case(document: EvalSetDocument, index: int) -> list[str]:
+    """Return the lines of a case as in the file, or indented if the file has no lines to compare."""
+    lines = document.case_text(index).splitlines()
+    if max(map(len, lines), default=0) > _LONGEST_LINE:
+        return json.dumps(document.raw_case(index), indent=2, ensure_ascii=False).splitlines()
+    return lines
+
+
+def _format_time(job: StoredJob) -> str:
+    return job.finished_at.isoformat(timespec="seconds")
 
 
 def _limit_lines(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:_MOST_LINES]
+    for line in lines[:_MOST_LINES]:
+        yield shorten(line, _LONGEST_LINE)
     if len(lines) > _MOST_LINES:
         yield f"and {len(lines) - _MOST_LINES:,} more lines"
 
@@ -452,15 +514,13 @@ def _decide_status(jobs: Collection[StoredJob]) -> CaseStatus:
     return min((job.status for job in jobs), key=_WORST_FIRST.index)
 
 
-@contextmanager
-def _as_current_folder(folder: Path) -> Iterator[None]:
-    """Names of eval sets are relative to the project, wherever the client has started the server."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
+def _clean(value: Any) -> Any:
+    """Return a JSON value whose texts have no control characters."""
+    if isinstance(value, str):
+        return neutralise(value)
+    if isinstance(value, dict):
+        return {neutralise(key): _clean(item) for key, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list) else value
 
 
 # The server.
@@ -470,14 +530,27 @@ _RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world
 _EDITS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 
 
+class _StrictServer(MCPServer):  # type: ignore[misc]
+    """Refuses arguments that a tool does not have: the SDK ignores them, and `run_cases` would run everything."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> Any:
+        """Call a tool, if it has all these arguments."""
+        for tool in await self.list_tools():
+            known = tool.input_schema["properties"] if tool.name == name else arguments
+            for argument in arguments:
+                if argument not in known:
+                    has = ", ".join(known) or "none"
+                    raise ToolError(f"{name} has no argument {shorten(repr(argument), _LONGEST_LINE)}; it has: {has}")
+        return await super().call_tool(name, arguments, context)
+
+
 class ProjectServer:
     """Answers the calls of a client: the work is done in the project's own thread."""
 
-    def __init__(self, root: Path, *, may_run: bool, may_edit: bool) -> None:
-        """Raises StoreError if the settings of the project cannot be read."""
+    def __init__(self, path: Path, *, may_run: bool, may_edit: bool) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-mcp")
-        self._tools = self._thread.submit(ProjectTools, root, may_run=may_run, may_edit=may_edit).result()
-        self.server = MCPServer("workbench", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
+        self._tools = ProjectTools(path, may_run=may_run, may_edit=may_edit)
+        self._server = _StrictServer("workbench", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
         for method, hints in (
             (self.list_eval_sets, _READS),
             (self.list_cases, _READS),
@@ -489,38 +562,48 @@ class ProjectServer:
             (self.propose_edit, _READS),
             (self.apply_edit, _EDITS),
         ):
-            self.server.add_tool(method, annotations=hints)
+            self._server.add_tool(method, annotations=hints)
 
     def run(self) -> None:
-        """Serve standard input and output until the client ends the connection."""
+        """Serve standard input and output until the client ends the connection, or a signal the process."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._end_at_once)
         try:
-            self.server.run("stdio")
+            self._server.run("stdio")
         finally:
-            self.close()
+            self._close()
 
-    def close(self) -> None:
+    def _end_at_once(self, number: int, _: FrameType | None) -> None:
+        """End at a signal. The SDK would wait for the next message of the client."""
+        self._close()
+        os._exit(128 + number)
+
+    def _close(self) -> None:
         """End all runs and processes."""
         self._thread.submit(self._tools.close).result()
         self._thread.shutdown()
 
-    async def list_eval_sets(self) -> dict[str, Any]:
+    async def list_eval_sets(
+        self, *, offset: Offset = 0, limit: Annotated[int, Field(ge=1, le=1000)] = _MOST_LISTED
+    ) -> dict[str, Any]:
         """List the eval sets and agents of the project, with the number of cases by their last verdict."""
-        return await self._answer(self._tools.list_eval_sets)
+        return await self._answer(self._tools.list_eval_sets, offset=offset, limit=limit)
 
     async def list_cases(
         self,
+        *,
         what: What = [],  # noqa: B006 - the schema shows it
         status: Annotated[
             Literal["PASSED", "FAILED", "ERROR", "NOT_EVALUATED", "none"] | None,
             Field(description="Only cases with this last verdict; none: without one."),
         ] = None,
-        offset: Annotated[int, Field(ge=0)] = 0,
-        limit: Annotated[int, Field(ge=1, le=1000)] = _MOST_LISTED,
+        offset: Offset = 0,
+        limit: Annotated[int, Field(ge=1, le=300)] = _MOST_LISTED,
     ) -> dict[str, Any]:
-        """List eval cases with their last verdicts."""
+        """List eval cases with their last verdicts. `is_current`: nothing that the case uses has changed since."""
         return await self._answer(self._tools.list_cases, what, status=status, offset=offset, limit=limit)
 
-    async def explain_cases(self, what: What = [], cases: Cases = []) -> str:  # noqa: B006 - the schema shows it
+    async def explain_cases(self, *, what: What = [], cases: Cases = []) -> str:  # noqa: B006 - the schema shows it
         """Explain whether cases would run after the last changes of code, data or configuration, and why."""
         return await self._answer(self._tools.explain, what, cases)
 
@@ -529,11 +612,15 @@ class ProjectServer:
         *,
         eval_set: EvalSet,
         case: Case,
-        run: RunId = None,
-        repeat: Repeat = 1,
+        run: RunId = "",
+        repeat: Repeat = None,
         whole: Annotated[bool, Field(description="Also return scores, turns and differences as data.")] = False,
     ) -> dict[str, Any]:
-        """Show why a case did not pass, and how what the agent did differs from what was expected."""
+        """Show why a case did not pass, and how what the agent did differs from what was expected.
+
+        Lines of the differences that begin with - are expected, lines with + are what the agent did. For an ERROR,
+        `output` has the traceback and what the agent printed.
+        """
         return await self._answer(self._tools.show_result, eval_set, case, run=run, repeat=repeat, whole=whole)
 
     async def show_trace(
@@ -541,21 +628,25 @@ class ProjectServer:
         *,
         eval_set: EvalSet,
         case: Case,
-        run: RunId = None,
-        repeat: Repeat = 1,
+        run: RunId = "",
+        repeat: Repeat = None,
         span: Annotated[
-            str | None, Field(description="The id of a span: return this one, with its request and response.")
-        ] = None,
+            str, Field(description="The id of a span: return this one, with its request and response.")
+        ] = "",
+        offset: Offset = 0,
     ) -> dict[str, Any]:
         """Show the spans of an execution: agents, model calls and tool calls, with times and errors."""
-        return await self._answer(self._tools.show_trace, eval_set, case, run=run, repeat=repeat, span=span)
+        return await self._answer(
+            self._tools.show_trace, eval_set, case, run=run, repeat=repeat, span=span, offset=offset
+        )
 
     async def compare_runs(
         self,
-        before: Annotated[str | None, Field(description="The earlier run. Default: the one before the newest.")] = None,
-        after: Annotated[str | None, Field(description="The later run. Default: the newest.")] = None,
+        *,
+        before: Annotated[str, Field(description="The earlier run. Default: the one before the newest.")] = "",
+        after: Annotated[str, Field(description="The later run. Default: the newest.")] = "",
     ) -> dict[str, Any]:
-        """Compare two runs: regressions, fixes, flaky cases and mean scores. Unchanged cases are left out."""
+        """Compare two runs: regressions, fixes, flaky cases and mean scores. Only cases that both have are listed."""
         return await self._answer(self._tools.compare, before, after)
 
     async def run_cases(
@@ -580,15 +671,29 @@ class ProjectServer:
             ),
         ] = "auto",
     ) -> dict[str, Any]:
-        """Run eval cases and return the verdicts. Needs a server that was started with --allow-run."""
-        run = await self._work(self._tools.start, what, cases, only=only, repeats=repeats, models=models)
-        if run is None:
-            return {"run": None, "notices": ["nothing to run: no case failed last time"]}
-        total = run.plan.total
+        """Run eval cases and return the verdicts. Needs a server that was started with --allow-run.
+
+        `exit_status`: 0 all passed, 1 some case failed, 2 a file or the configuration is wrong, 3 none failed but some
+        ended in ERROR.
+        """
+        starting = asyncio.ensure_future(
+            self._work(self._tools.start, what, cases, only=only, repeats=repeats, models=models)
+        )
+        try:
+            run = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # the thread starts the run nevertheless
+            starting.add_done_callback(_cancel_run)
+            raise
+        if not isinstance(run, Run):
+            notices = ["nothing to run: no case failed last time", *run]
+            return {"run": None, "exit_status": WRONG if run else 0, "notices": notices}
+        done = -1
         try:
             while not run.is_over:
                 await asyncio.sleep(_POLL_SECONDS)
-                await context.report_progress(run.summary().total, total)
+                if (now := run.summary().total) > done:
+                    done = now
+                    await context.report_progress(done, run.plan.total)
         except BaseException:  # the client has cancelled the call, or is gone
             run.cancel()
             raise
@@ -603,16 +708,15 @@ class ProjectServer:
             bool, Field(description="What the agent did last becomes the expectation (of `turn`, or of all turns).")
         ] = False,
         turn: Annotated[int | None, Field(description="The turn to change, from 1.", ge=1)] = None,
-        response: Annotated[str | None, Field(description="The new expected final response of the turn.")] = None,
+        response: Annotated[str, Field(description="The new expected final response of the turn.")] = "",
         tool_calls: Annotated[
-            list[dict[str, Any]] | None,
-            Field(description='The new expected tool calls of the turn: [{"name": …, "args": {…}}, …].'),
+            list[ExpectedCall] | None, Field(description="The new expected tool calls of the turn.")
         ] = None,
-        repeat: Repeat = 1,
+        repeat: Repeat = None,
     ) -> dict[str, Any]:
         """Show how the file of an eval set would change for another expectation. Nothing is written."""
         if accept_last:
-            if response is not None or tool_calls is not None:
+            if response or tool_calls is not None:
                 raise ToolError("accept_last takes what the agent did: give no response and no tool_calls with it")
             return await self._answer(self._tools.propose_acceptance, eval_set, case, turn=turn, repeat=repeat)
         return await self._answer(
@@ -625,20 +729,22 @@ class ProjectServer:
         )
 
     async def apply_edit(
-        self, proposal: Annotated[str, Field(description="The `proposal` that `propose_edit` returned.")]
+        self,
+        *,
+        eval_set: EvalSet,
+        case: Case,
+        proposal: Annotated[str, Field(description="The `proposal` that `propose_edit` returned for this case.")],
     ) -> dict[str, Any]:
         """Write a proposed edit into its eval set. Needs a server that was started with --allow-edit."""
-        return await self._answer(self._tools.apply, proposal)
+        return await self._answer(self._tools.apply, eval_set, case, proposal)
 
     async def _answer(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Do work in the project's thread, and return the result without control characters and secrets."""
         result = await self._work(work, *arguments, **named)
-        if isinstance(result, str):
-            return redact(neutralise(result))  # type: ignore[return-value]
         text = dump(result)
         if len(text) > _MOST_CHARACTERS:
             raise ToolError(f"the answer has {len(text):,} characters, at most {_MOST_CHARACTERS:,}: ask for less")
-        cleaned: T = json.loads(text)
+        cleaned: T = _clean(json.loads(text))
         return cleaned
 
     async def _work(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -647,4 +753,9 @@ class ProjectServer:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
         except _USER_ERRORS as error:
-            raise ToolError(redact(neutralise(str(error)))) from None
+            raise ToolError(shorten(redact(neutralise(str(error))), _LONGEST_MESSAGE)) from None
+
+
+def _cancel_run(starting: asyncio.Future[Run | Sequence[str]]) -> None:
+    if not starting.cancelled() and starting.exception() is None and isinstance(run := starting.result(), Run):
+        run.cancel()

@@ -203,5 +203,7 @@ def mcp(*, path: Path, allow_run: bool, allow_edit: bool) -> int:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         return _report_missing("mcp", extra="mcp")
+    if sys.stdin.isatty():
+        message("serving the project to a coding agent, which starts this command itself; see docs/coding-agents.md")
     ProjectServer(path, may_run=allow_run, may_edit=allow_edit).run()
     return 0

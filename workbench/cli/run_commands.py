@@ -170,7 +170,7 @@ def run(
         if chosen and not selections:
             from workbench.cli.console import message
 
-            problems = _find_file_problems(workspace, meant, options)
+            problems = find_file_problems(workspace, meant, options)
             for problem in problems:
                 message(problem)
             click.echo("nothing to run: no case failed last time", err=True)
@@ -182,7 +182,7 @@ def run(
         plan = make_plan(workspace, selections, options)
         if failed:  # unreadable cases are not among the failed ones
             known = {*plan.problems, *(case.problem.message for case in plan.cases if case.problem is not None)}
-            more = [text for text in _find_file_problems(workspace, meant, options) if text not in known]
+            more = [text for text in find_file_problems(workspace, meant, options) if text not in known]
             plan = replace(plan, problems=(*plan.problems, *more))
         if shard is not None:
             plan = workspace.take_shard(plan, *shard)
@@ -305,7 +305,7 @@ def select_failed(workspace: Workspace, selections: list[Selection]) -> Iterator
             yield Selection(eval_set=selection.eval_set, cases=chosen)
 
 
-def _find_file_problems(workspace: Workspace, selections: Sequence[Selection], options: RunOptions) -> Sequence[str]:
+def find_file_problems(workspace: Workspace, selections: Sequence[Selection], options: RunOptions) -> Sequence[str]:
     """Return problems of the files of these cases, whether they run or not."""
     from workbench.engine.plan import PlanError
 

@@ -152,9 +152,9 @@ class Workspace:
         """Problems of settings and agents, as messages."""
         return (*self._loaded.problems, *self._project.problems)
 
-    def stay_offline(self) -> None:
+    def stay_offline(self, is_offline: bool = True) -> None:
         """Do not fetch datasets from addresses for plans; plans then have a notice instead of the rows."""
-        self._recorded = self._recordings.read
+        self._recorded = self._recordings.read if is_offline else self._recordings.fetch
 
     def find_tool_problems(self) -> Sequence[str]:
         """Read the files that define simulated tools and find their problems."""
