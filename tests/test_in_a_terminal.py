@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shlex
 import signal
@@ -312,6 +313,23 @@ def test_a_screen_whose_terminal_closes_ends_and_saves_edits_for_recovery(termin
     wait_for(is_gone, "the end of the process")
     (recovery_file,) = project.glob(".workbench/recovery/*.recovery")
     assert b"green tea" in recovery_file.read_bytes()
+
+
+def test_a_screen_that_gets_no_signal_when_its_terminal_closes_ends_too(project: Path) -> None:
+    master, slave = pty.openpty()
+    # In a session of its own, without a controlling terminal, as some programs start others.
+    process = subprocess.Popen(
+        [WORKBENCH, "quick.evalset.json"], cwd=project, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    )
+    os.close(slave)
+    try:
+        seen = b""
+        while b"other" not in seen:
+            seen += os.read(master, 100_000)
+        os.close(master)
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
 
 
 def test_the_tour_starts_stops_and_continues(terminal: Terminal, tmp_path: Path) -> None:

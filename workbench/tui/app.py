@@ -107,6 +107,8 @@ _DEFAULT_THEME = "dark"
 _NOT_IN_PALETTE = frozenset({"palette", "palette_colon", "next_pane", "previous_pane", "rows", "lines"})
 _ANYTHING = "an action, case, eval set, agent, tool, run, setting or theme"
 _LONGEST_END = 30.0  # seconds to close everything after the terminal was closed
+_STANDARD_INPUT = 0
+_TERMINAL_SECONDS = 5.0  # seconds between two checks of the terminal
 _THEME_SECONDS = 2.0  # seconds between two checks of the theme files
 _BLINKING = 10.0  # seconds after a key, up to twice as many, in which the cursor blinks
 _TALL = 16  # lines from which a screen has room for more than its rows
@@ -260,6 +262,8 @@ class WorkbenchApp(App[None]):
         # Immediate, because the process stops as soon as the signal is published.
         self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
         self._quit_when_told()
+        if not self.is_headless and os.isatty(_STANDARD_INPUT):
+            self._quit_when_terminal_is_gone()
         self._list_problems(self._problems)
         for problem in self._problems:
             say(self, problem, severity="warning")
@@ -539,6 +543,13 @@ class WorkbenchApp(App[None]):
             with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # Windows; not the main thread
                 if number is not None:
                     asyncio.get_running_loop().add_signal_handler(number, quit_now)
+
+    @work(group="terminal", description="watch the terminal")
+    async def _quit_when_terminal_is_gone(self) -> None:
+        """Exit after the terminal was closed, for programs that it does not control: they get no SIGHUP."""
+        while os.isatty(_STANDARD_INPUT):  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(_TERMINAL_SECONDS)
+        self._quit_without_terminal()
 
     def _quit_without_terminal(self) -> None:
         """Exit after the terminal was closed. A timer kills the process if a thread still waits for the terminal."""
