@@ -202,10 +202,12 @@ def estimate_cost(
 
 
 def _count_replays(plan: Plan, agents: Sequence[PlannedCase], *, recorded: int) -> Replays | None:
-    """Count the jobs whose model calls may be replayed; None if there are none."""
+    """Count the jobs whose model calls may be replayed; None if there are none, and no recording was asked for."""
     total = sum(planned.target.has_recorded_models for planned in agents)
     if plan.models is None or not total:
         return None
+    if not recorded and plan.models.replay is None and plan.models.mode is not ModelMode.REPLAY:
+        return None  # all models are asked, if there are any
     unit = "case" if plan.limits.runs == 1 else "job"
     source = "" if plan.models.replay is None else shown_path(plan.models.replay.path)
     return Replays(mode=plan.models.mode, recorded=recorded, of=total, unit=unit, source=source)

@@ -93,8 +93,8 @@ def test_a_plan_says_what_is_recorded_and_takes_its_time_from_runs_of_the_same_k
     replayed = workbench(*plan, "--format", "json").data["cost"]
 
     differs = "models are asked live only where a request differs"
-    assert f"↺ 0 of 2 cases have a recording: {differs} or is not recorded\n" in empty
-    assert "no estimate of the time: no earlier live run of these cases" in empty
+    assert "recording" not in empty
+    assert "no estimate of the time: no earlier run of these cases" in empty
     assert f"↺ 2 of 2 cases have a recording: {differs}\n" in recorded
     assert recorded.endswith("no estimate of the time: no earlier replayed run of these cases\n")
     assert replayed["replays"] == {"mode": "auto", "recorded": 2, "of": 2, "unit": "case", "source": ""}

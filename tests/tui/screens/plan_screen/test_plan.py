@@ -48,7 +48,7 @@ async def test_the_plan_shows_the_jobs_the_cost_and_the_criteria(hello: Path, op
 
         text = await screen.until("2 cases × 1 repeat = 2 jobs")
         assert "2 turns of functions, which cost nothing" in text
-        assert "none of the cases has run before" in text
+        assert "no estimate: no earlier run of these cases" in text
         assert "tool_trajectory_avg_score 1" in text and "test_config.json" in text
 
 
