@@ -1,8 +1,7 @@
 """The server of `workbench serve`: the screen in a browser, for one person.
 
-The pages come from textual-serve. Around them stands what it lacks: a token that works once, and checks of host and
-origin, so that neither another program on this machine nor a page in the same browser can reach the screen. Whoever
-reaches it can run agents and edit files.
+The pages come from textual-serve. This module adds a token that works once, and checks of host and origin. Without
+them, another program on this machine or a page in the same browser could reach the screen, run agents and edit files.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class BrowserServer:
         shown = f"[{self._host}]" if ":" in self._host else self._host
         write_lines([f"http://{shown}:{port}/?token={self._token}"])
         message(
-            "open the link in a browser; it works once, and whoever opens it can run agents and edit files. Ctrl-C ends"
+            "open the link in a browser. It works once, and gives the right to run agents and edit files. Ctrl-C ends"
         )
         if self._host not in _LOOPBACK:
             message(f"{self._host} can be reached from other machines, and the connection is not encrypted")

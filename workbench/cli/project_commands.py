@@ -163,8 +163,9 @@ def schema(kind: Literal["evalset", "config", "test-config", "run"]) -> int:
 def serve(*, path: Path, host: str, port: int, allowed_hosts: tuple[str, ...]) -> int:
     """Show the screen in a browser on this machine.
 
-    PATH is a project or an eval set, as for `workbench PATH`. The command prints a link that works once. Whoever opens
-    it can run agents and edit files: pass it to nobody, and keep the default address unless others must reach it.
+    PATH is a project or an eval set, as for `workbench PATH`. The command prints a link that works once. The
+    link gives the right to run agents and edit files: keep it secret, and keep the default address unless others must
+    reach it.
     """
     try:
         from workbench.cli.browser_server import BrowserServer

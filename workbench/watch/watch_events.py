@@ -64,7 +64,7 @@ class ChangeSeen(Fact):
     reason: str
     held: str = ""  # why jobs that run the agent wait for the user; empty if they start
     is_used: bool = True  # False: neither source nor used by any case, for example a log
-    times: int = 1  # changes that this stands for: of equal ones without effect, not each one is shown
+    times: int = 1  # number of equal changes without effect that this event reports
 
     @property
     def has_effect(self) -> bool:
