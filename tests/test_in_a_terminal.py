@@ -315,7 +315,8 @@ def test_a_screen_whose_terminal_closes_ends_and_saves_edits_for_recovery(termin
     assert b"green tea" in recovery_file.read_bytes()
 
 
-def test_a_screen_that_gets_no_signal_when_its_terminal_closes_ends_too(project: Path) -> None:
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+def test_a_screen_that_gets_no_signal_when_its_terminal_closes_ends_too(project: Path, is_read: bool) -> None:
     master, slave = pty.openpty()
     # In a session of its own, without a controlling terminal, as some programs start others.
     process = subprocess.Popen(
@@ -326,6 +327,11 @@ def test_a_screen_that_gets_no_signal_when_its_terminal_closes_ends_too(project:
         seen = b""
         while b"other" not in seen:
             seen += os.read(master, 100_000)
+        if not is_read:  # the screen writes until all buffers are full
+            for _ in range(40):
+                for key in (b"?", b"\x1b"):  # open and close the help
+                    os.write(master, key)
+                    time.sleep(0.15)
         os.close(master)
         process.wait(PATIENCE)
     finally:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TextIO
 
 from rich.console import RenderableType
 from rich.segment import Segment
@@ -595,6 +595,11 @@ def _make_driver_class(early: EarlyScreen) -> type[Driver]:
     from textual.drivers.linux_driver import LinuxDriver
 
     class TakingOver(LinuxDriver):
+        def __init__(self, app: App[object], **options: Any) -> None:
+            super().__init__(app, **options)
+            assert self._file is not None  # the early screen was written to it
+            self._file = _ClosableTerminal(self._file)  # type: ignore[assignment]
+
         def start_application_mode(self) -> None:
             super().start_application_mode()  # type: ignore[no-untyped-call]
             attributes = early.hand_over()
@@ -606,6 +611,27 @@ def _make_driver_class(early: EarlyScreen) -> type[Driver]:
                 super().write(data)
 
     return TakingOver
+
+
+class _ClosableTerminal:
+    """The output of the terminal. What is written after the terminal was closed is lost.
+
+    The thread of Textual that writes would end with the error. The event loop would then wait for it for ever.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def _with_keys(screen: Screen[object]) -> list[DOMNode]:
