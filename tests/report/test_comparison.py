@@ -149,7 +149,7 @@ def test_scores_are_compared_over_the_cases_of_both_runs() -> None:
 
     comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
 
-    means = {metric.name: (metric.before, metric.after, metric.cases) for metric in comparison.metrics}
+    means = {name: (test.before, test.after, test.cases) for name, test in comparison.metrics.items()}
     assert means == {"m": (0.75, 0.875, 2), "latency": (pytest.approx(0.1), pytest.approx(0.1), 2)}
     changed = {case.case.eval_id: [s.difference for s in case.changed_scores] for case in comparison.cases}
     assert changed == {"a": [0.25], "b": [], "new": [], "gone": []}
@@ -170,7 +170,7 @@ def test_an_informational_metric_is_not_a_changed_score() -> None:
     )
 
     assert comparison.cases[0].changed_scores == ()
-    assert comparison.metrics[0].difference == pytest.approx(8.9)
+    assert comparison.metrics["latency"].difference == pytest.approx(8.9)
 
 
 def test_keys_show_changed_input_and_changed_scoring() -> None:
@@ -247,3 +247,67 @@ def test_markdown_lists_changed_verdicts_and_escapes_their_names() -> None:
     assert text.startswith("## workbench: 1 regression, 1 fix, 1 same\n")
     assert "regression | sets/a.evalset.json:a\\|b | ✓ PASSED | ✗ FAILED |" in text
     assert "same |" not in text
+
+
+def many(letters: str, count: int = 40) -> dict[str, str]:
+    """Build the repeats of many cases."""
+    return {f"c{number}": letters for number in range(count)}
+
+
+def test_the_verdict_on_the_difference_comes_first() -> None:
+    comparison = compare_letters(many("P"), many("F", 10) | {f"c{number}": "P" for number in range(10, 40)})
+    sentence = "worse: the pass rate fell by 25.0 points over 40 cases (95 % from -38.3 to -9.3, p = 0.002)"
+
+    assert comparison_lines(comparison, style=Style(), show_same=False)[0] == sentence
+    assert comparison_markdown(comparison).splitlines()[2] == f"**{sentence}**"
+    record = comparison_record(comparison)["significance"]
+    assert record["sentence"] == sentence
+    assert record["significantly_worse"] is True
+    assert record["pass_rate"] == {
+        "before": 1.0,
+        "after": 0.75,
+        "difference": -0.25,
+        "cases": 40,
+        "finding": "lower",
+        "p_value": pytest.approx(2 / 2**10),
+        "interval": [pytest.approx(-0.383, abs=1e-3), pytest.approx(-0.093, abs=1e-3)],
+        "cases_needed": pytest.approx(740, abs=200),
+    }
+
+
+def test_an_outage_is_no_worse_pass_rate() -> None:
+    comparison = compare_letters(many("P"), many("E", 30) | {f"c{number}": "P" for number in range(30, 40)})
+
+    assert not comparison.is_significantly_worse
+    first = comparison_lines(comparison, style=Style(), show_same=False)[0]
+    assert first.startswith("cannot tell: the pass rate changed by +0.0 points over 10 cases")
+    assert first.endswith("; left out: 30 cases without a verdict in one of the runs")
+    assert comparison_lines(compare_letters({"a": "E"}, {"a": "P"}), style=Style(), show_same=False)[0] == (
+        "cannot tell: no case has a verdict in both runs; left out: 1 case without a verdict in one of the runs"
+    )
+
+
+def test_repeats_are_shares_of_their_case() -> None:
+    comparison = compare_letters({"a": "PPFE", "b": "PP"}, {"a": "PFFF", "b": "PP"})
+
+    assert comparison.pass_rates is not None
+    assert comparison.pass_rates.before == pytest.approx((2 / 3 + 1) / 2)
+    assert comparison.pass_rates.after == pytest.approx((1 / 4 + 1) / 2)
+
+
+def test_a_criterion_that_fell_is_significantly_worse_and_an_informational_metric_is_not() -> None:
+    def verdicts(score: float, latency: float) -> dict[CaseKey, Any]:
+        stored = [item for name in many("P") for item in make_stored_repeats(name, "P", score)]
+        return collect_verdicts(
+            StoredScores(job, (metrics[0].model_copy(update={"score": latency}), *metrics[1:]))
+            for job, metrics in stored
+        )
+
+    def compare(before: dict[CaseKey, Any], after: dict[CaseKey, Any]) -> RunComparison:
+        return compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
+
+    assert compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)).is_significantly_worse
+    assert not compare(verdicts(0.9, 1.0), verdicts(0.9, 0.5)).is_significantly_worse
+    text = "\n".join(comparison_lines(compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)), style=Style(), show_same=False))
+    assert "m        mean 0.9 → 0.8 (-0.1)  over 40 cases of both: lower (95 % -0.1 to -0.1, p < 0.001)" in text
+    assert "latency  mean 1 → 1 (+0)  over 40 cases of both: unchanged" in text

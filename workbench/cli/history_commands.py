@@ -178,6 +178,7 @@ def merge(
 
 
 _SAME, _WORSE = 0, 1
+_FAIL_ON = (_REGRESSION, _SIGNIFICANT) = ("regression", "significant")
 _COMPARISON_FORMATS = ("text", "json", "markdown", "html")
 
 
@@ -196,6 +197,14 @@ _COMPARISON_FORMATS = ("text", "json", "markdown", "html")
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--all", "show_all", is_flag=True, help="Also list unchanged cases.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(_FAIL_ON),
+    default=_REGRESSION,
+    show_default=True,
+    help="What gives exit status 1. regression: a case that passed fails now; significant: the pass rate, or the score "
+    "of a criterion, fell by more than chance explains; then 3 if a case that passed ended in ERROR.",
+)
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
 def compare(
@@ -205,6 +214,7 @@ def compare(
     report_format: str | None,
     output: Path | None,
     show_all: bool,
+    fail_on: str,
     path: Path,
     plain: bool,
 ) -> int:
@@ -214,8 +224,12 @@ def compare(
     the newest run is compared with the one before it. Runs that judged nothing (`workbench simulate`) are skipped.
     RUN is the id of a run, the start of one, or `latest`.
 
-    Exit status: 1 if a case that passed fails now, 3 if all such cases ended in ERROR, else 0. A flaky case is not a
-    regression.
+    The first line says whether the runs differ by more than chance, in the cases with a verdict in both: by the exact
+    test of McNemar, or for repeats by flipped signs. Intervals and p-values of scores come from the bootstrap and from
+    flipped signs; p-values of several metrics are corrected by Holm's method.
+
+    Exit status: 1 if a case that passed fails now (or see --fail-on), 3 if all such cases ended in ERROR, else 0. A
+    flaky case is not a regression.
     """
     from workbench.cli.printers import choose_format, save_pieces, stdout_style
     from workbench.report.comparison import comparison_lines, comparison_markdown, comparison_record
@@ -241,14 +255,14 @@ def compare(
         lines = comparison_lines(comparison, style=style, show_same=show_all)
         if output is None:
             write_lines(lines)
-            return _compute_status(comparison)
+            return _compute_status(comparison, fail_on)
         document = "\n".join(lines) + "\n"
     if output is None:
         write_document(document)
     elif not save_pieces([document], chosen, output):
         write_document(document)
         return WRONG
-    return _compute_status(comparison)
+    return _compute_status(comparison, fail_on)
 
 
 def compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
@@ -259,14 +273,17 @@ def compare_runs(root: Path, before: str | None, after: str | None) -> RunCompar
         return compare_stored_runs(history, before, after)
 
 
-def _compute_status(comparison: RunComparison) -> int:
+def _compute_status(comparison: RunComparison, fail_on: str) -> int:
     from workbench.model.results import CaseStatus
     from workbench.report.comparison import Change
 
     worse = [case.after.status for case in comparison.select(Change.REGRESSION) if case.after is not None]
-    if not worse:
-        return _SAME
-    return ERRORS if all(status is CaseStatus.ERROR for status in worse) else _WORSE
+    has_only_errors = all(status is CaseStatus.ERROR for status in worse)
+    if fail_on == _SIGNIFICANT and comparison.is_significantly_worse:
+        return _WORSE
+    if fail_on == _REGRESSION and not has_only_errors:
+        return _WORSE
+    return ERRORS if CaseStatus.ERROR in worse else _SAME
 
 
 # Earlier runs, read from the history.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
@@ -562,33 +562,41 @@ def is_unsure(metric: MetricResult) -> bool:
     return any(_has_disagreement(turn, metric.threshold) for turn in metric.per_invocation)
 
 
-def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
-    """Return the agreement of two raters beyond chance; None if there are no ratings, or all are the same."""
-    if not pairs:
+_Ratings = TypeVar("_Ratings", bound=tuple[Hashable, ...])
+
+
+def cohen_kappa(pairs: Sequence[_Ratings] | Mapping[_Ratings, int]) -> float | None:
+    """Return the agreement of two raters beyond chance; None if there are no ratings, or all are the same.
+
+    `pairs` has the two ratings of each item, or counts them, as for all statistics here.
+    """
+    counts = Counter(pairs)
+    if not counts.total():
         return None
-    first, second = (Counter(side) for side in zip(*pairs, strict=True))
-    observed = sum(one == other for one, other in pairs) / len(pairs)
-    expected = sum(first[rating] * second[rating] for rating in first) / len(pairs) ** 2
+    first, second = _count_ratings(counts)
+    observed = sum(count for (one, other), count in counts.items() if one == other) / counts.total()
+    expected = sum(first[rating] * second[rating] for rating in first) / counts.total() ** 2
     return _correct_for_chance(observed, expected)
 
 
-def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+def weighted_kappa(pairs: Sequence[tuple[float, float]] | Mapping[tuple[float, float], int]) -> float | None:
     """Return the agreement of two raters beyond chance; differences weigh by their square.
 
     J. Cohen, "Weighted kappa", Psychological Bulletin 70 (1968), 213-220. None as for `cohen_kappa`.
     """
-    if not pairs:
+    counts = Counter(pairs)
+    if not counts.total():
         return None
-    first, second = (Counter(side) for side in zip(*pairs, strict=True))
-    observed = sum((one - other) ** 2 for one, other in pairs) / len(pairs)
+    first, second = _count_ratings(counts)
+    observed = sum((one - other) ** 2 * count for (one, other), count in counts.items()) / counts.total()
     by_chance = sum(
         (one - other) ** 2 * count * another for one, count in first.items() for other, another in second.items()
     )
-    expected = by_chance / len(pairs) ** 2
+    expected = by_chance / counts.total() ** 2
     return None if expected == 0.0 else 1.0 - observed / expected
 
 
-def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
+def fleiss_kappa(items: Sequence[_Ratings] | Mapping[_Ratings, int]) -> float | None:
     """Return the agreement of several raters beyond chance; each of them has rated every item.
 
     None if no item has two ratings, or all ratings are the same.
@@ -596,18 +604,31 @@ def fleiss_kappa(items: Sequence[Sequence[Hashable]]) -> float | None:
     observed = observed_agreement(items)
     if observed is None:
         return None
-    given = Counter(rating for item in items for rating in item)
+    given: Counter[Hashable] = Counter()
+    for item, count in Counter(items).items():
+        for rating in item:
+            given[rating] += count
     total = given.total()
     return _correct_for_chance(observed, sum((count / total) ** 2 for count in given.values()))
 
 
-def observed_agreement(items: Sequence[Sequence[Hashable]]) -> float | None:
+def observed_agreement(items: Sequence[_Ratings] | Mapping[_Ratings, int]) -> float | None:
     """Return the share of pairs of raters that agree on an item, mean over the items; None without pairs."""
-    raters = len(items[0]) if items else 0
-    if raters < 2:
+    counts = Counter(items)
+    raters = len(next(iter(counts), ()))
+    if raters < 2 or not counts.total():
         return None
-    same = [sum(count * (count - 1) for count in Counter(item).values()) for item in items]
-    return sum(same) / (len(items) * raters * (raters - 1))
+    same = sum(count * sum(votes * (votes - 1) for votes in Counter(item).values()) for item, count in counts.items())
+    return same / (counts.total() * raters * (raters - 1))
+
+
+def _count_ratings(counts: Counter[_Ratings]) -> tuple[Counter[Any], Counter[Any]]:
+    """Return how often each rater gave each rating."""
+    first, second = Counter[Any](), Counter[Any]()
+    for (one, other), count in counts.items():
+        first[one] += count
+        second[other] += count
+    return first, second
 
 
 def _correct_for_chance(observed: float, expected: float) -> float | None:

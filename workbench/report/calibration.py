@@ -17,11 +17,13 @@ from workbench.model.results import (
     SampleCount,
     cohen_kappa,
     is_unsure,
+    observed_agreement,
     weighted_kappa,
 )
 from workbench.model.text import one_line, pluralise, suggest_name
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.run_report import PARTLY_JUDGED, find_reason
+from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 from workbench.report.text_report import make_safe
 from workbench.store.datasets.dataset_lint import Label, LabelValue
 from workbench.store.datasets.dataset_rows import Fault
@@ -163,17 +165,38 @@ class Calibration:
     @property
     def confusion(self) -> Mapping[tuple[str, str], int]:
         """The number of each pair of verdicts, the human's first."""
-        return Counter((each.human, each.judge) for each in self.comparisons)
+        return Counter(self._pairs)
 
     @property
     def agreement(self) -> float | None:
         """The share of labels on which the judge agrees."""
-        return fmean(each.human == each.judge for each in self.comparisons) if self.comparisons else None
+        return observed_agreement(self._pairs)
+
+    @property
+    def agreement_interval(self) -> Interval | None:
+        """The 95 % interval of the agreement; None for fewer than 5 cases, or if all or none agree."""
+        return bootstrap_statistic(self._pairs_by_case, observed_agreement)
+
+    @property
+    def kappa_interval(self) -> Interval | None:
+        """The 95 % interval of kappa; None for fewer than 5 cases, or if kappa is undefined."""
+        return bootstrap_statistic(self._pairs_by_case, cohen_kappa)
+
+    @property
+    def _pairs(self) -> Sequence[tuple[str, str]]:
+        return [(each.human, each.judge) for each in self.comparisons]
+
+    @property
+    def _pairs_by_case(self) -> Sequence[Sequence[tuple[str, str]]]:
+        by_case: dict[CaseKey, list[tuple[str, str]]] = {}
+        for each in self.comparisons:
+            by_case.setdefault(each.place.case, []).append((each.human, each.judge))
+        return [*by_case.values()]
 
     @property
     def kappa(self) -> float | None:
         """Cohen's kappa; None if it is undefined."""
-        return cohen_kappa([(each.human, each.judge) for each in self.comparisons])
+        return cohen_kappa(self._pairs)
 
     @property
     def no_kappa_reason(self) -> str | None:
@@ -449,8 +472,9 @@ def _lines(each: Calibration) -> Iterator[str]:
     yield f"{one_line(each.metric)}: {pluralise(len(each.comparisons), 'label')}{left_out}"
     if each.comparisons:
         yield from _table_lines(each)
-        yield f"  agreement  {each.agreement:.1%}"
-        yield f"  kappa      {each.no_kappa_reason if each.kappa is None else f'{each.kappa:.2f} (Cohen)'}"
+        yield f"  agreement  {each.agreement:.1%}{format_interval(each.agreement_interval, '.0%')}"
+        kappa = each.no_kappa_reason if each.kappa is None else f"{each.kappa:.2f} (Cohen)"
+        yield f"  kappa      {kappa}{format_interval(each.kappa_interval, '.2f')}"
         if each.weighted is not None:
             yield f"  weighted   {each.weighted:.2f} (Cohen, by the square of the difference)"
         if each.mean_error is not None:
@@ -492,7 +516,9 @@ def _record(each: Calibration) -> Mapping[str, Any]:
             human: {judge: each.confusion.get((human, judge), 0) for judge in each.classes} for human in each.classes
         },
         "agreement": each.agreement,
+        "agreement_interval": each.agreement_interval,
         "kappa": each.kappa,
+        "kappa_interval": each.kappa_interval,
         "reason": each.no_kappa_reason,
         "weighted_kappa": each.weighted,
         "off_by": each.mean_error,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,6 +21,15 @@ from workbench.report.run_report import (
     duration_text,
     explain_incomplete,
     time_text,
+)
+from workbench.report.significance import (
+    Finding,
+    PairedTest,
+    compare_pass_rates,
+    compare_scores,
+    correct_for_many,
+    explain_pass_rates,
+    explain_scores,
 )
 from workbench.report.text_report import Style, cell_length
 from workbench.store.errors import StoreError
@@ -103,6 +111,7 @@ INPUT_CHANGED = "the case or its target changed between the runs, so the agent g
 SCORING_CHANGED = "the expectations or criteria changed between the runs"
 
 _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
+_JUDGED = (CaseStatus.PASSED, CaseStatus.FAILED)
 _WORST_FIRST = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.PASSED)
 _SAME_SCORE = 1e-9
 
@@ -145,6 +154,12 @@ class Verdict:
     def is_passed(self) -> bool:
         """True if every repeat passed."""
         return self.status is CaseStatus.PASSED
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of repeats that passed, of those with a verdict; None if there is none: an ERROR is no verdict."""
+        judged = [status for status in self.statuses if status in _JUDGED]
+        return judged.count(CaseStatus.PASSED) / len(judged) if judged else None
 
     @property
     def is_mixed(self) -> bool:
@@ -202,40 +217,36 @@ class ComparedCase:
         return _has_different_key(self.before, self.after, lambda verdict: verdict.scoring_key)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricChange:
-    """The means of a metric over the `cases` with a score in both runs."""
-
-    name: str
-    before: float
-    after: float
-    cases: int
-
-    @property
-    def difference(self) -> float:
-        """By how much the mean rose."""
-        return self.after - self.before
-
-
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs. `cases` are sorted by how urgent their change is, then by set and id."""
+    """Two runs. `cases` are sorted by how urgent their change is, then by set and id.
+
+    `pass_rates` tests the verdicts on the cases that both runs judged; None if there is no such case. `metrics` tests
+    each metric over the cases with a score in both runs, so that an added case changes no mean. Their p-values are
+    corrected: one of many metrics may seem to differ by chance.
+    """
 
     before: StoredRun
     after: StoredRun
     cases: Sequence[ComparedCase]
-    configuration_changes: Sequence[str] = ()  # criteria, versions and options that differ, in sentences
-    counts: Mapping[Change, int] = field(default_factory=dict)
+    configuration_changes: Sequence[str]  # criteria, versions and options that differ, in sentences
+    counts: Mapping[Change, int]
+    pass_rates: PairedTest | None
+    metrics: Mapping[str, PairedTest]
 
-    @cached_property
-    def metrics(self) -> tuple[MetricChange, ...]:
-        """The means over the cases with a score in both runs, so that an added case changes no mean."""
-        pairs: dict[str, list[tuple[float, float]]] = {}
-        for case in self.cases:
-            for score in case.scores:
-                if score.before is not None and score.after is not None:
-                    pairs.setdefault(score.name, []).append((score.before, score.after))
-        return tuple(_compute_means(name, scores) for name, scores in pairs.items())
+    @property
+    def is_significantly_worse(self) -> bool:
+        """True if the pass rate, or the score of a criterion with a threshold, fell by more than chance explains."""
+        deciding = {name for case in self.cases if case.after is not None for name in case.after.deciding}
+        tests = [test for name, test in self.metrics.items() if name in deciding]
+        tests += [] if self.pass_rates is None else [self.pass_rates]
+        return any(test.finding is Finding.LOWER for test in tests)
+
+    @property
+    def unjudged(self) -> int:
+        """The number of cases of both runs that are in no test, because one of the runs has no verdict on them."""
+        in_both = sum(case.before is not None and case.after is not None for case in self.cases)
+        return in_both - (0 if self.pass_rates is None else self.pass_rates.cases)
 
     def select(self, *changes: Change) -> list[ComparedCase]:
         """Return the cases with one of these changes."""
@@ -293,7 +304,33 @@ def compare_runs(
     counts = dict.fromkeys(Change, 0)
     for case in cases:
         counts[case.change] += 1
-    return RunComparison(before, after, cases, describe_run_changes(before, after), counts)
+    return RunComparison(
+        before=before,
+        after=after,
+        cases=cases,
+        configuration_changes=describe_run_changes(before, after),
+        counts=counts,
+        pass_rates=_test_pass_rates(cases),
+        metrics=_test_metrics(cases),
+    )
+
+
+def _test_pass_rates(cases: Sequence[ComparedCase]) -> PairedTest | None:
+    rates = [
+        (case.before.pass_rate, case.after.pass_rate)
+        for case in cases
+        if case.before is not None and case.after is not None
+    ]
+    return compare_pass_rates([(one, other) for one, other in rates if one is not None and other is not None])
+
+
+def _test_metrics(cases: Sequence[ComparedCase]) -> Mapping[str, PairedTest]:
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for case in cases:
+        for score in case.scores:
+            if score.before is not None and score.after is not None:
+                pairs.setdefault(score.name, []).append((score.before, score.after))
+    return correct_for_many({name: compare_scores(scores) for name, scores in pairs.items()})
 
 
 def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
@@ -365,11 +402,6 @@ def _has_different_key(before: Verdict | None, after: Verdict | None, key: Calla
     return bool(key(before) and key(after)) and key(before) != key(after)
 
 
-def _compute_means(name: str, scores: Sequence[tuple[float, float]]) -> MetricChange:
-    count = len(scores)
-    return MetricChange(name, sum(one for one, _ in scores) / count, sum(other for _, other in scores) / count, count)
-
-
 # A comparison of two runs as text for people and as a versioned JSON document.
 
 CHANGE_SYMBOLS = {
@@ -396,7 +428,8 @@ _NAME_WIDTH = 48
 
 def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool) -> list[str]:
     """Return the comparison for people. `show_same` also lists unchanged cases."""
-    lines = [_run_line("before", comparison.before), _run_line("after", comparison.after)]
+    lines = [style.paint(significance_text(comparison), "1"), ""]
+    lines += [_run_line("before", comparison.before), _run_line("after", comparison.after)]
     lines += [f"  {_safe(sentence)}" for sentence in comparison.configuration_changes]
     shown = [case for case in comparison.cases if show_same or case.change is not Change.SAME or case.changed_scores]
     if shown:
@@ -419,6 +452,19 @@ def changes_text(comparison: RunComparison) -> str:
         if count
     ]
     return ", ".join(counts) or "no case ran in either"
+
+
+def difference_text(comparison: RunComparison) -> str:
+    """Say in a word or two whether the verdicts differ: `worse`, `cannot tell`."""
+    return significance_text(comparison).partition(":")[0]
+
+
+def significance_text(comparison: RunComparison) -> str:
+    """Say in a sentence whether the verdicts differ by more than chance."""
+    test = comparison.pass_rates
+    sentence = "cannot tell: no case has a verdict in both runs" if test is None else explain_pass_rates(test)
+    left_out = pluralise(comparison.unjudged, "case")
+    return sentence + (f"; left out: {left_out} without a verdict in one of the runs" if comparison.unjudged else "")
 
 
 def verdict_text(verdict: Verdict | None) -> str:
@@ -444,7 +490,7 @@ _MOST_ROWS = 100
 
 def comparison_markdown(comparison: RunComparison) -> str:
     """Write the comparison for a comment on a pull request: the changed verdicts, the worst first."""
-    lines = [f"## workbench: {changes_text(comparison)}", ""]
+    lines = [f"## workbench: {changes_text(comparison)}", "", f"**{significance_text(comparison)}**", ""]
     shown = comparison.select(*_CHANGES_IN_MARKDOWN)
     if shown:
         lines += ["| change | case | before | after | scores |", "|---|---|---|---|---|"]
@@ -475,16 +521,27 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
         "after": _run_record(comparison.after),
         "judged_differently": list(comparison.configuration_changes),
         "counts": {change.name.lower(): count for change, count in comparison.counts.items()},
-        "metrics": {
-            metric.name: {
-                "before": metric.before,
-                "after": metric.after,
-                "difference": metric.difference,
-                "cases": metric.cases,
-            }
-            for metric in comparison.metrics
+        "significance": {
+            "sentence": significance_text(comparison),
+            "significantly_worse": comparison.is_significantly_worse,
+            "unjudged": comparison.unjudged,
+            "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
         },
+        "metrics": {name: _test_record(test) for name, test in comparison.metrics.items()},
         "cases": [_case_record(case) for case in comparison.cases],
+    }
+
+
+def _test_record(test: PairedTest) -> dict[str, Any]:
+    return {
+        "before": test.before,
+        "after": test.after,
+        "difference": test.difference,
+        "cases": test.cases,
+        "finding": test.finding.value,
+        "p_value": test.p_value,
+        "interval": None if test.interval is None else list(test.interval),
+        "cases_needed": test.needed,
     }
 
 
@@ -512,12 +569,12 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
 
 
 def _metric_lines(comparison: RunComparison) -> Iterator[str]:
-    names = [_safe(metric.name) for metric in comparison.metrics]
+    names = [_safe(name) for name in comparison.metrics]
     width = max(map(cell_length, names))
-    for name, metric in zip(names, comparison.metrics, strict=True):
+    for name, test in zip(names, comparison.metrics.values(), strict=True):
         yield (
-            f"{name}{' ' * (width - cell_length(name))}  mean {metric.before:.4g} → {metric.after:.4g} "
-            f"({metric.difference:+.4g})  over {pluralise(metric.cases, 'case')} of both"
+            f"{name}{' ' * (width - cell_length(name))}  mean {test.before:.4g} → {test.after:.4g} "
+            f"({test.difference:+.4g})  over {pluralise(test.cases, 'case')} of both: {explain_scores(test)}"
         )
 
 

@@ -23,6 +23,7 @@ from workbench.model.results import (
 from workbench.model.text import one_line, pluralise
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.run_report import PARTLY_JUDGED
+from workbench.report.significance import Interval, bootstrap_statistic, format_interval
 
 _ONE_VERDICT = "all verdicts are equal, so kappa is undefined"
 
@@ -49,8 +50,8 @@ class CriterionAgreement:
 
     `compared` counts the verdicts of all judgements, `unjudged` those that are missing in one of them. `agreement` is
     the share of agreeing pairs of judgements, `kappa` the agreement beyond chance: Cohen's for two judgements, Fleiss'
-    for more. Both are None if they are undefined. `spread` is the mean standard deviation of the scores of a turn.
-    `partly_judged` counts the verdicts with missing samples.
+    for more. Both are None if they are undefined; their 95 % intervals also for fewer than 5 cases. `spread` is the
+    mean standard deviation of the scores of a turn. `partly_judged` counts the verdicts with missing samples.
     """
 
     metric: str
@@ -58,7 +59,9 @@ class CriterionAgreement:
     compared: int
     unjudged: int
     agreement: float | None
+    agreement_interval: Interval | None
     kappa: float | None
+    kappa_interval: Interval | None
     spread: float | None
     partly_judged: int
     flips: Sequence[Flip]
@@ -99,16 +102,16 @@ def compute_agreements(judgements: Judgements) -> list[CriterionAgreement]:
 def _compute_agreement(
     name: str, rows: Sequence[tuple[tuple[CaseKey, int], Sequence[MetricResult]]]
 ) -> CriterionAgreement:
-    items: list[Sequence[str]] = []
+    items: dict[CaseKey, list[tuple[str, ...]]] = {}
     deviations: list[float] = []
     flips: list[Flip] = []
     unjudged = 0
     for (case, repeat), metrics in rows:
         sides = [dict(_list_verdicts(metric)) for metric in metrics]
         for place in dict.fromkeys(place for side in sides for place in side):
-            verdicts = [verdict for side in sides if (verdict := side.get(place)) is not None]
+            verdicts = tuple(verdict for side in sides if (verdict := side.get(place)) is not None)
             if len(verdicts) == len(sides):
-                items.append(verdicts)
+                items.setdefault(case, []).append(verdicts)
             else:
                 unjudged += 1
         deviations += _list_deviations(metrics)
@@ -116,14 +119,17 @@ def _compute_agreement(
         if len({outcome for outcome in outcomes if outcome != MetricStatus.ERROR.value}) > 1:  # an ERROR is no verdict
             flips.append(Flip(case=case, repeat=repeat, verdicts=outcomes))
     judgements = len(rows[0][1])
-    pairs = [(first, second) for first, second in items] if judgements == 2 else []
+    compared = [item for of_case in items.values() for item in of_case]
+    kappa = cohen_kappa if judgements == 2 else fleiss_kappa
     return CriterionAgreement(
         metric=name,
         judgements=judgements,
-        compared=len(items),
+        compared=len(compared),
         unjudged=unjudged,
-        agreement=observed_agreement(items),
-        kappa=cohen_kappa(pairs) if judgements == 2 else fleiss_kappa(items),
+        agreement=observed_agreement(compared),
+        agreement_interval=bootstrap_statistic([*items.values()], observed_agreement),
+        kappa=kappa(compared),
+        kappa_interval=bootstrap_statistic([*items.values()], kappa),
         spread=fmean(deviations) if deviations else None,
         partly_judged=sum(metric.missing_samples is not None for _, metrics in rows for metric in metrics),
         flips=flips,
@@ -176,9 +182,10 @@ def agreement_lines(judgements: Judgements, found: Sequence[CriterionAgreement])
     for each in found:
         yield ""
         yield one_line(each.metric)
-        yield f"  agreement  {_percent(each.agreement)} of {pluralise(each.compared, 'verdict')}{_unjudged_text(each)}"
+        share = _percent(each.agreement) + format_interval(each.agreement_interval, ".0%")
+        yield f"  agreement  {share} of {pluralise(each.compared, 'verdict')}{_unjudged_text(each)}"
         kappa = each.no_kappa_reason if each.kappa is None else f"{each.kappa:.2f} ({each.kappa_name})"
-        yield f"  kappa      {kappa}"
+        yield f"  kappa      {kappa}{format_interval(each.kappa_interval, '.2f')}"
         if each.spread is not None:
             yield f"  spread     ±{each.spread:.2g} in the score of a turn between judgements"
         if each.partly_judged:
@@ -211,7 +218,9 @@ def agreement_record(judgements: Judgements, found: Sequence[CriterionAgreement]
                 "compared": each.compared,
                 "unjudged": each.unjudged,
                 "agreement": each.agreement,
+                "agreement_interval": each.agreement_interval,
                 "kappa": each.kappa,
+                "kappa_interval": each.kappa_interval,
                 "kappa_of": each.kappa_name.lower(),
                 "reason": each.no_kappa_reason,
                 "spread": each.spread,

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from math import comb, sqrt
 from typing import Any
 from unicodedata import normalize
 
@@ -762,26 +761,3 @@ def _side_lines(name: str, difference: Difference) -> Iterator[str]:
         return
     nothing = difference.kind is DifferenceKind.RESPONSE_CHANGED and difference.actual is None
     yield f"{_ACTUAL}{name}: {'(none)' if nothing else given}"
-
-
-# Reliability of repeats: pass rate with interval, pass@k, pass^k.
-
-_Z = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
-
-
-def wilson_interval(passed: int, total: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval of the pass rate (Wilson's score interval). `total` is at least 1."""
-    rate, square = passed / total, _Z * _Z
-    centre = (rate + square / (2 * total)) / (1 + square / total)
-    half = _Z / (1 + square / total) * sqrt(rate * (1 - rate) / total + square / (4 * total * total))
-    return max(centre - half, 0.0), min(centre + half, 1.0)
-
-
-def estimate_pass_at_k(k: int, *, passed: int, total: int) -> float:
-    """Return the unbiased estimate that at least one of `k` repeats passes (pass@k). `k` is at most `total`."""
-    return 1.0 - comb(total - passed, k) / comb(total, k)
-
-
-def estimate_pass_all_k(k: int, *, passed: int, total: int) -> float:
-    """Return the unbiased estimate that all of `k` repeats pass (pass^k). `k` is at most `total`."""
-    return comb(passed, k) / comb(total, k)

@@ -111,7 +111,7 @@ def test_fleiss_kappa_matches_a_known_table() -> None:
         (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1),
         (7, 7, 0, 0, 0), (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
     ]  # fmt: skip
-    items = [[category for category, count in enumerate(row) for _ in range(count)] for row in table]
+    items = [tuple(category for category, count in enumerate(row) for _ in range(count)) for row in table]
 
     assert fleiss_kappa(items) == pytest.approx(0.210, abs=0.001)
     assert observed_agreement(items) == pytest.approx(0.378, abs=0.001)

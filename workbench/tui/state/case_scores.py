@@ -26,7 +26,8 @@ from workbench.model.results import (
 from workbench.model.text import REDACTED, compare_with_threshold, is_secret_key, pluralise, redact, score_text
 from workbench.report.dialect_report import POLICIES, rule_texts
 from workbench.report.run_report import agreement_text, describe_range, samples_text
-from workbench.report.text_report import estimate_pass_all_k, estimate_pass_at_k, folded_details, wilson_interval
+from workbench.report.significance import Interval, estimate_pass_all_k, estimate_pass_at_k, wilson_interval
+from workbench.report.text_report import folded_details
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
@@ -554,7 +555,7 @@ class CaseScores(CursorRows):
         if total < 2:
             return []
         passed = sum(result.status is CaseStatus.PASSED for result in self._repeats)
-        low, high = wilson_interval(passed, total)
+        low, high = interval = wilson_interval(passed, total)
         pieces = [
             StyledText(f"{passed} of {total} repeats passed", Style.STRONG),
             StyledText(f" · {passed / total:.0%}, 95 % interval {low:.0%} to {high:.0%}", Style.MUTED),
@@ -562,8 +563,9 @@ class CaseScores(CursorRows):
         if 0 < passed < total:
             pieces.append(StyledText("  ~ flaky", Style.WARNING))
         chances = "   ".join(
-            f"pass@{k} {estimate_pass_at_k(k, passed=passed, total=total):.0%}  "
-            f"pass^{k} {estimate_pass_all_k(k, passed=passed, total=total):.0%}"
+            f"pass@{k} {estimate_pass_at_k(k, passed=passed, total=total):.0%}"
+            f"{_format_bounds(interval.of_any(k))}  "
+            f"pass^{k} {estimate_pass_all_k(k, passed=passed, total=total):.0%}{_format_bounds(interval.of_all(k))}"
             for k in sorted({*(k for k in _SHOWN_K if k < total), total})
         )
         return [Paragraph(tuple(pieces)), Paragraph.from_text(chances, Style.MUTED), BLANK]
@@ -576,6 +578,10 @@ class CaseScores(CursorRows):
     def can_select(self, index: int) -> bool:
         """Return False for a separator."""
         return self._rows[index] is not None
+
+
+def _format_bounds(interval: Interval) -> str:
+    return f" ({interval.low:.0%}-{interval.high:.0%})"
 
 
 # Explanations if there are no scores.

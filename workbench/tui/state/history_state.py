@@ -25,7 +25,9 @@ from workbench.report.comparison import (
     Verdict,
     changes_text,
     describe_run_changes,
+    difference_text,
     score_change_text,
+    significance_text,
     threshold_text,
 )
 from workbench.report.run_report import (
@@ -36,6 +38,7 @@ from workbench.report.run_report import (
     samples_text,
     time_text,
 )
+from workbench.report.significance import explain_scores
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
@@ -154,19 +157,21 @@ class ComparedCases(CursorRows):
             self.rows = self._build_rows()
 
     def header_lines(self) -> list[Line]:
-        """Format both runs, and the number of cases by change."""
+        """Format both runs, whether they differ, and the number of cases by change."""
         return [
             (StyledText(" before  ", Style.REMOVED), *_format_run(self.comparison.before)),
             (StyledText(" after   ", Style.ADDED), *_format_run(self.comparison.after)),
             (
-                StyledText(f" {changes_text(self.comparison)}", Style.STRONG),
+                StyledText(f" {difference_text(self.comparison)}", Style.STRONG),
+                StyledText(f" · {changes_text(self.comparison)}"),
                 StyledText(self._note_filter(), Style.MUTED),
             ),
         ]
 
     def blocks(self) -> list[Block]:
-        """Describe the selected case, then differences in criteria, then the means."""
+        """Describe the selected case, whether the runs differ, differences in criteria, then the means."""
         blocks = [] if self.selected_case is None else [*_describe_case(self.selected_case), BLANK]
+        blocks += [Paragraph.from_text(significance_text(self.comparison), Style.STRONG, hang=2), BLANK]
         return [*blocks, *self._describe_differences(), *self._describe_means()]
 
     def _build_rows(self) -> list[ComparedCase | FoldRow]:
@@ -195,12 +200,10 @@ class ComparedCases(CursorRows):
         yield Paragraph(
             (StyledText("means", Style.HEADING), StyledText("  over the cases that both runs scored", Style.MUTED))
         )
-        for metric in self.comparison.metrics:
-            change = format_score_change(metric.before, metric.after)
-            numbers = f"{change}, {plural(metric.cases, 'case')}"
-            yield Paragraph(
-                (StyledText(f"{safe_line(metric.name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2
-            )
+        for name, test in self.comparison.metrics.items():
+            change = format_score_change(test.before, test.after)
+            numbers = f"{change}, {plural(test.cases, 'case')}: {explain_scores(test)}"
+            yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2)
 
 
 def _describe_case(case: ComparedCase) -> Iterator[Block]:

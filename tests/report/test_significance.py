@@ -1,0 +1,233 @@
+"""Significance of differences between runs, and intervals: equal to those of scipy and statsmodels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+from workbench.model.results import cohen_kappa
+from workbench.report.significance import (
+    Finding,
+    PairedTest,
+    bootstrap_mean,
+    bootstrap_statistic,
+    compare_pass_rates,
+    compare_scores,
+    compute_p_value,
+    correct_for_many,
+    estimate_pass_all_k,
+    estimate_pass_at_k,
+    explain_pass_rates,
+    explain_scores,
+    wilson_interval,
+)
+
+TABLES = 1_000
+EXACT = 1e-9
+
+
+def make_pairs(*, better: int, worse: int, passed: int = 0, failed: int = 0) -> list[tuple[float, float]]:
+    """Build the pass rates of cases with one repeat."""
+    return [(0.0, 1.0)] * better + [(1.0, 0.0)] * worse + [(1.0, 1.0)] * passed + [(0.0, 0.0)] * failed
+
+
+def require(test: PairedTest | None) -> PairedTest:
+    assert test is not None
+    return test
+
+
+def test_verdicts_of_single_repeats_are_compared_by_the_exact_test_of_mcnemar() -> None:
+    generator = random.Random(1)
+    for _ in range(TABLES):
+        better, worse, passed, failed = (generator.randint(0, 30) for _ in range(4))
+        test = compare_pass_rates(make_pairs(better=better, worse=worse, passed=passed, failed=failed))
+        if test is not None and better + worse:
+            expected = mcnemar([[passed, worse], [better, failed]], exact=True).pvalue
+            assert test.p_value == pytest.approx(min(expected, 1.0), abs=EXACT)
+
+
+def test_the_signs_of_few_differences_are_flipped_in_all_ways() -> None:
+    generator = random.Random(2)
+    for _ in range(100):
+        differences = [generator.choice([-1.0, -0.5, 0.0, 0.25, 1.0]) for _ in range(generator.randint(2, 10))]
+        expected = stats.permutation_test(
+            (differences,), lambda values, axis: abs(values.mean(axis=axis)), permutation_type="samples",
+            n_resamples=10_000, alternative="greater",
+        )  # fmt: skip
+        assert compute_p_value(differences) == pytest.approx(expected.pvalue if any(differences) else 1.0, abs=EXACT)
+
+
+@pytest.mark.parametrize("count", [13, 100, 499, 501, 5_000])
+def test_the_p_value_of_many_differences_is_close_to_that_of_the_t_test(count: int) -> None:
+    generator = random.Random(count)
+    differences = [generator.gauss(2.0, 1.0 * count**0.5) for _ in range(count)]
+
+    assert compute_p_value(differences) == pytest.approx(stats.ttest_1samp(differences, 0.0).pvalue, abs=0.02)
+
+
+def test_a_small_p_value_of_random_flips_is_never_zero() -> None:
+    assert compute_p_value([1.0 + each / 100 for each in range(100)]) == pytest.approx(1e-4)
+
+
+def test_p_values_of_several_metrics_are_corrected_by_holms_method() -> None:
+    generator = random.Random(3)
+    base = require(compare_pass_rates(make_pairs(better=1, worse=0)))
+    for _ in range(TABLES):
+        p_values = [generator.random() ** 3 for _ in range(generator.randint(1, 8))]
+        tests = {
+            f"{place}": PairedTest(cases=base.cases, before=0.0, after=1.0, p_value=p_value, interval=None)
+            for place, p_value in enumerate(p_values)
+        }
+        corrected = [test.p_value for test in correct_for_many(tests).values()]
+        assert corrected == pytest.approx(multipletests(p_values, method="holm")[1].tolist(), abs=EXACT)
+
+
+def test_the_interval_of_a_pass_rate_is_that_of_wilson() -> None:
+    generator = random.Random(4)
+    for _ in range(TABLES):
+        total = generator.randint(1, 200)
+        passed = generator.randint(0, total)
+        expected = proportion_confint(passed, total, method="wilson")
+        assert wilson_interval(passed, total) == pytest.approx(expected, abs=EXACT)
+
+
+def test_the_interval_of_a_difference_is_that_of_bonett_and_price() -> None:
+    # 7 of 21 cases got better and 1 got worse: (7 + 1) / 23 - (1 + 1) / 23, and its standard error 0.1263.
+    interval = require(compare_pass_rates(make_pairs(better=7, worse=1, passed=1, failed=12))).interval
+
+    assert interval == pytest.approx((6 / 23 - 1.96 * 0.12627, 6 / 23 + 1.96 * 0.12627), abs=1e-4)
+
+
+def test_the_interval_contains_the_true_difference_in_95_of_100_comparisons() -> None:
+    generator = random.Random(5)
+    hits = 0
+    for _ in range(400):
+        draws = generator.choices([(1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)], weights=[60, 20, 10, 10], k=60)
+        interval = require(compare_pass_rates(draws)).interval
+        assert interval is not None
+        hits += interval.low <= -0.1 <= interval.high
+    assert 0.92 < hits / 400 < 0.98
+
+
+@pytest.mark.parametrize("has_repeats", [False, True])
+def test_runs_without_a_changed_verdict_are_not_certainly_equal(has_repeats: bool) -> None:
+    rates = [(1.0, 1.0)] * 10 + ([(0.5, 0.5), (0.5, 1.0), (1.0, 0.5)] if has_repeats else [])
+    interval = require(compare_pass_rates(rates)).interval
+
+    assert interval is not None
+    assert interval.low < -0.1
+    assert interval.high > 0.1
+
+
+def test_the_bootstrap_is_close_to_that_of_scipy() -> None:
+    generator = random.Random(6)
+    values = [generator.random() ** 2 for _ in range(80)]
+    expected = stats.bootstrap((values,), lambda drawn, axis: drawn.mean(axis=axis), method="percentile", rng=1)
+
+    assert bootstrap_mean(values) == pytest.approx(tuple(expected.confidence_interval), abs=0.01)
+
+
+def test_the_bootstrap_draws_the_items_of_a_case_together() -> None:
+    generator = random.Random(7)
+
+    def rate(counts: Mapping[Any, int]) -> float:
+        return counts[("yes", "yes")] / sum(counts.values())
+
+    cases = [generator.choice([[("yes", "yes")] * 10, [("yes", "no")] * 10]) for _ in range(30)]
+    items = [[item] for case in cases for item in case]
+    together, alone = bootstrap_statistic(cases, rate), bootstrap_statistic(items, rate)
+
+    assert together is not None
+    assert alone is not None
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_the_interval_of_kappa_contains_kappa() -> None:
+    generator = random.Random(8)
+    pairs = [(first, first if generator.random() < 0.8 else "no") for first in generator.choices(["yes", "no"], k=60)]
+    interval = bootstrap_statistic([[pair] for pair in pairs], cohen_kappa)
+    kappa = cohen_kappa(pairs)
+
+    assert interval is not None
+    assert kappa is not None
+    assert 0 < interval.low < kappa < interval.high < 1
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.1, 0.2, 0.3, 0.4], [0.5] * 20], ids=len)
+def test_too_few_or_equal_values_have_no_interval(values: Sequence[float]) -> None:
+    assert bootstrap_mean(values) is None
+    assert bootstrap_statistic([[value] for value in values], lambda _: 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        (make_pairs(better=0, worse=15, passed=100), "worse: the pass rate fell by 13.0 points over 115 cases (95 %"),
+        (make_pairs(better=15, worse=1, passed=100), "better: the pass rate rose by 12.1 points over 116 cases (95 %"),
+        (make_pairs(better=2, worse=2, passed=400), "no difference of 5 points or more: the pass rate changed by +0.0"),
+        (make_pairs(better=1, worse=4, passed=95), "cannot tell: the pass rate changed by -3.0 points over 100 cases"),
+        (make_pairs(better=0, worse=1), "cannot tell: the pass rate changed by -100.0 points over 1 case (p = 1); 3"),
+    ],
+)  # fmt: skip
+def test_the_verdict_comes_first_in_words(pairs: list[tuple[float, float]], words: str) -> None:
+    assert explain_pass_rates(require(compare_pass_rates(pairs))).startswith(words)
+
+
+def test_with_the_named_number_of_cases_a_difference_of_5_points_is_mostly_seen() -> None:
+    # One in ten verdicts changes.
+    seen = require(compare_pass_rates(make_pairs(better=5, worse=5, passed=90)))
+    assert seen.needed is not None
+    assert f"{seen.needed} more cases would be needed to see 5 points" in explain_pass_rates(seen)
+    generator = random.Random(9)
+    found = 0
+    for _ in range(400):
+        draws = generator.choices([(1.0, 1.0), (0.0, 1.0), (1.0, 0.0)], weights=[900, 25, 75], k=100 + seen.needed)
+        found += require(compare_pass_rates(draws)).finding is Finding.LOWER
+    assert 0.7 < found / 400 < 0.9
+
+
+def test_repeats_of_a_case_do_not_count_as_independent() -> None:
+    # One case of four lost all of its 10 repeats: no evidence, though 10 of 40 executions changed.
+    assert require(compare_pass_rates([(1.0, 0.0), (1.0, 1.0), (1.0, 1.0), (0.9, 0.9)])).p_value == 1.0
+
+
+def test_scores_are_compared_case_by_case() -> None:
+    generator = random.Random(10)
+    before = [generator.random() for _ in range(40)]
+    test = compare_scores([(score, score - 0.02 - generator.random() / 50) for score in before])
+
+    assert test.finding is Finding.LOWER
+    assert test.interval is not None
+    assert -0.04 < test.interval.low < test.difference < test.interval.high < -0.02
+    assert explain_scores(test).startswith("lower (95 % -0.03")
+    assert explain_scores(compare_scores([(0.5, 0.5)] * 9)) == "unchanged"
+
+
+def test_the_same_runs_always_give_the_same_numbers() -> None:
+    generator = random.Random(11)
+    pairs = [(generator.random(), generator.random()) for _ in range(60)]
+
+    assert compare_scores(pairs) == compare_scores(pairs)
+
+
+def test_the_bounds_of_the_pass_rate_give_those_of_pass_at_k() -> None:
+    interval = wilson_interval(5, 10)
+
+    assert interval.of_any(1) == pytest.approx(interval)
+    assert interval.of_all(1) == interval
+    assert interval.of_any(2) == pytest.approx((1 - 0.7634**2, 1 - 0.2366**2), abs=1e-4)
+    assert interval.of_all(2) == pytest.approx((0.2366**2, 0.7634**2), abs=1e-4)
+
+
+def test_probabilities_of_k_repeats_assume_draws_without_replacement() -> None:
+    assert estimate_pass_at_k(1, passed=2, total=4) == estimate_pass_all_k(1, passed=2, total=4) == 0.5
+    assert estimate_pass_at_k(2, passed=2, total=4) == pytest.approx(5 / 6)
+    assert estimate_pass_all_k(2, passed=2, total=4) == pytest.approx(1 / 6)
+    assert (estimate_pass_at_k(4, passed=1, total=4), estimate_pass_all_k(4, passed=3, total=4)) == (1.0, 0.0)

@@ -1,0 +1,348 @@
+"""Significance: whether a difference between two runs is more than chance, and how certain a share, mean or kappa is.
+
+A case is the unit of all statistics: its repeats, turns and rubrics are not independent of each other. Nothing here
+needs scipy: the exact test is a sum of binomial coefficients, and the bootstrap needs only numpy, which rouge-score
+installs. The tests compare all results with scipy and statsmodels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import ceil, comb, erfc, sqrt
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from workbench.model.text import pluralise
+
+if TYPE_CHECKING:
+    from numpy import float64, int64
+    from numpy.typing import NDArray
+
+ALPHA = 0.05
+"""A difference is significant if chance alone makes one as large less often than this."""
+
+SMALLEST_DIFFERENCE = 0.05
+"""A difference of pass rates below this is called no difference: 5 points."""
+
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within this many standard deviations
+_Z_OF_POWER = 0.8416212335729143  # 80 % of a normal distribution lie below this
+_RESAMPLES = 2_000
+_FLIPS = 9_999
+_MOST_EXACT = 12  # differences, whose signs are then all tried: 4,096 ways
+_MOST_FLIPPED = 500  # differences, whose signs are then flipped
+_SEED = 20_240_229  # the same runs always give the same interval
+_CHUNK = 1_000_000  # random numbers that are made at once
+_FEWEST = 5  # cases for an interval
+
+
+_Item = TypeVar("_Item", bound=Hashable)
+
+
+class Interval(NamedTuple):
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
+
+    def lies_within(self, margin: float) -> bool:
+        """Return True if all of it is closer to 0 than `margin`."""
+        return -margin < self.low and self.high < margin
+
+    def of_any(self, k: int) -> Interval:
+        """Return the interval of pass@k, that one of `k` repeats passes, if this is the interval of the pass rate."""
+        return Interval(1.0 - (1.0 - self.low) ** k, 1.0 - (1.0 - self.high) ** k)
+
+    def of_all(self, k: int) -> Interval:
+        """Return the interval of pass^k, that all of `k` repeats pass, if this is the interval of the pass rate."""
+        return Interval(self.low**k, self.high**k)
+
+
+class Finding(StrEnum):
+    """The result of a test."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NO_DIFFERENCE = "no difference"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """The test of one quantity of the same cases in two runs.
+
+    `before` and `after` are means over the `cases`. `p_value` is the probability of a difference at least as large if
+    both runs were alike; for several quantities, corrected by `correct_for_many`. `interval` is that of the difference,
+    None for fewer than 5 cases. `needed` are the additional cases with which a difference of 5 points would be seen in
+    4 of 5 comparisons; None if there are enough, or if the quantity has no such scale.
+    """
+
+    cases: int
+    before: float
+    after: float
+    p_value: float
+    interval: Interval | None
+    needed: int | None = None
+    margin: float | None = None  # differences below this do not count; None: every difference counts
+
+    @property
+    def difference(self) -> float:
+        """By how much the mean rose."""
+        return self.after - self.before
+
+    @property
+    def finding(self) -> Finding:
+        """The result, by the p-value, then by the interval."""
+        if self.p_value < ALPHA:
+            return Finding.HIGHER if self.difference > 0 else Finding.LOWER
+        if self.margin is not None and self.interval is not None and self.interval.lies_within(self.margin):
+            return Finding.NO_DIFFERENCE
+        return Finding.CANNOT_TELL
+
+
+# Tests of the same cases in two runs.
+
+
+def compare_pass_rates(pairs: Sequence[tuple[float, float]]) -> PairedTest | None:
+    """Test the share of passed repeats of each case, before and after. Return None without cases.
+
+    With one repeat on both sides this is the exact test of McNemar. Its interval is that of D. G. Bonett and
+    R. M. Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired data",
+    Journal of Educational and Behavioral Statistics 37 (2012): one case that got better and one that got worse are
+    added, so that runs without any changed verdict are not taken for certainly equal. With several repeats the same
+    cases are added before the bootstrap.
+    """
+    if not pairs:
+        return None
+    differences = [after - before for before, after in pairs]
+    cases = len(pairs)
+    if all(abs(each) in (0.0, 1.0) for each in differences):
+        mean = sum(differences) / (cases + 2)
+        variance = (sum(each * each for each in differences) + 2) / (cases + 2)
+        half = _Z * sqrt((variance - mean * mean) / (cases + 2))
+        interval = Interval(max(mean - half, -1.0), min(mean + half, 1.0))
+    else:
+        interval = _bootstrap_mean([*differences, 1.0, -1.0])
+    return PairedTest(
+        cases=cases,
+        before=sum(before for before, _ in pairs) / cases,
+        after=sum(after for _, after in pairs) / cases,
+        p_value=compute_p_value(differences),
+        interval=interval if cases >= _FEWEST else None,
+        needed=_count_needed_cases(differences),
+        margin=SMALLEST_DIFFERENCE,
+    )
+
+
+def compare_scores(pairs: Sequence[tuple[float, float]]) -> PairedTest:
+    """Test the scores of each case, the mean of its repeats, before and after. There is at least one.
+
+    The interval is that of the bootstrap: B. Efron and R. Tibshirani, "An Introduction to the Bootstrap" (1993),
+    section 13.3, percentile interval.
+    """
+    differences = [after - before for before, after in pairs]
+    return PairedTest(
+        cases=len(pairs),
+        before=sum(before for before, _ in pairs) / len(pairs),
+        after=sum(after for _, after in pairs) / len(pairs),
+        p_value=compute_p_value(differences),
+        interval=_bootstrap_mean(differences) if len(pairs) >= _FEWEST else None,
+    )
+
+
+def compute_p_value(differences: Sequence[float]) -> float:
+    """Return the p-value, two-sided, of the hypothesis that each difference is as likely as its opposite.
+
+    If all differences that are not 0 have the same size, this is the exact sign test (for verdicts: McNemar's). Else
+    the signs are flipped: in all ways for up to 12 differences, in 9,999 random ways for up to 500. For more, their sum
+    has a normal distribution.
+    """
+    changed = [each for each in differences if each]
+    if not changed:
+        return 1.0
+    sizes = [abs(each) for each in changed]
+    if max(sizes) - min(sizes) <= 1e-12:
+        return _compute_sign_test(sum(each > 0 for each in changed), len(changed))
+    return _flip_signs(changed)
+
+
+def correct_for_many(tests: Mapping[str, PairedTest]) -> dict[str, PairedTest]:
+    """Correct the p-values of several tests, of which one may be significant by chance.
+
+    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979).
+    """
+    ordered = sorted(tests, key=lambda name: tests[name].p_value)
+    corrected: dict[str, float] = {}
+    highest = 0.0
+    for place, name in enumerate(ordered):
+        highest = max(highest, min(tests[name].p_value * (len(ordered) - place), 1.0))
+        corrected[name] = highest
+    return {name: replace(test, p_value=corrected[name]) for name, test in tests.items()}
+
+
+def _compute_sign_test(better: int, total: int) -> float:
+    """Return the probability of a split at least as uneven, if both sides are equally likely."""
+    ways = ways_of_one = 1
+    for each in range(min(better, total - better)):
+        ways_of_one = ways_of_one * (total - each) // (each + 1)  # comb(total, each + 1), without starting anew
+        ways += ways_of_one
+    return float(min(2 * ways / 2**total, 1.0))
+
+
+def _flip_signs(changed: Sequence[float]) -> float:
+    import numpy as np
+
+    sizes = np.abs(np.asarray(changed, dtype=float))
+    count = len(changed)
+    # Sums that are equal but for rounding count as equally large.
+    observed = abs(sum(changed)) * (1 - 1e-12) - 1e-12
+    if count <= _MOST_EXACT:
+        ways = np.arange(2**count)[:, None] >> np.arange(count) & 1
+        return float(np.mean(np.abs((2 * ways - 1) @ sizes) >= observed))
+    if count > _MOST_FLIPPED:  # the sum of so many random signs has a normal distribution
+        return erfc(abs(sum(changed)) / sqrt(2 * float(sizes @ sizes)))
+    generator = np.random.default_rng(_SEED)
+    random_bytes = generator.integers(0, 256, (_FLIPS, ceil(count / 8)), dtype=np.uint8)
+    positive = np.unpackbits(random_bytes, axis=1, count=count).astype(float) @ sizes
+    reached = int(np.count_nonzero(np.abs(2 * positive - sizes.sum()) >= observed))
+    return (reached + 1) / (_FLIPS + 1)  # the observed signs are one of the ways
+
+
+def _count_needed_cases(differences: Sequence[float]) -> int | None:
+    """Return how many more cases show a difference of 5 points in 4 of 5 comparisons; None if there are enough.
+
+    R. J. Connor, "Sample size for testing differences in proportions for the paired-sample design", Biometrics 43
+    (1987). A difference of 5 points needs a variance of at least 0.05.
+    """
+    cases = len(differences)
+    spread = max(sum(each * each for each in differences) / cases, SMALLEST_DIFFERENCE)
+    power = _Z * sqrt(spread) + _Z_OF_POWER * sqrt(spread - SMALLEST_DIFFERENCE**2)
+    missing = ceil((power / SMALLEST_DIFFERENCE) ** 2) - cases
+    return missing if missing > 0 else None
+
+
+# Intervals of one run.
+
+
+def wilson_interval(passed: int, total: int) -> Interval:
+    """Return the 95 % confidence interval of the pass rate (Wilson's score interval). `total` is at least 1."""
+    rate, square = passed / total, _Z * _Z
+    centre = (rate + square / (2 * total)) / (1 + square / total)
+    half = _Z / (1 + square / total) * sqrt(rate * (1 - rate) / total + square / (4 * total * total))
+    return Interval(max(centre - half, 0.0), min(centre + half, 1.0))
+
+
+def estimate_pass_at_k(k: int, *, passed: int, total: int) -> float:
+    """Return the unbiased estimate that at least one of `k` repeats passes (pass@k). `k` is at most `total`."""
+    return 1.0 - comb(total - passed, k) / comb(total, k)
+
+
+def estimate_pass_all_k(k: int, *, passed: int, total: int) -> float:
+    """Return the unbiased estimate that all of `k` repeats pass (pass^k). `k` is at most `total`."""
+    return comb(passed, k) / comb(total, k)
+
+
+def bootstrap_mean(values: Sequence[float]) -> Interval | None:
+    """Return the 95 % interval of the mean of independent values; None for fewer than 5, or if all are equal."""
+    if len(values) < _FEWEST or min(values) == max(values):
+        return None
+    return _bootstrap_mean(values)
+
+
+def bootstrap_statistic(
+    clusters: Sequence[Sequence[_Item]], statistic: Callable[[Mapping[_Item, int]], float | None]
+) -> Interval | None:
+    """Return the 95 % interval of a statistic of counted items, such as pairs of ratings.
+
+    The items of a cluster (the turns and rubrics of a case) are drawn together. `statistic` gets how often each item
+    was drawn. None for fewer than 5 clusters, or if the statistic is undefined or the same in most draws.
+    """
+    import numpy as np
+
+    items = list(dict.fromkeys(item for cluster in clusters for item in cluster))
+    if len(clusters) < _FEWEST or len(items) < 2:
+        return None
+    counts = np.zeros((len(clusters), len(items)), dtype=np.int64)
+    column = {item: place for place, item in enumerate(items)}
+    for row, cluster in enumerate(clusters):
+        for item, count in Counter(cluster).items():
+            counts[row, column[item]] = count
+    drawn = np.concatenate([weights @ counts for weights in _draw_weights(len(clusters))])
+    values = [statistic(dict(zip(items, map(int, row), strict=True))) for row in drawn]
+    known = [value for value in values if value is not None]
+    return _take_percentiles(known) if len(known) > len(values) / 2 else None
+
+
+def _bootstrap_mean(values: Sequence[float]) -> Interval:
+    import numpy as np
+
+    numbers = np.asarray(values, dtype=float)
+    return _take_percentiles(
+        np.concatenate([weights @ numbers for weights in _draw_weights(len(values))]) / len(values)
+    )
+
+
+def _draw_weights(count: int) -> Iterator[NDArray[int64]]:
+    """Draw `count` things with replacement, again and again: how often each was drawn, a row for each draw."""
+    import numpy as np
+
+    generator = np.random.default_rng(_SEED)
+    most = max(_CHUNK // count, 1)
+    for start in range(0, _RESAMPLES, most):
+        rows = min(most, _RESAMPLES - start)
+        drawn = generator.integers(0, count, (rows, count)) + np.arange(rows)[:, None] * count
+        yield np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count)
+
+
+def _take_percentiles(values: Sequence[float] | NDArray[float64]) -> Interval:
+    import numpy as np
+
+    low, high = np.percentile(values, [2.5, 97.5])
+    return Interval(float(low), float(high))
+
+
+# The findings in words.
+
+
+def format_points(share: float) -> str:
+    """Format a difference of shares in percentage points: `+3.5`."""
+    return f"{100 * share:+.1f}"
+
+
+def explain_pass_rates(test: PairedTest) -> str:
+    """Say in a sentence, its verdict first, how the pass rate changed."""
+    interval = test.interval
+    bounds = "" if interval is None else f"95 % from {format_points(interval.low)} to {format_points(interval.high)}, "
+    numbers = f"over {pluralise(test.cases, 'case')} ({bounds}{format_p_value(test.p_value)})"
+    points = f"{100 * SMALLEST_DIFFERENCE:.0f} points"
+    match test.finding:
+        case Finding.HIGHER:
+            return f"better: the pass rate rose by {100 * test.difference:.1f} points {numbers}"
+        case Finding.LOWER:
+            return f"worse: the pass rate fell by {-100 * test.difference:.1f} points {numbers}"
+    changed = f"the pass rate changed by {format_points(test.difference)} points {numbers}"
+    if test.finding is Finding.NO_DIFFERENCE:
+        return f"no difference of {points} or more: {changed}"
+    if test.needed is None:
+        return f"cannot tell: {changed}"
+    more = "1 more case" if test.needed == 1 else f"{test.needed:,} more cases"
+    return f"cannot tell: {changed}; {more} would be needed to see {points}"
+
+
+def explain_scores(test: PairedTest) -> str:
+    """Return the verdict on a criterion in words: `lower (95 % -0.21 to -0.03, p = 0.004)`."""
+    if test.difference == 0.0 and test.p_value == 1.0:
+        return "unchanged"
+    bounds = "" if test.interval is None else f"95 % {test.interval.low:+.2g} to {test.interval.high:+.2g}, "
+    return f"{test.finding} ({bounds}{format_p_value(test.p_value)})"
+
+
+def format_interval(interval: Interval | None, form: str) -> str:
+    """Format an interval to follow its number: ` (95 % 0.61 to 0.87)`; empty if there is none."""
+    return "" if interval is None else f" (95 % {interval.low:{form}} to {interval.high:{form}})"
+
+
+def format_p_value(p_value: float) -> str:
+    """Format a p-value: `p = 0.034`."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
