@@ -26,12 +26,13 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 class Variant(NamedTuple):
-    """One way to be broken. `recipes` and `likely` edits reveal it soon."""
+    """One way to be broken. `recipes` and `likely` edits, and the packages from `first_seed`, reveal it soon."""
 
     name: str
     break_it: Break
     recipes: tuple[str, ...] = ()
     likely: tuple[str, ...] = ()
+    first_seed: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -202,11 +203,13 @@ def _is_any_agent_state(self: LeftFiles, path: str, *, left: str, now: str, sinc
 
 VARIANTS = (
     Variant("no blocks", _drop_rows(Kind.BLOCK), likely=("body",)),
-    Variant("no modules", _drop_rows(Kind.MODULE, Kind.REST, Kind.NAME), ("constant", "documentation")),
+    Variant("no modules", _drop_rows(Kind.MODULE, Kind.REST, Kind.NAME), ("constant", "documentation"), first_seed=1),
     Variant("no names", _drop_rows(Kind.NAME), ("constant", "class_attribute"), ("constant", "class_attribute")),
     Variant("nothing beside names", _drop_rows(Kind.REST), likely=("patched_from_outside", "decorator")),
-    Variant("no look at all names", _drop_rows(Kind.MODULE), ("documentation", "all_names"), ("docstring",)),
-    Variant("docstrings in bodies", _count_docstrings_as_bodies, ("documentation", "all_names"), ("docstring",)),
+    Variant(
+        "no look at all names", _drop_rows(Kind.MODULE), ("documentation", "all_names"), ("docstring",), first_seed=2
+    ),
+    Variant("docstrings in bodies", _count_docstrings_as_bodies, ("documentation", "all_names"), ("docstring",), 2),
     Variant("no imports", _drop_rows(Kind.IMPORT), ("optional", "optional_late", "dynamic")),
     Variant(
         "import_module unseen",
@@ -230,18 +233,21 @@ VARIANTS = (
         lambda patch: patch.setattr(Selector, "_is_agent_state_current", lambda *_: True),
         ("journal",),
         ("journal_begun_anew",),
+        first_seed=1,
     ),
     Variant(
         "whatever agents ever left",
         lambda patch: patch.setattr(LeftFiles, "is_agent_change", _is_any_agent_state),
         ("journal",),
         ("journal_begun_anew", "journal_brought_back"),
+        first_seed=1,
     ),
     Variant(
         "whatever agents made of what others put there",
         lambda patch: patch.setattr(_FileStates, "is_connected", lambda *_: True),
         ("journal",),
         ("journal_begun_anew", "journal_brought_back"),
+        first_seed=1,
     ),
     Variant("blocks looked at once", _cache_first_answer([Kind.BLOCK]), likely=("body",)),
 )
