@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -400,7 +399,12 @@ def test_a_signal_ends_the_server(workbench: CommandLine, number: signal.Signals
         cwd=workbench.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        time.sleep(4)  # it waits for messages
+        greeting = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        assert b"serverInfo" in process.stdout.readline()
         process.send_signal(number)
         _, error = process.communicate(timeout=20)
     finally:

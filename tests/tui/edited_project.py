@@ -36,10 +36,10 @@ async def insert(screen: Any, eval_id: str) -> None:
     await edit(screen, lambda document: document.insert_case(0, case(eval_id)), label=f"add {eval_id}")
 
 
-async def wait_for_notification(screen: Any, wanted: str) -> None:
-    """Wait until a notification contains this text."""
+async def wait_for_notification(screen: Any, wanted: str, *, times: int = 1) -> None:
+    """Wait until a notification contains this text, and was given this often."""
     for _ in range(600):
-        if any(wanted in message.text for message in screen.state.problems.messages):
+        if any(wanted in each.text and each.times >= times for each in screen.state.problems.messages):
             return
         await screen.pilot.pause(0.02)
     raise AssertionError(f"not said: {wanted}\n{[message.text for message in screen.state.problems.messages]}")

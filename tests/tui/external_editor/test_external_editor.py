@@ -12,7 +12,7 @@ from workbench.tui.external_editor import EditorFailed, editor_command
 
 
 async def select_case(screen: Any) -> None:
-    await screen.until("on", "off")
+    await screen.until("2 cases")
     await screen.press("down", "down")
     await screen.until("hello")
 

@@ -18,7 +18,7 @@ def reach_conflict(open_app: Any, lights: Path, actions: Any) -> Callable[[Any],
     """Bring a screen to the point where saving is refused."""
 
     async def reach(screen: Any) -> None:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await screen.press("down")
         await actions.insert(screen, "mine")
         actions.write(lights, "on", "off", "theirs")
@@ -96,7 +96,7 @@ async def test_changes_of_the_same_case_cannot_be_combined(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await screen.press("down")
         await actions.insert(screen, "new")
         actions.write(lights, "on", "off", "new")
@@ -171,7 +171,7 @@ async def test_a_file_that_changes_again_is_shown_again_before_overwriting(
 
 async def test_a_deleted_file_can_be_written_again(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await screen.press("down")
         await actions.insert(screen, "mine")
         lights.unlink()
@@ -189,7 +189,7 @@ async def test_a_deleted_file_has_no_version_to_take_until_it_is_back(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await screen.press("down")
         await actions.insert(screen, "mine")
         lights.unlink()
@@ -208,7 +208,7 @@ async def test_undoing_a_saved_edit_asks_if_the_file_has_changed(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await screen.press("down")
         backend = screen.app._backend
         await backend.edit(
@@ -236,7 +236,7 @@ async def test_a_choice_before_both_versions_are_shown_is_ignored(
 
     monkeypatch.setattr(OpenDocuments, "versions", delay_versions)
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await screen.press("down")
         await actions.insert(screen, "mine")
         actions.write(lights, "on", "off", "theirs")

@@ -10,7 +10,7 @@ async def test_new_content_is_loaded_if_there_are_no_unsaved_edits(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         actions.write(lights, "on", "off", "brand_new")
         await screen.until("brand_new", "3 cases")
 
@@ -19,7 +19,7 @@ async def test_a_set_that_breaks_keeps_its_last_valid_state_and_shows_the_place(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         lights.write_text('{\n  "eval_set_id": oops')
         await actions.wait_for_notification(screen, ":2:18: found")
         await actions.wait_for_notification(screen, "last valid version is shown")
@@ -33,7 +33,7 @@ async def test_a_set_that_breaks_keeps_its_last_valid_state_and_shows_the_place(
 
 async def test_a_deleted_set_keeps_its_last_state(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         lights.unlink()
         await actions.wait_for_notification(screen, "there is no such file")
         await screen.until("1 problem")
@@ -44,7 +44,7 @@ async def test_a_deleted_set_keeps_its_last_state(open_app: Any, project: Path, 
 
 async def test_a_new_conflict_is_reported(open_app: Any, project: Path, lights: Path, actions: Any) -> None:
     async with open_app(project) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         await actions.insert(screen, "mine")
         await screen.until("mine")
         actions.write(lights, "theirs")
@@ -67,7 +67,7 @@ async def test_save_and_undo_lead_the_keys_while_edits_are_unsaved(
     open_app: Any, project: Path, lights: Path, actions: Any
 ) -> None:
     async with open_app(project, size=(80, 24)) as screen:
-        await screen.until("on", "off")
+        await screen.until("2 cases")
         assert "save" not in screen.text.splitlines()[-1]
         await actions.insert(screen, "mine")
         await screen.press("down")
