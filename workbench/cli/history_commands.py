@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, build_command_l
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from workbench.model.identity import CaseKey
     from workbench.report.comparison import RunComparison
     from workbench.report.run_report import RunReport
     from workbench.store.history.history import History
@@ -284,6 +285,58 @@ def _compute_status(comparison: RunComparison, fail_on: str) -> int:
     if fail_on == _REGRESSION and not has_only_errors:
         return _WORSE
     return ERRORS if CaseStatus.ERROR in worse else _SAME
+
+
+# `workbench flaky`
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@path_option
+def flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
+    """List cases whose verdict changed while nothing that they use changed.
+
+    The arguments are those of `workbench run`. Default: all cases. Nothing runs: repeats
+    and earlier runs are the samples, if input, criteria, code, files and variables were the same. Replayed executions
+    are no samples. For each case: how likely it passes, and the first step in which an execution that passed and one
+    that failed differ. If they do not differ, the criteria that judged them differently.
+
+    Exit status: 1 if a case is flaky, else 0.
+    """
+    from workbench.report.flaky_cases import find_flaky_cases, flaky_lines, flaky_record
+    from workbench.report.report_formats import dump
+    from workbench.store.project_discovery import find_root
+
+    root = find_root(path)
+    with require_history(root) as history:
+        found = find_flaky_cases(history)
+    if what:
+        is_named = _make_filter(root, what)
+        found = [each for each in found if is_named(each.case)]
+    if report_format == "json":
+        write_document(dump(flaky_record(found), indent=2) + "\n")
+    else:
+        write_lines(flaky_lines(found))
+    return _WORSE if found else _SAME
+
+
+def _make_filter(root: Path, what: Sequence[str]) -> Callable[[CaseKey], bool]:
+    """Return whether a case is one of those that the arguments name. Raises PlanError for unknown names."""
+    from workbench.cli.case_selection import select, split_names
+    from workbench.store.project_discovery import discover
+    from workbench.store.settings import load_settings
+
+    project = discover(root, load_settings(root), root=root)
+    selections = select(project, split_names(project, what))
+
+    def is_named(case: CaseKey) -> bool:
+        of_set = [each.cases for each in selections if each.eval_set == case.eval_set]
+        return any(cases is None or case.name in cases for cases in of_set)
+
+    return is_named
 
 
 # Earlier runs, read from the history.

@@ -55,6 +55,10 @@ COMMANDS = {
         "workbench.cli.history_commands:compare",
         "Compare two earlier runs: regressions, fixes, flaky cases, scores.",
     ),
+    "flaky": (
+        "workbench.cli.history_commands:flaky",
+        "List cases whose verdict changed while nothing that they use changed.",
+    ),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),
     "mcp": (
         "workbench.cli.project_commands:mcp",

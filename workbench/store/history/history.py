@@ -25,6 +25,7 @@ from workbench.store.history.history_queries import (
     IS_JOB,
     JOB,
     LATEST_VERDICTS,
+    MIXED_VERDICTS,
     NEWEST,
     NEWEST_OF_DATASETS,
     NEWEST_SCORED,
@@ -492,6 +493,14 @@ class History(RunTable):
             unjudged = [read_verdict(*row) for row in execute(f"SELECT {VERDICT} FROM unjudged_detail")]
             judged = [read_verdict(*row) for row in execute(LATEST_VERDICTS, (_VERDICTS_KEPT,))]
             return [*(each._replace(is_judged=False) for each in unjudged), *judged]
+
+    def list_mixed_verdicts(self) -> list[StoredVerdict]:
+        """Return the verdicts on cases that passed and failed with equal input and criteria, newest first.
+
+        Verdicts on replayed executions are left out.
+        """
+        with self._database.translate_errors():
+            return [read_verdict(*row) for row in self._database.execute(MIXED_VERDICTS)]
 
     def dependencies(self, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
         """Yield the rows of dependency sets (see StoredVerdict), each with the id of its set."""

@@ -218,6 +218,16 @@ DURATIONS = f"""
     ) WHERE age <= ?
 """
 """The durations of the last scored jobs of each case in runs that are no shards."""
+MIXED_VERDICTS = f"""
+    SELECT {VERDICT} FROM job_detail AS job WHERE id IN (
+        SELECT job.id FROM job JOIN (
+            SELECT target, eval_set, eval_id, occurrence, execution_key, scoring_key FROM job
+            WHERE {{counts}} GROUP BY 1, 2, 3, 4, 5, 6 HAVING min(status) != max(status)
+        ) USING (target, eval_set, eval_id, occurrence, execution_key, scoring_key)
+        WHERE {{counts}}
+    ) ORDER BY id DESC
+""".format(counts="status IN ('PASSED', 'FAILED') AND NOT is_replayed AND execution_key != ''")
+"""The verdicts on executions that asked models, of cases that passed and failed with equal input and criteria."""
 NEWEST_OF_DATASETS = """
     SELECT target, max(run) FROM job_state WHERE target = eval_set AND has_run
     GROUP BY target ORDER BY max(run) DESC LIMIT ?

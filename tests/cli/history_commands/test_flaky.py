@@ -1,0 +1,172 @@
+"""`workbench flaky`: cases whose verdict changed while nothing that they use changed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+AGENT = """
+import json, urllib.request
+
+def answer(prompt):
+    with urllib.request.urlopen("http://127.0.0.1:{port}/") as reply:
+        room, response = json.load(reply)
+    calls = [{{"tool_name": "find", "tool_input": {{}}}}, {{"tool_name": "set_light", "tool_input": {{"room": room}}}}]
+    return {{"response": response, "predicted_trajectory": calls}}
+"""
+GOOD, BAD = ("hall", "done"), ("attic", "done")
+
+
+class Service:
+    """A server outside of the project, whose replies no dependency shows."""
+
+    def __init__(self) -> None:
+        self.replies: list[tuple[str, str]] = []
+        replies = self.replies
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(replies.pop(0)).encode()
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    service = Service()
+    yield service
+    service.close()
+
+
+Play = Callable[..., None]
+
+
+@pytest.fixture
+def play(workbench: CommandLine, service: Service, make_turn: Callable[..., dict[str, Any]]) -> Play:
+    """Run the case, with these replies of the service, one for each repeat."""
+    expected = make_turn("light the hall")
+    expected["final_response"] = {"role": "model", "parts": [{"text": "done"}]}
+    calls = [{"name": "find", "args": {}}, {"name": "set_light", "args": {"room": "hall"}}]
+    expected["intermediate_data"] = {"tool_uses": calls}
+    workbench.write("home/agent.py", AGENT.format(port=service.port))
+    workbench.add_set("home/light.evalset.json", {"off": [expected]})
+
+    def run(*replies: tuple[str, str]) -> None:
+        service.replies[:] = replies
+        workbench("run", "home", "--runs", str(len(replies)), "--concurrency", "1")
+        assert not service.replies
+
+    return run
+
+
+def test_repeats_and_earlier_runs_that_disagree_are_flaky(workbench: CommandLine, play: Play) -> None:
+    play(GOOD)
+    play(GOOD, BAD, GOOD)
+
+    result = workbench("flaky")
+
+    assert result.status == 1
+    assert result.out.splitlines() == [
+        "1 flaky case: the verdict changed, and nothing that the case uses did",
+        "",
+        "home/light.evalset.json:off: 3 of 4 passed, 75% (95 % 30% to 95%), in 2 runs",
+        "  first difference: turn 1, the call of set_light",
+        '    passed: set_light({"room": "hall"})',
+        '    failed: set_light({"room": "attic"})',
+    ]
+
+
+def test_the_json_has_samples_and_the_first_difference(workbench: CommandLine, play: Play) -> None:
+    play(BAD, GOOD)
+
+    (case,) = workbench("flaky", "--format", "json").data["cases"]
+
+    assert (case["eval_id"], case["passed"], case["samples"], case["probability"]) == ("off", 1, 2, 0.5)
+    assert len(case["runs"]) == 1
+    assert case["divergence"] == {
+        "turn": 1,
+        "model_call": None,
+        "what": "the call of set_light",
+        "passed": 'set_light({"room": "hall"})',
+        "failed": 'set_light({"room": "attic"})',
+    }
+
+
+def test_a_change_of_the_code_starts_anew(workbench: CommandLine, play: Play, service: Service) -> None:
+    play(GOOD)
+    workbench.write("home/agent.py", AGENT.format(port=service.port).replace("import json", "import json, os"))
+    play(BAD)
+
+    assert workbench("flaky").status == 0
+
+    play(GOOD)
+    assert workbench("flaky", "--format", "json").data["cases"][0]["samples"] == 2
+
+
+def test_a_change_of_the_expectation_ends_it(workbench: CommandLine, play: Play) -> None:
+    play(GOOD, BAD)
+    text = (workbench.root / "home/light.evalset.json").read_text()
+    workbench.write("home/light.evalset.json", text.replace('"hall"', '"attic"'))
+    play(BAD)
+
+    result = workbench("flaky")
+
+    assert (result.status, result.out) == (
+        0,
+        "no flaky case: no verdict changed while what its case uses stayed the same\n",
+    )
+
+
+def test_only_named_cases_are_listed(workbench: CommandLine, play: Play) -> None:
+    play(GOOD, BAD)
+
+    assert workbench("flaky", "home").status == workbench("flaky", "home/light.evalset.json:off").status == 1
+    assert workbench("flaky", "home/light.evalset.json:other").status == 0
+    unknown = workbench("flaky", "nowhere")
+    assert unknown.status == 2
+    assert "nowhere: no such file, folder or target" in unknown.error
+
+
+def test_equal_executions_that_were_judged_differently_name_the_criteria(
+    workbench: CommandLine, play: Play, service: Service
+) -> None:
+    metric = "import urllib.request, json\n"
+    metric += "def judge(instance):\n    return {'score': float(json.load(urllib.request.urlopen(URL))[1])}\n"
+    workbench.write("metric.py", f"URL = 'http://127.0.0.1:{service.port}/'\n{metric}")
+    config = {"criteria": {"own": 1.0}, "custom_metrics": {"own": {"code_config": {"name": "metric.judge"}}}}
+    workbench.write("home/test_config.json", config)
+    service.replies[:] = [GOOD, ("", "1"), GOOD, ("", "0")]
+    workbench("run", "home", "--runs", "2", "--concurrency", "1")
+
+    (case,) = workbench("flaky", "--format", "json").data["cases"]
+
+    assert case["divergence"] is None
+    assert case["judged_differently"] == ["own"]
+    assert "the executions are equal; they were judged differently: own" in workbench("flaky").out
+
+
+def test_without_runs_there_is_one_message(workbench: CommandLine) -> None:
+    result = workbench("flaky")
+
+    assert result.status == 2
+    assert result.error.rstrip().endswith("there are no runs yet")

@@ -1,0 +1,110 @@
+"""The first difference of two executions of a flaky case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.model.evalset import Invocation
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
+from workbench.report.flaky_cases import Divergence, FlakyCase, find_divergence, flaky_lines
+
+KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c")
+
+CALL = {"function_call": {"id": "1", "name": "get", "args": {"city": "Oslo"}}}
+RESULT = {"function_response": {"id": "1", "name": "get", "response": {"sky": "grey"}}}
+
+
+def make_turn(
+    *parts: dict[str, Any], answer: str = "grey", prompt: str = "sky?", has_models: bool = True
+) -> TurnResult:
+    events = [{"author": "agent", "content": {"role": "model", "parts": [part]}} for part in parts]
+    invocation = {
+        "user_content": {"role": "user", "parts": [{"text": prompt}]},
+        "final_response": {"role": "model", "parts": [{"text": answer}]},
+        "intermediate_data": {"invocation_events": events},
+    }
+    return TurnResult(
+        invocation=Invocation.model_validate(invocation),
+        duration_seconds=1.0,
+        inference_calls=2 if has_models else None,
+    )
+
+
+def make_result(*turns: TurnResult) -> CaseResult:
+    execution = Execution(turns=turns)
+    return CaseResult(case=KEY, eval_set_id="s", status=CaseStatus.PASSED, duration_seconds=1.0, execution=execution)
+
+
+def with_changes(part: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    [(kind, content)] = part.items()
+    return {kind: {**content, **changes}}
+
+
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [
+        (
+            make_turn(with_changes(CALL, args={"city": "Rome"}), RESULT),
+            (1, "the call of get", 'get({"city": "Oslo"})', 'get({"city": "Rome"})'),
+        ),
+        (
+            make_turn(CALL, with_changes(RESULT, response={"sky": "blue"}), answer="blue"),
+            (None, "the result of get", 'get → {"sky": "grey"}', 'get → {"sky": "blue"}'),
+        ),
+        (make_turn(CALL, RESULT, answer="red"), (2, "the answer", "grey", "red")),
+        (make_turn(CALL, RESULT, CALL), (2, "the next step", "grey", 'get({"city": "Oslo"})')),
+        (make_turn(answer="grey"), (1, "the next step", 'get({"city": "Oslo"})', "grey")),
+        (
+            make_turn(CALL, RESULT, prompt="and the sun?"),
+            (None, "the message of the user", "sky?", "and the sun?"),
+        ),
+    ],
+)
+def test_the_first_difference_names_turn_and_model_call(failed: TurnResult, expected: tuple[Any, ...]) -> None:
+    same = make_turn(answer="hello")
+    passed = make_turn(CALL, RESULT)
+
+    divergence = find_divergence(make_result(same, passed), make_result(same, failed))
+
+    assert divergence == Divergence(1, *expected)
+
+
+def test_ids_of_calls_do_not_count() -> None:
+    renamed = make_turn(with_changes(CALL, id="adk-77"), with_changes(RESULT, id="adk-77"))
+
+    assert find_divergence(make_result(make_turn(CALL, RESULT)), make_result(renamed)) is None
+
+
+def test_a_missing_turn_is_a_difference() -> None:
+    one = make_turn(answer="hello")
+
+    divergence = find_divergence(make_result(one, make_turn()), make_result(one))
+
+    assert divergence == Divergence(1, None, "the message of the user", "sky?", "nothing more in this turn")
+
+
+def test_an_agent_without_models_has_no_model_call() -> None:
+    one, other = make_turn(answer="a", has_models=False), make_turn(answer="b", has_models=False)
+
+    assert find_divergence(make_result(one), make_result(other)) == Divergence(0, None, "the answer", "a", "b")
+
+
+def test_text_of_agents_is_one_short_redacted_line() -> None:
+    secret = {"function_call": {"name": "login", "args": {"password": "hunter2"}}}
+    divergence = find_divergence(make_result(make_turn(secret)), make_result(make_turn(answer="a\x1b[31m\nb" * 500)))
+    flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1"], divergence=divergence, disagreeing=())
+
+    lines = list(flaky_lines([flaky]))
+
+    assert "hunter2" not in "\n".join(lines)
+    assert "\x1b" not in "\n".join(lines)
+    assert all(len(line) < 250 for line in lines)
+
+
+def test_deleted_traces_are_said() -> None:
+    flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1", "2"], divergence=None, disagreeing=())
+
+    assert list(flaky_lines([flaky]))[-1] == ("  where they differ is not known: their traces are not stored any more")
