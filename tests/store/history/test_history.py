@@ -214,19 +214,16 @@ def test_results_of_many_runs_are_found_in_the_order_asked_for(history: History,
     store_run("old", *(make_result(name, answer="old") for name in names))
     store_run("new", *(make_result(name, answer="new", repeat=1) for name in names))
     keys = {name: make_result(name).case for name in names}
-    wanted = [
-        (run_id, JobKey(case=keys[name], repeat=repeat)) for name in names for run_id, repeat in (("new", 1), ("old", 0))
-    ]
+    places = [("new", 1), ("old", 0)]
+    wanted = [(run_id, JobKey(case=keys[name], repeat=repeat)) for name in names for run_id, repeat in places]
 
     found = [history.result(*job) for job in wanted]
 
     assert None not in found
     assert list(history.find_results(wanted)) == found
     assert list(history.find_metric_scores(wanted)) == [(("m", 1.0),)] * 100
-    assert list(history.find_results([("old", JobKey(case=keys["case 1"], repeat=1)), ("none", wanted[0][1])])) == [
-        None,
-        None,
-    ]
+    missing = [("old", JobKey(case=keys["case 1"], repeat=1)), ("none", wanted[0][1])]
+    assert list(history.find_results(missing)) == [None, None]
 
 
 def test_an_unreadable_result_hides_no_other(history: History, store_run: StoreRun) -> None:
