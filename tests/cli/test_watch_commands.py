@@ -29,6 +29,7 @@ from workbench.cli.watch_commands import WatchJsonPrinter, WatchTextPrinter
 from workbench.engine.plan import RunOptions
 from workbench.model import text
 from workbench.model.identity import CaseKey, DependencyKind, JobKey
+from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.model_answers import ReplyStore
@@ -308,6 +309,20 @@ def test_lines_are_printed_although_they_cannot_be_stored(folder: Folder, stored
     (folder.root / ".workbench" / "lines.db").mkdir()
 
     assert list(stored.show()) == list(stored.show()) == ["first", "second"]
+
+
+def test_a_locked_file_of_lines_is_tried_once(stored: StoredVerdicts, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def get(store: ReplyStore, key: str) -> str:
+        tried.append(key)
+        raise StoreError(Path("lines.db"), "another process has locked it")
+
+    monkeypatch.setattr(ReplyStore, "get", get)
+    monkeypatch.setattr(watch_commands, "_split_jobs", lambda jobs: [[job] for job in jobs])
+
+    assert list(stored.show()) == ["first", "second"]
+    assert len(tried) == 1
 
 
 def test_lines_that_were_not_used_are_deleted(folder: Folder, run: CommandLine, stored: StoredVerdicts) -> None:

@@ -313,10 +313,19 @@ class LineCache:
 
     def close(self) -> None:
         """Delete the lines that were not used, and close the file."""
+        self._try(lambda store: store.drop_others(self._used))
         if self._store is not None:
-            with contextlib.suppress(StoreError):
-                self._store.drop_others(self._used)
             self._store.close()
+
+    def _try(self, action: Callable[[ReplyStore], T]) -> T | None:
+        """Return the result of an action; None if it fails. The file is then not used again: a lock takes long."""
+        if self._store is not None:
+            try:
+                return action(self._store)
+            except StoreError:
+                self._store.close()
+                self._store = None
+        return None
 
     def _make_key(self, event: VerdictsReused, job: JobKey) -> str:
         verdict, planned = event.verdicts[job], event.planned[job]
@@ -332,18 +341,16 @@ class LineCache:
 
     def _read(self, name: str) -> dict[str, str]:
         text = None
-        if self._store is not None:
-            with contextlib.suppress(StoreError, UnicodeDecodeError, zlib.error):
-                text = self._store.get(name)
+        with contextlib.suppress(UnicodeDecodeError, zlib.error):
+            text = self._try(lambda store: store.get(name))
         if text is None or may_be_masked(text):
             return {}
         keys, *lines = text.split("\n")
         return {key: f"{line}\n" for key, line in zip(keys.split(), lines, strict=True)}
 
     def _write(self, name: str, lines: Mapping[str, str]) -> None:
-        if self._store is not None:
-            with contextlib.suppress(StoreError):
-                self._store.put(name, f"{' '.join(lines)}\n{''.join(lines.values())}".removesuffix("\n"))
+        text = f"{' '.join(lines)}\n{''.join(lines.values())}".removesuffix("\n")
+        self._try(lambda store: store.put(name, text))
 
 
 class WatchJsonPrinter(WatchPrinter):
