@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,18 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.judged import AGENT, make_judged_folder, serve_judge
 from tests.watch.watched import Folder
+from workbench.cli import watch_commands
+from workbench.cli.run_commands import make_plan, open_workspace, select_cases
 from workbench.cli.watch_commands import WatchJsonPrinter, WatchTextPrinter
-from workbench.model.identity import DependencyKind
-from workbench.watch.watch_events import ChangeSeen, name_kind
+from workbench.engine.plan import RunOptions
+from workbench.model import text
+from workbench.model.identity import CaseKey, DependencyKind, JobKey
+from workbench.store.errors import StoreError
+from workbench.store.history.history import History
+from workbench.store.history.history_queries import StoredVerdict
+from workbench.store.model_answers import ReplyStore
+from workbench.watch.selector import Action, decide_plan, read_results
+from workbench.watch.watch_events import ChangeSeen, VerdictsReused, name_kind
 
 WORKBENCH = str(Path(sys.executable).with_name("workbench"))
 TOOLS = """
@@ -193,6 +204,148 @@ def test_stored_verdicts_are_marked_as_stored(folder: Folder, run: CommandLine, 
     assert [verdict["source"] for verdict in verdicts] == ["stored", "stored"]
 
 
+class StoredVerdicts:
+    """The current verdicts of a project, printed as at the start of a watch."""
+
+    def __init__(self, root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._root = root
+        self._capfd = capfd
+        self.read: list[str] = []
+        """The cases whose results the last `show` read from the history."""
+        monkeypatch.setattr(watch_commands, "_WORTH_CACHING", 2)
+        monkeypatch.setattr(watch_commands, "read_results", self._read_results)
+
+    def _read_results(self, history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> Any:
+        self.read += [job.case.eval_id for job in verdicts]
+        return read_results(history, verdicts)
+
+    def show(self) -> dict[str, Any]:
+        """Return the printed lines as data, by the id of the case."""
+        self.read.clear()
+        self._capfd.readouterr()
+        workspace, named = open_workspace((str(self._root),), target=None)
+        with workspace:
+            plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions())
+            decisions = decide_plan(workspace, plan)
+            verdicts = {each.job: each.verdict for each in decisions if each.verdict is not None}
+            assert [each.action for each in decisions] == [Action.NOTHING] * len(verdicts)
+            event = VerdictsReused(verdicts, {each.job: each.planned for each in decisions})
+            WatchJsonPrinter(self._root, open_history=workspace.history).show(event)
+        lines = [json.loads(line) for line in self._capfd.readouterr().out.splitlines()]
+        return {line["eval_id"]: line for line in lines}
+
+
+@pytest.fixture
+def stored(
+    folder: Folder, run: CommandLine, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> StoredVerdicts:
+    """Run the two cases of the folder, and return their verdicts."""
+    assert run("run").status == 0
+    return StoredVerdicts(folder.root, capfd, monkeypatch)
+
+
+def list_stored_lines(folder: Folder) -> list[str]:
+    with ReplyStore(folder.root, file_name="lines.db") as store:
+        return store.list_keys()
+
+
+def test_lines_of_stored_verdicts_are_made_once(stored: StoredVerdicts) -> None:
+    lines = stored.show()
+    assert stored.read == list(lines) == ["first", "second"]
+
+    assert stored.show() == lines
+    assert stored.read == []
+
+
+def test_only_lines_of_new_verdicts_are_made_again(folder: Folder, run: CommandLine, stored: StoredVerdicts) -> None:
+    lines = stored.show()
+    folder.write("tools.py", TOOLS.replace("return text", "return 'new'", 1))
+    assert run("run", "--affected").status == 1
+
+    new_lines = stored.show()
+
+    assert stored.read == ["first"]
+    assert (new_lines["first"]["status"], new_lines["second"]) == ("FAILED", lines["second"])
+    assert new_lines["first"]["differences"][0]["actual"] == "new"
+
+
+def test_another_version_makes_all_lines_again(stored: StoredVerdicts, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored.show()
+    monkeypatch.setattr(watch_commands, "describe_program", lambda *_: "another version")
+
+    stored.show()
+
+    assert stored.read == ["first", "second"]
+
+
+def test_a_stored_line_never_shows_a_secret_that_is_known_now(
+    folder: Folder, run: CommandLine, stored: StoredVerdicts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write("tools.py", TOOLS.replace("return text", "return 'say hunter2-hunter2'", 1))
+    assert run("run", "--affected").status == 1
+    lines = stored.show()
+    monkeypatch.setattr(text, "_known_secrets", [])
+    text.add_secrets(["hunter2-hunter2"])
+
+    masked = [stored.show(), stored.show()]
+
+    assert [each["first"]["turns"][0]["response"] for each in masked] == ["say [redacted]"] * 2
+    assert stored.read == ["first"]  # its line has a mask, so it is not stored
+    text._known_secrets.clear()
+    assert stored.show() == lines
+
+
+def test_damaged_lines_are_made_again(folder: Folder, stored: StoredVerdicts) -> None:
+    lines = stored.show()
+    with contextlib.closing(sqlite3.connect(folder.root / ".workbench" / "lines.db")) as database:
+        database.execute("UPDATE reply SET data = x'78'")
+        database.commit()
+
+    assert stored.show() == lines
+    assert stored.show() == lines and not stored.read
+
+
+def test_lines_are_printed_although_they_cannot_be_stored(folder: Folder, stored: StoredVerdicts) -> None:
+    (folder.root / ".workbench" / "lines.db").mkdir()
+
+    assert list(stored.show()) == list(stored.show()) == ["first", "second"]
+
+
+def test_a_locked_file_of_lines_is_tried_once(stored: StoredVerdicts, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def get(store: ReplyStore, key: str) -> str:
+        tried.append(key)
+        raise StoreError(Path("lines.db"), "another process has locked it")
+
+    monkeypatch.setattr(ReplyStore, "get", get)
+    monkeypatch.setattr(watch_commands, "_split_jobs", lambda jobs: [[job] for job in jobs])
+
+    assert list(stored.show()) == ["first", "second"]
+    assert len(tried) == 1
+
+
+def test_lines_that_were_not_used_are_deleted(folder: Folder, run: CommandLine, stored: StoredVerdicts) -> None:
+    stored.show()
+    (before,) = list_stored_lines(folder)
+    folder.cases(first="up", third="down")
+    assert run("run").status == 0
+
+    stored.show()
+
+    (after,) = list_stored_lines(folder)
+    assert before != after
+
+
+def test_a_missing_job_changes_only_one_part_of_the_lines() -> None:
+    jobs = [JobKey(case=CaseKey(target="t", eval_set="s", eval_id=f"case {number}")) for number in range(2000)]
+    parts = list(watch_commands._split_jobs(jobs))
+    fewer = list(watch_commands._split_jobs(jobs[:1000] + jobs[1001:]))
+
+    assert 10 < len(parts) < 40 and [job for part in parts for job in part] == jobs
+    assert sum(part not in parts for part in fewer) == 1
+
+
 def test_a_wrong_argument_is_reported_before_the_watch_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = CommandLine(tmp_path, monkeypatch)("watch", "nowhere")
 
@@ -255,8 +408,8 @@ def test_equal_changes_without_effect_are_one_line_a_minute(capfd: pytest.Captur
     assert [line[3:8] for line in lines] == ["00:00", "01:00", "01:09", "01:10", "01:11"]
 
 
-def test_equal_changes_without_effect_are_one_event_a_minute(capfd: pytest.CaptureFixture[str]) -> None:
-    printer = WatchJsonPrinter(open_history=lambda: pytest.fail("no verdict is printed"))
+def test_equal_changes_without_effect_are_one_event_a_minute(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    printer = WatchJsonPrinter(tmp_path, open_history=lambda: pytest.fail("no verdict is printed"))
     for second in range(120):
         printer.show(_note_change("noise.py", second=second))
 

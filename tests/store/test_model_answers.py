@@ -288,3 +288,13 @@ def test_a_store_that_grew_too_large_drops_what_was_not_used_for_longest(
 
     assert kept == list(range(30 - len(kept), 30))
     assert 5 <= len(kept) <= 10
+
+
+def test_all_texts_but_those_of_some_keys_are_deleted(tmp_path: Path) -> None:
+    with ReplyStore(tmp_path) as store:
+        for key in "abc":
+            store.put(key, f"text {key}")
+
+        store.drop_others(["b", "never stored"])
+
+        assert (store.list_keys(), store.get("b")) == (["b"], "text b")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +29,7 @@ from workbench.cli.shared_options import (
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus, MetricStatus
 from workbench.model.run_events import Notice, QuotaWait
-from workbench.model.text import one_line, pluralise
+from workbench.model.text import REDACTED, may_be_masked, one_line, pluralise
 from workbench.report.report_formats import case_line, dump
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -46,7 +48,11 @@ from workbench.report.run_report import (
 )
 from workbench.report.text_report import explain as explain_result
 from workbench.report.text_report import explain_at_length, quota_wait_text, spending_line
+from workbench.store.errors import StoreError
+from workbench.store.files import describe_program
 from workbench.store.history.history import History
+from workbench.store.history.history_queries import key_to_sql
+from workbench.store.model_answers import ReplyStore
 from workbench.watch.selector import read_results
 from workbench.watch.watch_events import (
     AllKnown,
@@ -159,7 +165,7 @@ def watch(
         session = WatchSession(workspace, select, options, off_loop=_in_thread)
         printer: WatchPrinter = WatchTextPrinter(plain=plain, verbose=verbose, reported=reported)
         if report_format == "jsonl":
-            printer = WatchJsonPrinter(open_history=workspace.history)
+            printer = WatchJsonPrinter(workspace.root, open_history=workspace.history)
         _listen(session, printer, refuse_nothing=refuse_nothing)
     return INTERRUPTED if has_reader() else READER_GONE
 
@@ -176,7 +182,6 @@ def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Cal
     `refuse_nothing` is called if there is no case at the start, and may raise.
     """
     import asyncio
-    import contextlib
     import signal
 
     from workbench.cli.console import has_reader
@@ -210,7 +215,12 @@ def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Cal
 # The output of `workbench watch`, as text or JSON.
 
 _MOST_PATHS = 3
-_WRITTEN_TOGETHER = 100  # lines written at once, because each write wakes the reader
+_WRITTEN_TOGETHER = 100  # lines written at once on average, because each write wakes the reader
+_WORTH_CACHING = 1_000  # verdicts; the lines of fewer are made at once
+_LINES = "lines.db"
+MakeLines = Callable[[Sequence[JobKey]], Mapping[JobKey, str]]
+
+_MAKERS_OF_LINES = ("model/*.py", "report/*.py", "store/**/*.py", "cli/watch_commands.py")
 _REPEAT_SECONDS = 60  # from one line about a change without effect to the next one about an equal change
 
 
@@ -272,12 +282,84 @@ class WatchPrinter(ABC):
     def _print(self, event: WatchEvent | QuotaWait) -> None: ...
 
 
+class LineCache:
+    """The lines of stored verdicts that the last start of a watch has made.
+
+    The key of a line is a hash of all that it is made of: the result, the case as it is now, and the program. So a
+    line never differs from what would be made. Several lines are stored as one text. If the file cannot be used,
+    nothing is cached.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._program = _hash(describe_program(*_MAKERS_OF_LINES))
+        self._used: list[str] = []
+        self._store: ReplyStore | None = None
+        with contextlib.suppress(StoreError):
+            self._store = ReplyStore(root, file_name=_LINES)
+
+    def get_or_make(self, event: VerdictsReused, jobs: Sequence[JobKey], make: MakeLines) -> str:
+        """Return the lines of several verdicts; `make` makes those that are not stored."""
+        keys = {job: self._make_key(event, job) for job in jobs}
+        name = _hash(repr([_identify(job) for job in jobs]))
+        stored = self._read(name)
+        made = make([job for job in jobs if keys[job] not in stored])
+        lines = {key: line for job, key in keys.items() if (line := made.get(job) or stored.get(key))}
+        # A line with a masked text depends on the secrets that are known now.
+        constant = {key: line for key, line in lines.items() if REDACTED not in line}
+        if constant.keys() != stored.keys():
+            self._write(name, constant)
+        self._used.append(name)
+        return "".join(lines.values())
+
+    def close(self) -> None:
+        """Delete the lines that were not used, and close the file."""
+        self._try(lambda store: store.drop_others(self._used))
+        if self._store is not None:
+            self._store.close()
+
+    def _try(self, action: Callable[[ReplyStore], T]) -> T | None:
+        """Return the result of an action; None if it fails. The file is then not used again: a lock takes long."""
+        if self._store is not None:
+            try:
+                return action(self._store)
+            except StoreError:
+                self._store.close()
+                self._store = None
+        return None
+
+    def _make_key(self, event: VerdictsReused, job: JobKey) -> str:
+        verdict, planned = event.verdicts[job], event.planned[job]
+        stored = verdict.job
+        result = (  # also the same in later runs that reuse it
+            _identify(stored.key),
+            verdict.execution,
+            stored.finished_at.timestamp(),
+            stored.status.value,
+            stored.duration_seconds,
+        )
+        return _hash(repr((self._program, _identify(job), result, planned.execution_hash, planned.scoring_hash)))
+
+    def _read(self, name: str) -> dict[str, str]:
+        text = None
+        with contextlib.suppress(UnicodeDecodeError, zlib.error):
+            text = self._try(lambda store: store.get(name))
+        if text is None or may_be_masked(text):
+            return {}
+        keys, *lines = text.split("\n")
+        return {key: f"{line}\n" for key, line in zip(keys.split(), lines, strict=True)}
+
+    def _write(self, name: str, lines: Mapping[str, str]) -> None:
+        text = f"{' '.join(lines)}\n{''.join(lines.values())}".removesuffix("\n")
+        self._try(lambda store: store.put(name, text))
+
+
 class WatchJsonPrinter(WatchPrinter):
     """Prints one object a line, with its `kind`; a verdict has its case as in `workbench run --format json`."""
 
-    def __init__(self, *, open_history: Callable[[], History]) -> None:
-        """`open_history` is used to read the executions of reused verdicts."""
+    def __init__(self, root: Path, *, open_history: Callable[[], History]) -> None:
+        """`open_history` is used to read the executions of reused verdicts of the project at `root`."""
         super().__init__()
+        self._root = root
         self._open_history = open_history
 
     def _print(self, event: WatchEvent | QuotaWait) -> None:
@@ -285,15 +367,47 @@ class WatchJsonPrinter(WatchPrinter):
             case = ReportedCase(event.result, event.case)
             write_document(_format_verdict("executed", case, holds=event.holds, seconds=event.seconds_since_save))
         elif isinstance(event, VerdictsReused):
-            with self._open_history() as history:
-                lines = (
-                    _format_verdict("stored", ReportedCase(result, event.planned[job].case), holds=True, seconds=None)
-                    for job, result in read_results(history, event.verdicts)
-                )
-                while several := "".join(islice(lines, _WRITTEN_TOGETHER)):
-                    write_document(several)
+            self._print_stored(event)
         elif isinstance(event, BaseModel):
             _write(event.model_dump(mode="json"))
+
+    def _print_stored(self, event: VerdictsReused) -> None:
+        with self._open_history() as history:
+
+            def make(jobs: Iterable[JobKey]) -> dict[JobKey, str]:
+                lines = {}
+                for job, result in read_results(history, {job: event.verdicts[job] for job in jobs}):
+                    case = ReportedCase(result, event.planned[job].case)
+                    lines[job] = _format_verdict("stored", case, holds=True, seconds=None)
+                return lines
+
+            if len(event.verdicts) < _WORTH_CACHING:
+                for jobs in _split_jobs(event.verdicts):
+                    write_document("".join(make(jobs).values()))
+                return
+            with contextlib.closing(LineCache(self._root)) as cache:
+                for jobs in _split_jobs(event.verdicts):
+                    write_document(cache.get_or_make(event, jobs, make))
+
+
+def _split_jobs(jobs: Iterable[JobKey]) -> Iterator[list[JobKey]]:
+    """Split jobs into parts of about `_WRITTEN_TOGETHER`. A new or missing job changes only its own part."""
+    part: list[JobKey] = []
+    for job in jobs:
+        part.append(job)
+        if zlib.crc32(repr(_identify(job)).encode()) % _WRITTEN_TOGETHER == 0:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _identify(job: JobKey) -> tuple[str | bytes | int, ...]:
+    return (*key_to_sql(job.case), job.repeat)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class WatchTextPrinter(WatchPrinter):

@@ -350,8 +350,8 @@ def resume_plan(plan: Plan, history: History, run: StoredRun, *, rejects_replays
         for job, execution_key in history.list_unjudged_jobs(run.run_id).items()
         if job not in current and job.case in hashes and hashes[job.case][0] == execution_key
     ]
-    results_of = ((job, history.get_unjudged_result(run.run_id, job)) for job in unjudged)
-    executed = {job: result.execution for job, result in results_of if result is not None}
+    results_of = history.find_unjudged_results([(run.run_id, job) for job in unjudged])
+    executed = {job: each.execution for job, each in zip(unjudged, results_of, strict=True) if each is not None}
     for job in jobs:
         if _may_lack_verdict(job) and hashes.get(job.case, ("",))[0] == job.execution_key:
             result = history.result(run.run_id, job.key)

@@ -230,6 +230,11 @@ def mask_data(data: Any) -> Any:
     return [mask_data(value) for value in data] if isinstance(data, list) else data
 
 
+def may_be_masked(text: str) -> bool:
+    """True if `mask_secrets` may change a part of a text. This is cheap for a long text."""
+    return any(secret.head in text or secret.tail in text for secret in _known_secrets)
+
+
 def may_hold_secret(line: bytes) -> bool:
     """True if JSON may contain a known secret or a part of one. This is cheap for a long line."""
     return any(_as_json(secret.head) in line or _as_json(secret.tail) in line for secret in _known_secrets)

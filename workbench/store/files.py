@@ -12,10 +12,26 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
+import pydantic
+
+from workbench import __version__
 from workbench.store.errors import FileChanged, StoreError, make_os_error
+
+# Caches: what a cached result depends on besides its input
+
+
+@cache
+def describe_program(*sources: str) -> str:
+    """Return the versions of the program, and the state of its `sources` (patterns of modules), which may be edited."""
+    folder = Path(__file__).parents[1]
+    modules = sorted(module for pattern in sources for module in folder.glob(pattern))
+    states = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, modules)]
+    return f"{__version__} {pydantic.VERSION} {states}"
+
 
 # Names of eval-set files: their suffixes, and default ids
 

@@ -82,6 +82,12 @@ class ReplyStore:
         with self._database.transaction():
             self._database.execute(f"DELETE FROM reply WHERE key IN ({older})", (*_range(begin), keep))
 
+    def drop_others(self, keys: Iterable[str]) -> None:
+        """Delete all texts but those of these keys. Raises StoreError."""
+        others = set(self.list_keys()).difference(keys)
+        with self._database.transaction():
+            self._database.execute_many("DELETE FROM reply WHERE key = ?", ((key,) for key in others))
+
     def list_keys(self) -> list[str]:
         """Return all keys. Raises StoreError."""
         with self._database.translate_errors():

@@ -549,26 +549,31 @@ def plan_decisions(
 def read_results(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> Iterator[tuple[JobKey, CaseResult]]:
     """Yield the stored results of these verdicts with their executions, under the jobs they apply to.
 
-    Results that are no longer stored are skipped. They are read one at a time because all may not fit into memory.
+    Results that are no longer stored are skipped. They are read a few at a time because all may not fit into memory.
     """
-    for job, verdict in verdicts.items():
-        with contextlib.suppress(StoreError):  # the history, or some of its runs, may have been deleted
-            read = history.result if verdict.is_judged else history.get_unjudged_result
-            result = read(verdict.job.run_id, verdict.job.key)
-            if result is None:
-                continue
-            if verdict.job.key != job:  # copying thousands takes as long as reading them
-                result = result.model_copy(update={"case": job.case, "repeat": job.repeat})
-            yield job, result
+    judged = {job: verdict for job, verdict in verdicts.items() if verdict.is_judged}
+    unjudged = {job: verdict for job, verdict in verdicts.items() if not verdict.is_judged}
+    for part, find in ((judged, history.find_results), (unjudged, history.find_unjudged_results)):
+        with contextlib.suppress(StoreError):  # the history may have been deleted
+            for (job, verdict), result in zip(part.items(), find(_list_jobs(part)), strict=True):
+                if result is None:
+                    continue
+                is_same = verdict.job.key == job  # copying thousands takes as long as reading them
+                yield job, result if is_same else result.model_copy(update={"case": job.case, "repeat": job.repeat})
 
 
 def read_scores(history: History, verdicts: Mapping[JobKey, StoredVerdict]) -> dict[JobKey, MetricScores]:
     """Return the metric scores of these verdicts, as far as they are still stored."""
     found: dict[JobKey, MetricScores] = {}
-    for job, verdict in verdicts.items():
-        with contextlib.suppress(StoreError):  # as above
-            found[job] = history.metric_scores(verdict.job.run_id, verdict.job.key)
+    with contextlib.suppress(StoreError):  # as above
+        for job, scores in zip(verdicts, history.find_metric_scores(_list_jobs(verdicts)), strict=True):
+            if scores is not None:
+                found[job] = scores
     return found
+
+
+def _list_jobs(verdicts: Mapping[JobKey, StoredVerdict]) -> list[tuple[str, JobKey]]:
+    return [(verdict.job.run_id, verdict.job.key) for verdict in verdicts.values()]
 
 
 def _can_be_judged(result: CaseResult, plan: Plan) -> bool:

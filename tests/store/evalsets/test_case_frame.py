@@ -106,7 +106,7 @@ def test_a_damaged_frame_is_read_again(damage: Callable[[bytes], bytes], read: R
 def test_another_version_reads_the_text(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_set("a")
     read(data)
-    monkeypatch.setattr(case_frame, "_describe_reader", lambda: "another version")
+    monkeypatch.setattr(case_frame, "describe_program", lambda *_: "another version")
 
     assert read(data)[1]
 

@@ -209,6 +209,33 @@ def test_a_resumed_run_keeps_its_start_and_adds_up_its_durations(history: Histor
     assert (ended.started_at, ended.command, ended.duration_seconds) == (first.started_at, "again", 3.5)
 
 
+def test_results_of_many_runs_are_found_in_the_order_asked_for(history: History, store_run: StoreRun) -> None:
+    names = [f"case {number}" for number in range(50)]
+    store_run("old", *(make_result(name, answer="old") for name in names))
+    store_run("new", *(make_result(name, answer="new", repeat=1) for name in names))
+    keys = {name: make_result(name).case for name in names}
+    places = [("new", 1), ("old", 0)]
+    wanted = [(run_id, JobKey(case=keys[name], repeat=repeat)) for name in names for run_id, repeat in places]
+
+    found = [history.result(*job) for job in wanted]
+
+    assert None not in found
+    assert list(history.find_results(wanted)) == found
+    assert list(history.find_metric_scores(wanted)) == [(("m", 1.0),)] * 100
+    missing = [("old", JobKey(case=keys["case 1"], repeat=1)), ("none", wanted[0][1])]
+    assert list(history.find_results(missing)) == [None, None]
+
+
+def test_an_unreadable_result_hides_no_other(history: History, store_run: StoreRun) -> None:
+    store_run("r", *map(make_result, "abc"))
+    history._database.execute("UPDATE blob SET data = 'x' WHERE id = 2")
+    history._database.execute("UPDATE score SET metrics = 'x' WHERE id = 2")
+    wanted = [("r", job.key) for job in history.jobs("r")]
+
+    assert [each and each.case.eval_id for each in history.find_results(wanted)] == ["a", None, "c"]
+    assert list(history.find_metric_scores(wanted)) == [(("m", 1.0),), None, (("m", 1.0),)]
+
+
 def test_unscored_results_do_not_replace_verdicts(history: History, store_run: StoreRun) -> None:
     def make_unscored_result(name: str) -> CaseResult:
         return make_result(name, answer="played", status=CaseStatus.NOT_EVALUATED, metrics=())

@@ -241,7 +241,7 @@ def test_results_of_older_programs_show_the_time_of_the_whole_case(tmp_path: Pat
         (result,) = history.results("r")
         assert result.agent_seconds == 0.01
         (waiting,) = history.list_unjudged_jobs("r")
-        unjudged = history.get_unjudged_result("r", waiting)
+        (unjudged,) = history.find_unjudged_results([("r", waiting)])
         assert unjudged is not None and unjudged.agent_seconds == 0.01
 
 

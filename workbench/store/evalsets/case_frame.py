@@ -5,21 +5,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pydantic
 from platformdirs import user_cache_path
 
-from workbench import __version__
 from workbench.store.errors import StoreError
-from workbench.store.files import PRIVATE, make_private_folder, write_atomic
+from workbench.store.files import PRIVATE, describe_program, make_private_folder, write_atomic
 from workbench.store.json.json_path import Place
 from workbench.store.json.json_text import (
     UNCLOSED,
@@ -353,6 +349,8 @@ _LARGE = 1 << 20
 _MOST_KEPT = 40
 """Maximum number of files in the folder. The oldest ones are deleted."""
 _APPROVED = ".approved"
+_READER = ("model/*.py", "store/evalsets/*.py", "store/json/*.py")
+"""The modules that decide how a file is read and checked."""
 
 
 class FrameCache:
@@ -416,16 +414,8 @@ class FrameCache:
         return frame
 
     def _file(self, data: bytes) -> Path:
-        return self._folder / hashlib.sha256(_describe_reader().encode() + hashlib.sha256(data).digest()).hexdigest()
-
-
-@cache
-def _describe_reader() -> str:
-    """Return what decides how a file is read and checked: versions, and the state of a source that may be edited."""
-    folder = Path(__file__).parents[2]
-    modules = sorted([*folder.glob("model/*.py"), *folder.glob("store/evalsets/*.py"), *folder.glob("store/json/*.py")])
-    states = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, modules)]
-    return f"{__version__} {pydantic.VERSION} {states}"
+        reader = describe_program(*_READER).encode()
+        return self._folder / hashlib.sha256(reader + hashlib.sha256(data).digest()).hexdigest()
 
 
 # The formats before eval sets: a list of turns, and a list of named evals with their turns in `data`

@@ -6,10 +6,10 @@ import contextlib
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
@@ -50,6 +50,7 @@ from workbench.store.history.history_queries import (
     read_result,
     read_scores,
     read_verdict,
+    select_jobs,
     select_newest,
     select_newest_of_case,
 )
@@ -233,7 +234,9 @@ class RunTable:
 
 _VERDICTS_KEPT = 5
 _JOBS_PER_COPY = 200
+_JOBS_PER_QUERY = 20  # with their traces; more take no less time
 _DURATIONS_OF_CASE = 20
+_Read = TypeVar("_Read")
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED)
 
 
@@ -365,15 +368,17 @@ class History(RunTable):
         query = f"SELECT {RESULT} FROM job_detail WHERE {IS_JOB}"
         return next(self._iterate_results(query, self._get_job_values(run_id, job)), None)
 
-    def metric_scores(self, run_id: str, job: JobKey) -> MetricScores:
-        """Return the scores of one job, without its execution; empty if retention has deleted them."""
-        query = f"SELECT metrics FROM job_detail WHERE {IS_JOB}"
-        with self._database.translate_errors():
-            (metrics,) = self._database.execute(query, self._get_job_values(run_id, job)).fetchone() or (None,)
-        try:
-            return () if metrics is None else history_codec.scores_from_blob(metrics)
-        except history_codec.UNREADABLE as error:
-            raise StoreError(self.path, f"the scores of {job.case} cannot be read: {error}") from error
+    def find_results(self, jobs: Sequence[tuple[str, JobKey]]) -> Iterator[CaseResult | None]:
+        """Yield the results of many jobs, each given with its run; None if it is not stored or cannot be read."""
+        return (self._read_found(row, read_result) for row in self._find_jobs(RESULT, "job_detail", jobs))
+
+    def find_metric_scores(self, jobs: Sequence[tuple[str, JobKey]]) -> Iterator[MetricScores | None]:
+        """Yield only the scores of many jobs; None also if retention has deleted them."""
+
+        def read(metrics: bytes | None) -> MetricScores | None:
+            return None if metrics is None else history_codec.scores_from_blob(metrics)
+
+        return (self._read_found(row, read) for row in self._find_jobs("metrics", "job_detail", jobs))
 
     def scores(self, run_id: str) -> Iterator[StoredScores]:
         """Yield the jobs of a run with their metrics, without executions."""
@@ -392,10 +397,9 @@ class History(RunTable):
             found = [read_verdict(*row) for row in self._database.execute(query, (self._find_row(run_id),))]
         return {each.job.key: each.job.execution_key for each in found}
 
-    def get_unjudged_result(self, run_id: str, job: JobKey) -> CaseResult | None:
-        """Return one of these jobs as a result that is not evaluated and has no metrics."""
-        query = f"SELECT {RESULT} FROM unjudged_detail WHERE {IS_JOB}"
-        return next(self._iterate_results(query, self._get_job_values(run_id, job)), None)
+    def find_unjudged_results(self, jobs: Sequence[tuple[str, JobKey]]) -> Iterator[CaseResult | None]:
+        """Yield these jobs as results that are not evaluated and have no metrics; None if it is not such a job."""
+        return (self._read_found(row, read_result) for row in self._find_jobs(RESULT, "unjudged_detail", jobs))
 
     @property
     def has_unjudged(self) -> bool:
@@ -537,6 +541,32 @@ class History(RunTable):
     def _get_job_values(self, run_id: str, job: JobKey) -> tuple[Any, ...]:
         """Return the values that IS_JOB takes."""
         return (self._find_row(run_id), *key_to_sql(job.case), job.repeat)
+
+    def _find_jobs(
+        self, columns: str, view: str, jobs: Sequence[tuple[str, JobKey]]
+    ) -> Iterator[tuple[Any, ...] | None]:
+        """Yield the columns of each job; None if it is not stored.
+
+        Only a few rows are in memory, and no query is open while the caller works.
+        """
+        for start in range(0, len(jobs), _JOBS_PER_QUERY):
+            part = jobs[start : start + _JOBS_PER_QUERY]
+            values = [
+                value
+                for position, (run_id, job) in enumerate(part)
+                for value in (position, history_codec.name_to_sql(run_id), *key_to_sql(job.case), job.repeat)
+            ]
+            with self._database.translate_errors():
+                rows = self._database.execute(select_jobs(columns, view, count=len(part)), values).fetchall()
+            found = {position: row for position, *row in rows}
+            yield from (found.get(position) for position in range(len(part)))
+
+    @staticmethod
+    def _read_found(row: tuple[Any, ...] | None, read: Callable[..., _Read | None]) -> _Read | None:
+        """Read a row; None if there is none, or if it cannot be read."""
+        with contextlib.suppress(*history_codec.UNREADABLE):
+            return None if row is None else read(*row)
+        return None
 
     def _write_jobs(
         self,

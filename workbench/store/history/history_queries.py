@@ -190,6 +190,7 @@ RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
 IS_CASE = "target = ? AND eval_set = ? AND eval_id = ? AND occurrence = ?"
 """Takes the values of `key_to_sql`."""
 IS_JOB = f"run = ? AND {IS_CASE} AND repeat = ?"
+_WANTED_COLUMNS = "in_run, of_target, of_eval_set, of_eval_id, of_occurrence, of_repeat"
 COPY_JOB = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
@@ -256,6 +257,19 @@ LATEST_VERDICTS = f"""
 Results without their trace are left out: they cannot be shown or scored again. A job without execution is a case that
 could not be read. Of results that later runs reuse, only the last job counts.
 """
+
+
+def select_jobs(columns: str, view: str, *, count: int) -> str:
+    """Select several jobs of any runs. Each row begins with the position of its job.
+
+    Takes for each job its position, the id of its run, the values of `key_to_sql` and its repeat.
+    """
+    jobs = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * count)
+    return f"""
+        WITH wanted (position, {_WANTED_COLUMNS}) AS (VALUES {jobs})
+        SELECT position, {columns} FROM wanted CROSS JOIN {view}
+        WHERE (run_id, target, eval_set, eval_id, occurrence, repeat) = ({_WANTED_COLUMNS})
+    """
 
 
 def select_newest_of_case(columns: str, order: str) -> str:
