@@ -311,3 +311,14 @@ def test_a_criterion_that_fell_is_significantly_worse_and_an_informational_metri
     text = "\n".join(comparison_lines(compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)), style=Style(), show_same=False))
     assert "m        mean 0.9 → 0.8 (-0.1)  over 40 cases of both: lower (95 % -0.1 to -0.1, p < 0.001)" in text
     assert "latency  mean 1 → 1 (+0)  over 40 cases of both: unchanged" in text
+
+
+def test_the_p_value_of_a_criterion_is_not_corrected_for_informational_metrics() -> None:
+    def verdicts(score: float) -> dict[CaseKey, Any]:
+        stored = [item for name in many("P", 6) for item in make_stored_repeats(name, "P", score)]
+        return collect_verdicts(stored)
+
+    comparison = compare_runs(run("1"), run("2"), verdicts(0.9), verdicts(0.8), earlier=lambda _: ())
+
+    assert comparison.metrics["m"].p_value == pytest.approx(2 / 2**6)
+    assert comparison.metrics["latency"].p_value == 1.0

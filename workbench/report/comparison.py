@@ -223,7 +223,8 @@ class RunComparison:
 
     `pass_rates` tests the verdicts on the cases that both runs judged; None if there is no such case. `metrics` tests
     each metric over the cases with a score in both runs, so that an added case changes no mean. Their p-values are
-    corrected: one of many metrics may seem to differ by chance.
+    corrected, since one of many metrics may seem to differ by chance: those of criteria with a threshold, and those of
+    the other metrics.
     """
 
     before: StoredRun
@@ -237,7 +238,7 @@ class RunComparison:
     @property
     def is_significantly_worse(self) -> bool:
         """True if the pass rate, or the score of a criterion with a threshold, fell by more than chance explains."""
-        deciding = {name for case in self.cases if case.after is not None for name in case.after.deciding}
+        deciding = _list_deciding(self.cases)
         tests = [test for name, test in self.metrics.items() if name in deciding]
         tests += [] if self.pass_rates is None else [self.pass_rates]
         return any(test.finding is Finding.LOWER for test in tests)
@@ -330,7 +331,16 @@ def _test_metrics(cases: Sequence[ComparedCase]) -> Mapping[str, PairedTest]:
         for score in case.scores:
             if score.before is not None and score.after is not None:
                 pairs.setdefault(score.name, []).append((score.before, score.after))
-    return correct_for_many({name: compare_scores(scores) for name, scores in pairs.items()})
+    tests = {name: compare_scores(scores) for name, scores in pairs.items()}
+    deciding = _list_deciding(cases)
+    criteria = correct_for_many({name: test for name, test in tests.items() if name in deciding})
+    others = correct_for_many({name: test for name, test in tests.items() if name not in deciding})
+    return {name: criteria.get(name) or others[name] for name in tests}
+
+
+def _list_deciding(cases: Sequence[ComparedCase]) -> frozenset[str]:
+    """Return the metrics with a threshold in the later run."""
+    return frozenset(name for case in cases if case.after is not None for name in case.after.deciding)
 
 
 def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
