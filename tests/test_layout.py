@@ -11,7 +11,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 260  # modules, except `__init__.py` files with only a docstring
+_MOST = 263  # modules, except `__init__.py` files with only a docstring
 
 
 def test_modules_are_short_and_few() -> None:
@@ -27,7 +27,8 @@ def test_module_names_are_unique() -> None:
         name = path.parent.name if path.name == "__init__.py" else path.stem
         if name != "workbench" and "_bundled" not in path.parts:
             paths[name].append(path)
-    for name in ("backend", "dialogs", "history"):  # packages that contain a module of the same name
+    # Packages that contain a module of the same name, and the module that has the name of the SDK's.
+    for name in ("backend", "dialogs", "history", "metrics"):
         paths.pop(name)
 
     assert not {name for name, found in paths.items() if len(found) > 1}
