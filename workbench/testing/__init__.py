@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PredefinedRubricMetrics,
         RubricBasedMetric,
     )
+    from workbench.testing.evals import Client, EvaluationDataset, EvaluationResult
     from workbench.testing.metrics import (
         AutoraterConfig,
         Comet,
@@ -43,13 +44,16 @@ if TYPE_CHECKING:
 _MODULES = {
     "AgentEvaluator": "agent_evaluator",
     "AutoraterConfig": "metrics",
+    "Client": "evals",
     "Comet": "metrics",
     "CustomMetric": "metrics",
     "CustomOutputConfig": "metrics",
     "EvalResult": "result_rows",
     "EvalTask": "eval_task",
+    "EvaluationDataset": "evals",
     "EvaluationError": "metrics",
     "EvaluationIncomplete": "agent_evaluator",
+    "EvaluationResult": "evals",
     "MetricPromptTemplateExamples": "metrics",
     "MetricX": "metrics",
     "PairwiseMetric": "metrics",
@@ -70,6 +74,7 @@ _SUBMODULES = {
     "constants": "utils",
     "metrics": "metrics",
     "notebook_utils": "notebook_utils",
+    "types": "evals",
     "utils": "utils",
 }
 """The submodules of the SDK, and the modules that have their names."""
@@ -77,13 +82,16 @@ _SUBMODULES = {
 __all__ = [
     "AgentEvaluator",
     "AutoraterConfig",
+    "Client",
     "Comet",
     "CustomMetric",
     "CustomOutputConfig",
     "EvalResult",
     "EvalTask",
+    "EvaluationDataset",
     "EvaluationError",
     "EvaluationIncomplete",
+    "EvaluationResult",
     "MetricPromptTemplateExamples",
     "MetricX",
     "PairwiseMetric",

@@ -153,6 +153,7 @@ class Limits:
     judge_seconds: float | None
 
 
+_NO_CRITERIA = Criteria(EvalConfig(criteria=(), source=SOURCE), (), {}, {})
 NO_LIMITS = Limits(concurrency=None, timeout_seconds=None, judges_per_second=None, judge_seconds=None)
 
 
@@ -368,6 +369,13 @@ class Evaluation:
         )
 
 
+def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: Limits) -> EvalResult:
+    """Let an agent answer rows, without a run in the history. Warns of missing answers. Raises EvaluationError."""
+    names = Names(experiment=None, run=None, dataset=rows.place, metrics=("inference",))
+    asked = Respondents(agent=agent, baseline=None)
+    return Evaluation(rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None).run()
+
+
 def write_rubrics(rows: Rows, author: Author) -> dict[str, list[Any]]:
     """Let an author write rubrics for rows, and return the columns that it wrote. Warns of rows without rubrics.
 
@@ -383,10 +391,9 @@ def answer_rows(rows: Rows, asked: Respondents, *, command: str, limits: Limits)
 
     Raises EvaluationError.
     """
-    criteria = Criteria(EvalConfig(criteria=(), source=SOURCE), (), {}, {})
     names = Names(experiment=None, run=None, dataset=rows.place, metrics=(command,))
     answered, problems = Evaluation(
-        rows, criteria, asked, names=names, limits=limits, history=False, loop=None
+        rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None
     ).answer()
     if problems:
         reasons = _format_reasons(problem.reason for problem in problems)

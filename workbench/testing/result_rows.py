@@ -537,10 +537,18 @@ def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> N
     Raises StoreError.
     """
     table = PurePath(file_name or _TABLE)
-    text = _to_csv(result) if table.suffix == ".csv" else _to_json_lines(result)
+    text = _to_csv(result) if table.suffix == ".csv" else _dump_lines(result.rows)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
     _write(folder, table, text.encode("utf-8", "backslashreplace"))
     _write(folder, table.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], folder: str, file_name: str) -> None:
+    """Write rows as JSONL to a folder or its address. Secrets are redacted. Raises EvaluationError."""
+    try:
+        _write(folder, PurePath(file_name), _dump_lines(rows).encode("utf-8", "backslashreplace"))
+    except StoreError as error:
+        raise EvaluationError(str(error)) from None
 
 
 def _write(folder: str, name: PurePath, data: bytes) -> None:
@@ -552,8 +560,8 @@ def _write(folder: str, name: PurePath, data: bytes) -> None:
     write_atomic(path, data)
 
 
-def _to_json_lines(result: EvalResult) -> str:
-    return "".join(redact(json.dumps(mask_named_secrets(row), ensure_ascii=False)) + "\n" for row in result.rows)
+def _dump_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(redact(json.dumps(mask_named_secrets(row), ensure_ascii=False)) + "\n" for row in rows)
 
 
 def _to_csv(result: EvalResult) -> str:
