@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Comet,
         CustomMetric,
         CustomOutputConfig,
+        EvalResult,
         EvaluationError,
         MetricPromptTemplateExamples,
         MetricX,
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
         RubricGenerationConfig,
         TrajectorySingleToolUse,
     )
-    from workbench.testing.result_rows import (
-        EvalResult,
-    )
 
 _MODULES = {
     "AgentEvaluator": "agent_evaluator",
@@ -48,7 +46,7 @@ _MODULES = {
     "Comet": "metrics",
     "CustomMetric": "metrics",
     "CustomOutputConfig": "metrics",
-    "EvalResult": "result_rows",
+    "EvalResult": "metrics",
     "EvalTask": "eval_task",
     "EvaluationDataset": "evals",
     "EvaluationError": "metrics",

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from workbench.testing.metrics import AutoraterConfig, EvaluationError, PairwiseMetric, PointwiseMetric
-from workbench.testing.result_rows import read_records
+from workbench.testing.metrics import AutoraterConfig, EvaluationError, PairwiseMetric, PointwiseMetric, read_records
 
 __all__ = ["AutoraterConfig", "AutoraterEvalResult", "evaluate_autorater", "tune_autorater"]
 

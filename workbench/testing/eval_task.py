@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from workbench.metrics.registry import MissingColumns
     from workbench.testing.callables import Agent, ModelAgent
     from workbench.testing.evaluation import Author, Evaluation, Limits
-    from workbench.testing.result_rows import EvalResult, Rows
+    from workbench.testing.metrics import EvalResult
+    from workbench.testing.result_rows import Rows
 
 
 class EvalTask:

@@ -21,21 +21,21 @@ from workbench.testing.metrics import (
     AutoraterConfig,
     CustomMetric,
     CustomOutputConfig,
+    EvalResult,
     EvaluationError,
     PointwiseMetric,
     PointwiseMetricPromptTemplate,
     PromptTemplate,
     RubricGenerationConfig,
     named_metrics,
+    read_records,
 )
 from workbench.testing.notebook_utils import Section, show
 from workbench.testing.result_rows import (
     RESPONSE,
     RUBRICS,
     TRAJECTORY,
-    EvalResult,
     Rows,
-    read_records,
     read_rows,
     write_rows,
 )

@@ -29,13 +29,12 @@ from workbench.store.project_discovery import Project, find_root
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.testing.callables import Agent, CallingHost, Calls, ModelAgent, quiet_frameworks
 from workbench.testing.metric_criteria import SOURCE, Criteria
-from workbench.testing.metrics import EvaluationError, Problem, PromptTemplate
+from workbench.testing.metrics import EvalResult, EvaluationError, Problem, PromptTemplate
 from workbench.testing.pytest_session import session
 from workbench.testing.result_rows import (
     FAILURE,
     LATENCY,
     RUBRICS,
-    EvalResult,
     Rows,
     Table,
     build_summary,

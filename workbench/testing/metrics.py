@@ -1,22 +1,27 @@
-"""The metrics of a task and what configures them, and the errors of a task. Names and arguments are those of the SDK.
+"""The metrics of a task and what configures them, its result and its errors. Names and arguments are those of the SDK.
 
 `metric_criteria` converts metrics to criteria of the engine.
 """
 
 from __future__ import annotations
 
+import html
+import math
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from workbench.model.text import suggest_name
+from workbench.model.text import neutralise, one_line, pluralise, suggest_name
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from workbench.model.criteria import JudgeMetric
+    from workbench.testing.result_rows import Table
 
 # Errors of a task, and reasons for empty cells of a result.
 
@@ -37,6 +42,153 @@ class Problem(NamedTuple):
     column: str
     status: Literal["ERROR", "UNDEFINED"]
     reason: str
+
+
+# The result of a task.
+
+_ROWS_SHOWN = 20
+_PROBLEMS_SHOWN = 5
+_CELL_WIDTH = 200
+
+
+class EvalResult:
+    """The result of `EvalTask.evaluate`.
+
+    `summary_metrics` has `row_count` and for each metric `<metric>/mean` and `<metric>/std` (sample deviation), NaN
+    if no row has the number. `rows` has a dict for each row of the dataset, with None for missing values; `problems`
+    has the reasons. `metadata` has the run in the history, and the experiment.
+    """
+
+    def __init__(
+        self,
+        summary_metrics: Mapping[str, float],
+        metrics_table: DataFrame | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """A result of other origin, for the helpers of notebooks. Without a table it has no rows."""
+        self.summary_metrics = dict(summary_metrics)
+        self.metadata = dict(metadata or {})
+        self.problems: tuple[Problem, ...] = ()
+        self._table: Table | None = None
+        self._frame: Any = None
+        self.__dict__["metrics_table"] = metrics_table
+
+    @classmethod
+    def from_table(
+        cls, summary_metrics: Mapping[str, float], table: Table, *, frame: Any, metadata: Mapping[str, str]
+    ) -> EvalResult:
+        """Make the result of an evaluation. `frame` has the unchanged columns of the pandas frame from which the rows
+        came, if there was one."""
+        result = cls(summary_metrics, metadata=metadata)
+        result.problems = tuple(table.problems)
+        result._table, result._frame = table, frame
+        del result.__dict__["metrics_table"]
+        return result
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each row of the dataset."""
+        if self._table is not None:
+            return self._table.rows
+        frame = self.__dict__["metrics_table"]
+        return [] if frame is None else read_records(frame)
+
+    @cached_property
+    def metrics_table(self) -> DataFrame | None:
+        """The rows as a pandas frame, with the index of the dataset if it is a frame.
+
+        Raises EvaluationError if pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            hint = "pip install 'agent-eval-workbench[pandas]'"
+            raise EvaluationError(
+                f"metrics_table needs pandas ({hint}); `rows` has the same data without pandas"
+            ) from None
+        given = {} if self._frame is None else {str(name): place for place, name in enumerate(self._frame.columns)}
+        columns = {
+            # Arrays, because pandas would align a series by its index, which may have duplicates.
+            name: self._frame.iloc[:, given[name]].array if name in given else [row[name] for row in self.rows]
+            for name in self._columns
+        }
+        return pd.DataFrame(columns, index=None if self._frame is None else self._frame.index)
+
+    def __repr__(self) -> str:
+        lines = [f"EvalResult of {pluralise(len(self.rows), 'row')}{self._metadata_text()}"]
+        lines += [f"  {name}: {format_number(value)}" for name, value in self.summary_metrics.items()]
+        lines += [f"  {line}" for line in self._problem_lines()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return two tables for notebooks: the numbers and the first rows. All text is escaped."""
+        summary = format_html_table(
+            ("metric", "value"), ((n, format_number(v)) for n, v in self.summary_metrics.items())
+        )
+        rows = format_html_table(
+            self._columns, ([row[name] for name in self._columns] for row in self.rows[:_ROWS_SHOWN])
+        )
+        left = len(self.rows) - _ROWS_SHOWN
+        more = f"<p>and {pluralise(left, 'row')} more, in <code>rows</code></p>" if left > 0 else ""
+        problems = "".join(f"<li>{escape_html(line)}</li>" for line in self._problem_lines())
+        heading = escape_html(f"{pluralise(len(self.rows), 'row')}{self._metadata_text()}")
+        return f"<div><p>{heading}</p>{summary}{rows}{more}<ul>{problems}</ul></div>"
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        if self._table is not None:
+            return self._table.columns
+        return list(self.rows[0]) if self.rows else []
+
+    def _metadata_text(self) -> str:
+        names = [f"{name.replace('_', ' ')} {value}" for name, value in self.metadata.items()]
+        return f" ({one_line(', '.join(names))})" if names else ""
+
+    def _problem_lines(self) -> Iterable[str]:
+        """Yield the reasons for empty cells, with the number of rows for each column and reason."""
+        counts: dict[tuple[str, str, str], int] = {}
+        for problem in self.problems:
+            key = problem.column, problem.status, problem.reason
+            counts[key] = counts.get(key, 0) + 1
+        shown = sorted(counts.items(), key=lambda item: -item[1])[:_PROBLEMS_SHOWN]
+        for (column, status, reason), count in shown:
+            yield one_line(f"{status} {column}: {pluralise(count, 'row')}: {reason}", width=_CELL_WIDTH)
+        if len(counts) > len(shown):
+            yield f"and {len(counts) - len(shown)} more reasons, in `problems`"
+
+
+def format_number(value: float) -> str:
+    """Format a number of a summary."""
+    return "not computed" if math.isnan(value) else f"{value:g}"
+
+
+def format_html_table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table of HTML. All text is escaped, and long cells are cut."""
+    head = "".join(f"<th>{escape_html(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{_format_cell(value)}</td>" for value in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _format_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return escape_html(text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…")
+
+
+def escape_html(text: str) -> str:
+    """Escape text for HTML, and neutralise its control characters."""
+    return html.escape(neutralise(text))
+
+
+def read_records(frame: Any) -> list[dict[str, Any]]:
+    """Return the rows of a pandas frame as dicts, with None for missing values."""
+    import pandas as pd
+
+    return [
+        {str(name): None if pd.isna(value) is True else value for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
 
 
 # Metrics that compute.

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.model.text import neutralise, one_line
-from workbench.testing.metrics import EvaluationError
-from workbench.testing.result_rows import EvalResult, escape_html, format_html_table, format_number
+from workbench.testing.metrics import EvalResult, EvaluationError, escape_html, format_html_table, format_number
 
 _ALWAYS_SHOWN = ("prompt", "response", "baseline_model_response", "row_count")
 _CELL_WIDTH = 120
