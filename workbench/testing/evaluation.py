@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 import warnings
@@ -18,6 +19,8 @@ from workbench.engine.run import Run
 from workbench.engine.run_resources import open_lazily
 from workbench.engine.workspace import Workspace
 from workbench.llm.model_types import Ask
+from workbench.metrics.judges.templated import list_inputs
+from workbench.metrics.judges.transcript import format_value
 from workbench.model.criteria import BASELINE_COLUMN, EvalConfig
 from workbench.model.facts import pause_gc
 from workbench.model.results import CaseResult, CaseStatus, ModelSpending
@@ -192,6 +195,7 @@ class Evaluation:
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         """`loop` is the running event loop of the caller, if there is one. Raises EvaluationError."""
+        _refuse_files(rows, criteria, asked)
         self._rows = rows
         self._criteria = criteria
         self._asked = asked
@@ -366,6 +370,28 @@ class Evaluation:
             frame=rows.frame,
             metadata={name: value for name, value in metadata.items() if value},
         )
+
+
+_FILE = re.compile(r"""\b(?:file_?data|inline_?data)["']?\s*[:{]""", re.IGNORECASE)
+"""A file in a content of the Gemini API, as JSON or as text of a protocol buffer."""
+
+
+def _refuse_files(rows: Rows, criteria: Criteria, asked: Respondents) -> None:
+    """Refuse rows whose images and files a model would have to see. Raises EvaluationError."""
+    columns = {name for judge in criteria.config.judge_metrics.values() for name in list_inputs(judge)}
+    columns |= {name for judge in criteria.parsed.values() for name in judge.template.variables}
+    if asked.author is not None:
+        columns |= asked.author.template.variables
+    if isinstance(asked.agent, ModelAgent) or isinstance(asked.baseline, ModelAgent):
+        columns.add("prompt")
+    for number, row in enumerate(rows.rows, start=1):
+        for name in columns & row.columns.keys():
+            value = row.columns[name]
+            if _FILE.search(value if isinstance(value, str) else format_value(value)):
+                raise EvaluationError(
+                    f"{rows.place}: row {number}: {name}: found a file, such as an image, expected text: workbench "
+                    "sends only text to models"
+                )
 
 
 def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: Limits) -> EvalResult:

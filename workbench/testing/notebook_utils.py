@@ -57,12 +57,14 @@ def display_explanations(eval_result: EvalResult, num: int = 1, metrics: Sequenc
         raise EvaluationError(f"num: found {num}, expected at least 1")
     rows = [_filter(row, metrics) for row in eval_result.rows[:num]]
     pages = [
-        f"<h4>{escape_html(name)}</h4><div style='white-space: pre-wrap'>{escape_html(_format_cell(value))}</div>"
+        "".join(
+            f"<h4>{escape_html(name)}</h4><div style='white-space: pre-wrap'>{escape_html(_format_cell(value))}</div>"
+            for name, value in row.items()
+        )
         for row in rows
-        for name, value in row.items()
     ]
     texts = [f"{neutralise(name)}: {neutralise(_format_cell(value))}" for row in rows for name, value in row.items()]
-    _display("".join(pages), "\n".join(texts))
+    _display("<hr>".join(pages), "\n".join(texts))
 
 
 def display_radar_plot(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,27 @@ def test_answers_comparisons_and_judges_share_one_budget(project: Path, monkeypa
 def test_a_name_that_is_no_model_is_refused(model: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         EvalTask(dataset=PROMPTS, metrics=["bleu"]).evaluate(model=model)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        '{"contents": [{"parts": [{"file_data": {"file_uri": "gs://b/i.png"}}]}]}',
+        {"parts": [{"inlineData": {"data": "aGk=", "mimeType": "image/png"}}]},
+        'contents { parts { file_data { file_uri: "gs://b/i.png" } } }',
+    ],
+)
+def test_images_are_refused_where_a_model_would_have_to_see_them(image: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = {"prompt": ["one"], "image": [image], "response": ["r"], "reference": ["r"]}
+    judge = PointwiseMetric(metric="m", metric_prompt_template="{image} {response}")
+    message = "row 1: image: found a file, such as an image, expected text"
+
+    for metric in (judge, make_raw_metric(None, template="{image} {response}")):
+        with pytest.raises(EvaluationError, match=message):
+            EvalTask(dataset=dataset, metrics=[metric]).evaluate()
+    with pytest.raises(EvaluationError, match="row 1: prompt: found a file"):
+        EvalTask(dataset=dataset, metrics=["bleu"]).evaluate(model="gemini-x", prompt_template="{image}")
+    assert EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate().summary_metrics["exact_match/mean"] == 1.0
 
 
 def test_replies_of_a_judge_are_read_by_a_function_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
