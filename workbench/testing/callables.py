@@ -40,7 +40,7 @@ from workbench.agents.worker.wire import describe
 from workbench.engine.run_resources import EngineThread
 from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble
 from workbench.metrics.judges.transcript import format_value
-from workbench.model.criteria import explain_wrong_vendor
+from workbench.model.criteria import add_provider
 from workbench.model.evalset import Content, Invocation, Part
 from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
 from workbench.model.target import AgentDescription, AgentPart
@@ -306,10 +306,9 @@ def make_model_agent(model: Any) -> Agent | ModelAgent:
     Raises EvaluationError.
     """
     if isinstance(model, str):
-        wanted = explain_wrong_vendor(model) if model.strip() else "the name of a model"
-        if wanted is not None:
-            raise EvaluationError(f"model: found {model!r}, expected {wanted}")
-        return ModelAgent(model)
+        if not model.strip():
+            raise EvaluationError(f"model: found {model!r}, expected the name of a model")
+        return ModelAgent(add_provider(model) or model)  # the SDK takes bare names of other vendors
     generate = getattr(model, "generate_content", None)
     if callable(generate) and not isinstance(model, type):
         return _make_function_agent(partial(_generate, generate), name=_get_name(model))

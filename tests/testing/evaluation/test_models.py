@@ -23,6 +23,7 @@ from workbench.testing import (
     RubricBasedMetric,
     RubricGenerationConfig,
 )
+from workbench.testing.callables import ModelAgent, make_model_agent
 
 ONCE = AutoraterConfig(sampling_count=1)
 PROMPTS = {"prompt": ["one", "two"]}
@@ -104,12 +105,13 @@ def test_answers_comparisons_and_judges_share_one_budget(project: Path, monkeypa
     assert result.rows[1]["response"] is None
 
 
-@pytest.mark.parametrize(
-    ("model", "message"), [("", "expected the name of a model"), ("gpt-4o", "expected 'openai/gpt-4o'")]
-)
-def test_a_name_that_is_no_model_is_refused(model: str, message: str) -> None:
-    with pytest.raises(EvaluationError, match=message):
-        EvalTask(dataset=PROMPTS, metrics=["bleu"]).evaluate(model=model)
+def test_a_model_of_another_vendor_gets_its_provider_and_an_empty_name_is_refused() -> None:
+    agent = make_model_agent("gpt-4o")
+
+    assert isinstance(agent, ModelAgent)
+    assert agent.name == "openai/gpt-4o"
+    with pytest.raises(EvaluationError, match="expected the name of a model"):
+        EvalTask(dataset=PROMPTS, metrics=["bleu"]).evaluate(model=" ")
 
 
 @pytest.mark.parametrize(
