@@ -101,12 +101,12 @@ class RunJudges:
         self._recording = None if record is None else RequestRecording(record)
         self._replay = None if replay is None else RequestReplay(replay)
 
-    def get_ask(self, target: Target) -> Ask:
-        """Return the function that asks the models of a target."""
+    def get_ask(self, target: Target, *, live: bool = False) -> Ask:
+        """Return the function that asks the models of a target; if `live`, without the cached replies."""
         if self._replay is not None:
             return _number_samples(self._ask_replay(self._replay), self._judgement)
         models = self._judges().models_for(target, self._settings)
-        ask = partial(models.ask, use_cache=self._use_cache, account=self._account)
+        ask = partial(models.ask, use_cache=self._use_cache and not live, account=self._account)
         return _number_samples(ask if self._recording is None else self._recording.wrap(ask), self._judgement)
 
     async def keep(self, requests: CaseRequests, *, replaces: bool) -> None:

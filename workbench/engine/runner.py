@@ -24,6 +24,7 @@ from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, RunJudges, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
 from workbench.llm.model_replay import CaseRequests, case_requests
+from workbench.llm.model_types import Ask
 from workbench.metrics.case_view import JudgedCase
 from workbench.metrics.evaluate import MetricServices, judge_case
 from workbench.metrics.registry import PreparedCriteria
@@ -683,11 +684,16 @@ def _backoff_seconds(tries: int) -> float:
 # The start of a run, from the shared resources of a project.
 
 
+OpenHost = Callable[[Callable[[Target, bool], Ask]], AgentHost]
+"""Opens a host of the caller. Its argument returns what asks the models of a target within the budget of the run: with
+True always the model, else the cache first."""
+
+
 def start_run(
     plan: Plan,
     *,
     holds: Holds,
-    host: AgentHost | None,
+    host: OpenHost | None,
     root: Path,
     judge: JudgeSettings,
     resources: Resources,
@@ -696,8 +702,10 @@ def start_run(
     """Start a run of a plan in the project at `root`. See `Workspace.start`, also for errors."""
     run = Run(plan.resumes or new_run_id(datetime.now()), plan, call_engine=resources.thread.call, holds=holds)
 
+    own_host = None if host is None else host(lambda target, live: judges().get_ask(target, live=live))
+
     def host_of(target: Target) -> AgentHost:
-        return host or resources.hosts.get_plan_host(target, plan)
+        return own_host or resources.hosts.get_plan_host(target, plan)
 
     def prepare(plan: Plan) -> None:
         resources.prepare_text(plan)

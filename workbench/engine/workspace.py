@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from workbench.agents.agent_host import AgentHost, ToolDesk
+from workbench.agents.agent_host import ToolDesk
 from workbench.engine.acceptance import Acceptances
 from workbench.engine.chat_session import Branch, Chat, ChatError, start_chat
 from workbench.engine.earlier_runs import (
@@ -32,7 +32,7 @@ from workbench.engine.planner import Planner, create_standalone_tools, find_tool
 from workbench.engine.recorded_data import Recordings
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, find_agents, open_standalone_ask
-from workbench.engine.runner import start_run
+from workbench.engine.runner import OpenHost, start_run
 from workbench.engine.shards import get_shard, take_shard
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
@@ -373,10 +373,10 @@ class Workspace:
         """Open the history if its file exists: planning must not create it."""
         return self.history() if get_history_path(self.root).exists() else None
 
-    def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING, host: AgentHost | None = None) -> Run:
+    def start(self, plan: Plan, *, holds: Holds = Holds.EVERYTHING, host: OpenHost | None = None) -> Run:
         """Start a run of a plan. It runs with or without listeners.
 
-        `host` runs agents and metric functions instead of processes of this workspace; the caller closes it. Raises
+        `host` opens what runs agents and metric functions instead of processes of this workspace. Raises
         StoreError if the file of model calls cannot be used.
         """
         run = start_run(

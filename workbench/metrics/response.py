@@ -14,7 +14,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from workbench.metrics.case_view import Turn, is_same
-from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TextJudge, TextQuestion, TurnJudge
+from workbench.metrics.metric_types import (
+    Definition,
+    Judge,
+    MetricInfo,
+    Options,
+    TextJudge,
+    TextQuestion,
+    TurnJudge,
+    describe,
+    is_number,
+)
 from workbench.metrics.text_process import BLEU_TOKENIZERS, ROUGE_TOKENIZERS, Measure, TextScore, TextTask
 from workbench.model.evalset import Content, Invocation
 from workbench.model.results import Score
@@ -71,7 +81,8 @@ def ask_overlap(turn: Turn, task: TextTask) -> TextQuestion | Score:
 def _read_overlap(task: TextTask, answers: Sequence[TextScore]) -> Score:
     score = answers[0]
     if not score.candidate_units and not score.reference_units:
-        what = "pair of words" if task.measure == "rouge_2" else "word"
+        group = "pair of words" if task.words == 2 else f"group of {task.words} words"
+        what = group if task.measure == "rouge_2" else "word"
         return Score.undefined(f"neither text has a {what} to compare")
     if task.measure == "bleu" and not task.effective_order and min(score[1:]) < 4 and score.value < 1.0:
         return Score(score.value, hint="A text of fewer than four words scores near 0 without effective_order.")
@@ -124,8 +135,20 @@ def _prepare_rouge(options: Options, measure: Measure) -> Sequence[Judge]:
         "",
         stemmer=options.flag("stemmer"),
         tokenizer=options.choice("tokenizer", ROUGE_TOKENIZERS, default="unicode"),
+        words=_read_words(options) if measure == "rouge_2" else 2,
     )
     return [TextJudge(name=options.metric, ask=partial(ask_overlap, task=task))]
+
+
+def _read_words(options: Options) -> int:
+    """Read how many words in a row ROUGE compares."""
+    given = options.raw("words")
+    if given is None:
+        return 2
+    if is_number(given) and given in range(2, 10):
+        return int(given)
+    options.refuse("words", found=describe(given), expected="a whole number from 2 to 9")
+    return 2
 
 
 def _prepare_bleu(options: Options) -> Sequence[Judge]:
@@ -151,6 +174,7 @@ _ROUGE_OPTIONS = {
     "tokenizer": "unicode (default): words of every script, single characters where there are no spaces; rouge_score: "
     "ASCII letters and digits only",
 }
+_WORDS_OPTION = {"words": "how many words in a row are compared, 2 (default) to 9"}
 _ROUGE_CHOICES: Mapping[str, Sequence[str | bool]] = {"stemmer": (False, True), "tokenizer": ROUGE_TOKENIZERS}
 
 
@@ -161,7 +185,7 @@ def _define_rouge(measure: Measure, *, purpose: str, when: str) -> Definition:
         purpose=purpose,
         when=when,
         needs=frozenset({"text"}),
-        options=_ROUGE_OPTIONS,
+        options=_ROUGE_OPTIONS | _WORDS_OPTION if measure == "rouge_2" else _ROUGE_OPTIONS,
         choices=_ROUGE_CHOICES,
     )
     return Definition(info=info, prepare=partial(_prepare_rouge, measure=measure))

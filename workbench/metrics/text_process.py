@@ -47,10 +47,11 @@ class TextTask(NamedTuple):
     stemmer: bool = False
     tokenizer: str = ""  # "" is the measure's default
     effective_order: bool = True
+    words: int = 2  # of rouge_2: how many words in a row are compared
 
 
 class TextScore(NamedTuple):
-    """The score, in [0, 1], and the number of words (rouge_2: pairs of words) in each text."""
+    """The score, in [0, 1], and the number of words (rouge_2: of groups of words) in each text."""
 
     value: float
     candidate_units: int
@@ -239,13 +240,14 @@ def _rouge(task: TextTask) -> TextScore:
     tokenizer = _rouge_tokenizer(task.tokenizer or "unicode", stemmer=task.stemmer)
     candidate, reference = len(tokenizer.tokenize(task.candidate)), len(tokenizer.tokenize(task.reference))
     if task.measure == "rouge_2":
-        candidate, reference = max(candidate - 1, 0), max(reference - 1, 0)
+        more = task.words - 1
+        candidate, reference = max(candidate - more, 0), max(reference - more, 0)
     if task.measure.startswith("rouge_l") and candidate * reference > _PAIRS_AT_MOST:
         raise TooLong(
             f"the texts are too long for {task.measure}: {candidate:,} and {reference:,} words, expected a product of "
             f"at most {_PAIRS_AT_MOST:,}"
         )
-    rouge_type = _ROUGE_TYPES[task.measure]
+    rouge_type = f"rouge{task.words}" if task.measure == "rouge_2" else _ROUGE_TYPES[task.measure]
     scorer = _rouge_scorer(rouge_type, tokenizer)
     value = scorer.score(task.reference, task.candidate)[rouge_type].fmeasure
     return TextScore(float(value), candidate, reference)

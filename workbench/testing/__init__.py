@@ -9,13 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.testing.agent_evaluator import AgentEvaluator, EvaluationIncomplete
-    from workbench.testing.eval_task import EvalTask
-    from workbench.testing.metric_classes import (
+    from workbench.testing.agent_evaluator import (
+        AgentEvaluator,
+        EvaluationIncomplete,
+    )
+    from workbench.testing.eval_task import (
+        EvalTask,
+        PredefinedRubricMetrics,
+        RubricBasedMetric,
+    )
+    from workbench.testing.evals import Client, EvaluationDataset, EvaluationResult
+    from workbench.testing.metrics import (
         AutoraterConfig,
+        Comet,
         CustomMetric,
+        CustomOutputConfig,
         EvalResult,
         EvaluationError,
+        MetricPromptTemplateExamples,
+        MetricX,
         PairwiseMetric,
         PairwiseMetricPromptTemplate,
         PointwiseMetric,
@@ -23,51 +35,86 @@ if TYPE_CHECKING:
         Problem,
         PromptTemplate,
         Rouge,
+        RubricGenerationConfig,
         TrajectorySingleToolUse,
     )
-    from workbench.testing.metric_criteria import MetricPromptTemplateExamples
 
 _MODULES = {
     "AgentEvaluator": "agent_evaluator",
-    "AutoraterConfig": "metric_classes",
-    "CustomMetric": "metric_classes",
-    "EvalResult": "metric_classes",
+    "AutoraterConfig": "metrics",
+    "Client": "evals",
+    "Comet": "metrics",
+    "CustomMetric": "metrics",
+    "CustomOutputConfig": "metrics",
+    "EvalResult": "metrics",
     "EvalTask": "eval_task",
-    "EvaluationError": "metric_classes",
+    "EvaluationDataset": "evals",
+    "EvaluationError": "metrics",
     "EvaluationIncomplete": "agent_evaluator",
-    "MetricPromptTemplateExamples": "metric_criteria",
-    "PairwiseMetric": "metric_classes",
-    "PairwiseMetricPromptTemplate": "metric_classes",
-    "PointwiseMetric": "metric_classes",
-    "PointwiseMetricPromptTemplate": "metric_classes",
-    "Problem": "metric_classes",
-    "PromptTemplate": "metric_classes",
-    "Rouge": "metric_classes",
-    "TrajectorySingleToolUse": "metric_classes",
+    "EvaluationResult": "evals",
+    "MetricPromptTemplateExamples": "metrics",
+    "MetricX": "metrics",
+    "PairwiseMetric": "metrics",
+    "PairwiseMetricPromptTemplate": "metrics",
+    "PointwiseMetric": "metrics",
+    "PointwiseMetricPromptTemplate": "metrics",
+    "PredefinedRubricMetrics": "eval_task",
+    "Problem": "metrics",
+    "PromptTemplate": "metrics",
+    "Rouge": "metrics",
+    "RubricBasedMetric": "eval_task",
+    "RubricGenerationConfig": "metrics",
+    "TrajectorySingleToolUse": "metrics",
 }
+
+_SUBMODULES = {
+    "autorater_utils": "autorater_utils",
+    "constants": "utils",
+    "metrics": "metrics",
+    "notebook_utils": "notebook_utils",
+    "types": "evals",
+    "utils": "utils",
+}
+"""The submodules of the SDK, and the modules that have their names."""
 
 __all__ = [
     "AgentEvaluator",
     "AutoraterConfig",
+    "Client",
+    "Comet",
     "CustomMetric",
+    "CustomOutputConfig",
     "EvalResult",
     "EvalTask",
+    "EvaluationDataset",
     "EvaluationError",
     "EvaluationIncomplete",
+    "EvaluationResult",
     "MetricPromptTemplateExamples",
+    "MetricX",
     "PairwiseMetric",
     "PairwiseMetricPromptTemplate",
     "PointwiseMetric",
     "PointwiseMetricPromptTemplate",
+    "PredefinedRubricMetrics",
     "Problem",
     "PromptTemplate",
     "Rouge",
+    "RubricBasedMetric",
+    "RubricGenerationConfig",
     "TrajectorySingleToolUse",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the API, imported now."""
+    """A name of the API, imported now. Raises ImportError with the reason for modules that are only in the SDK."""
+    if name == "metric_utils":
+        raise ImportError(
+            "workbench.testing has no metric_utils, which reads the files of the service: "
+            "judge metrics are kept in test_config.json, see docs/judges.md"
+        )
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{_SUBMODULES[name]}")
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -76,4 +123,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What can be imported from here."""
-    return sorted(__all__)
+    return sorted([*__all__, *_SUBMODULES])

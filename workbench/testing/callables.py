@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from workbench.agents.agent_host import (
     AgentError,
@@ -38,12 +38,16 @@ from workbench.agents.worker.responses import has_trajectory
 from workbench.agents.worker.scoring import RowMetric
 from workbench.agents.worker.wire import describe
 from workbench.engine.run_resources import EngineThread
-from workbench.model.evalset import Content
-from workbench.model.results import Failure, FailureKind, TurnResult
+from workbench.llm.model_types import Ask, Message, ModelError, ModelReply, ModelRequest, Trouble
+from workbench.metrics.judges.transcript import format_value
+from workbench.model.criteria import add_provider
+from workbench.model.evalset import Content, Invocation, Part
+from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
 from workbench.model.target import AgentDescription, AgentPart
 from workbench.model.text import mask_data
 from workbench.model.trace import Span
-from workbench.testing.metric_classes import EvaluationError
+from workbench.testing.metric_criteria import Criteria, ParsedJudge
+from workbench.testing.metrics import EvaluationError
 
 # Calls of functions: each in its own thread, or on an event loop if they are asynchronous.
 
@@ -288,17 +292,29 @@ def make_agent(runnable: Any) -> Agent:
     raise EvaluationError(f"runnable: found {describe(runnable)}{hint}, expected {_EXPECTED}")
 
 
-def make_model_agent(model: Any) -> Agent:
-    """Make the agent of a `model`: a function `f(prompt)`, or an object with `generate_content(prompt)`.
+@dataclass(frozen=True)
+class ModelAgent:
+    """A model with a name, which the model client of workbench asks. `config` is that of its requests."""
+
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_model_agent(model: Any) -> Agent | ModelAgent:
+    """Make the agent of a `model`: a name, a function `f(prompt)`, or an object with `generate_content(prompt)`.
 
     Raises EvaluationError.
     """
+    if isinstance(model, str):
+        if not model.strip():
+            raise EvaluationError(f"model: found {model!r}, expected the name of a model")
+        return ModelAgent(add_provider(model) or model)  # the SDK takes bare names of other vendors
     generate = getattr(model, "generate_content", None)
     if callable(generate) and not isinstance(model, type):
         return _make_function_agent(partial(_generate, generate), name=_get_name(model))
     if callable(model):
         return _make_function_agent(model)
-    expected = "a function f(prompt) or an object with generate_content"
+    expected = "the name of a model, a function f(prompt) or an object with generate_content"
     raise EvaluationError(f"model: found {describe(model)}, expected {expected}")
 
 
@@ -372,11 +388,24 @@ def _get_name(value: Any) -> str:
 class CallingHost:
     """The `AgentHost` of one task, in the process of the caller. `close` abandons calls that do not return."""
 
-    def __init__(self, calls: Calls, *, agent: Agent | None, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """`functions` are the metric functions, by the name of their metric."""
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        agent: Agent | ModelAgent | None,
+        criteria: Criteria,
+        ask_agent: Ask,
+        ask_judge: Ask,
+        judge: str,
+    ) -> None:
+        """`ask_agent` asks a model that is the agent, and `ask_judge` one that judges. `judge` is the default judge."""
         self._calls = calls
         self._agent = agent
-        self._functions = functions
+        self._functions = criteria.functions
+        self._parsed = criteria.parsed
+        self._ask_agent = ask_agent
+        self._ask_judge = ask_judge
+        self._judge = judge
 
     def prepare(self, *, cases: int) -> None:
         """See `AgentHost.prepare`: there is nothing to start."""
@@ -386,21 +415,30 @@ class CallingHost:
 
     async def open(
         self, request: SessionRequest, *, on_span: OnSpan, on_opened: OnOpened = lambda: None
-    ) -> CallingSession:
+    ) -> CallingSession | ModelSession:
         """See `AgentHost.open`."""
         assert self._agent is not None  # a plan without agent has no case that needs one
+        if isinstance(self._agent, ModelAgent):
+            on_opened()
+            return ModelSession(self._agent, self._ask_agent)
         calls = self._calls.isolate() if request.alone else self._calls
         on_opened()
         return CallingSession(self._agent, request, calls, on_span=on_span)
 
     async def score(self, request: CustomScoreRequest) -> CustomScoreAnswer:
         """See `AgentHost.score`."""
-        metric = RowMetric(request.metric, self._functions[request.metric])
+        judge = self._parsed.get(request.metric)
         try:
+            if judge is not None:
+                return await self._score_by_judge(judge, build_instance(request, 0))
+            metric = RowMetric(request.metric, self._functions[request.metric])
             # Copies: a function that changes its row must not affect other functions or the result.
             instances = [deepcopy(build_instance(request, number)) for number in range(len(request.actual))]
             scores = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
             return read_scores(scores, None)
+        except ModelError as unanswered:
+            message = f"{request.metric}: {unanswered.message}"
+            raise AgentError(Failure(kind=FailureKind.METRIC, message=message)) from unanswered
         except Exception as raised:  # an error of the caller's function fails only this row
             error = _unwrap_error(raised)
             failed = describe_failure(error, raised_by="the metric")
@@ -409,9 +447,103 @@ class CallingHost:
                 Failure(kind=FailureKind.METRIC, message=message, traceback=failed["traceback"])
             ) from error
 
+    async def _score_by_judge(self, judge: ParsedJudge, row: Mapping[str, Any]) -> CustomScoreAnswer:
+        """Ask the judge about a row, and let the caller's function read the replies. Raises ModelError."""
+        missing = sorted(name for name in judge.template.variables if row.get(name) is None)
+        if missing:
+            return _make_undefined(f"the row has no {missing[0]}")
+        values = {name: format_value(row[name]) for name in judge.template.variables}
+        request = ModelRequest(
+            model=judge.model or self._judge,
+            messages=(Message(role="user", text=judge.template.assemble(**values).template),),
+            system=judge.system,
+            config=dict(judge.config),
+            purpose=judge.name,
+        )
+        requests = [request.model_copy(update={"sample": number}) for number in range(judge.samples)]
+        answers = await asyncio.gather(*map(self._ask_judge, requests), return_exceptions=True)
+        replies = [answer.text for answer in answers if isinstance(answer, ModelReply)]
+        for answer in answers:
+            if isinstance(answer, BaseException) and (not replies or not isinstance(answer, ModelError)):
+                raise answer
+        if judge.parse is None:
+            parsed: Any = {"raw_output": replies}
+        else:
+            parsed = await self._calls.call(judge.parse, replies)
+        if not isinstance(parsed, Mapping):
+            raise EvaluationError(f"parsing_fn returned {describe(parsed)}, expected a dict")
+        scored = {judge.name: None, **parsed}
+        scored[judge.name] = scored.pop("score", scored[judge.name])
+        metric = RowMetric(judge.name, lambda _: scored)
+        return read_scores(cast(Any, metric.score({"metric": judge.name, "instances": [row]})), None)
+
     async def close(self) -> None:
         """See `AgentHost.close`."""
         self._calls.close()
+
+
+def _make_undefined(reason: str) -> CustomScoreAnswer:
+    return CustomScoreAnswer(score=None, reason=reason, per_invocation=(InvocationScore(score=None, reason=reason),))
+
+
+class ModelSession:
+    """The `AgentSession` of a model, for one prompt. Each prompt is asked alone, without the reply cache."""
+
+    dependencies = None
+
+    def __init__(self, agent: ModelAgent, ask: Ask) -> None:
+        self._agent = agent
+        self._ask = ask
+
+    async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:  # noqa: ARG002 - ends at once
+        """See `AgentSession.turn`."""
+        request = ModelRequest(
+            model=self._agent.name,
+            messages=(Message(role="user", text=content.text()),),
+            config=dict(self._agent.config),
+            purpose="model",
+        )
+        try:
+            reply = await self._ask(request)
+        except ModelError as error:
+            raise AgentError(
+                Failure(kind=_classify_trouble(error.trouble), message=error.message, turn=turn)
+            ) from error
+        answer = Content(role="model", parts=(Part(text=reply.text),))
+        return TurnResult(
+            invocation=Invocation(user_content=content, final_response=answer),
+            duration_seconds=reply.seconds,  # without imports, and without waiting for the quota
+            inference_calls=1,
+            usage=reply.usage,
+        )
+
+    async def state(self) -> None:
+        """See `AgentSession.state`."""
+
+    async def describe(self) -> AgentDescription:
+        """See `AgentSession.describe`."""
+        return AgentDescription(agents=(AgentPart(name=self._agent.name),))
+
+    async def finish(self) -> SessionEnd:
+        """See `AgentSession.finish`."""
+        return SessionEnd()
+
+    async def stop(self) -> SessionEnd:
+        """See `AgentSession.stop`."""
+        return SessionEnd()
+
+    async def kill(self) -> SessionEnd:
+        """See `AgentSession.kill`."""
+        return SessionEnd()
+
+
+def _classify_trouble(trouble: Trouble) -> FailureKind:
+    """Return the part that failed. The model client has already retried what may succeed."""
+    if trouble is Trouble.TIMEOUT:
+        return FailureKind.TIMEOUT
+    if trouble.is_outage:
+        return FailureKind.INFRASTRUCTURE
+    return FailureKind.SETUP if trouble.is_lasting or trouble.is_unasked else FailureKind.AGENT
 
 
 class CallingSession:

@@ -6,16 +6,31 @@ import asyncio
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from workbench.model.text import one_line
-from workbench.testing.metric_classes import EvaluationError, Metric, PairwiseMetric, PromptTemplate
+from workbench.testing.metrics import (
+    PAIRWISE,
+    AutoraterConfig,
+    CustomOutputConfig,
+    EvaluationError,
+    Metric,
+    PairwiseMetric,
+    PointwiseMetric,
+    PromptTemplate,
+    RubricGenerationConfig,
+    read_definitions,
+)
+from workbench.testing.utils import parse_pairwise_rubric_result, parse_pointwise_rubric_result, parse_rubrics
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from workbench.metrics.registry import MissingColumns
-    from workbench.testing.callables import Agent
-    from workbench.testing.evaluation import Evaluation, Limits
-    from workbench.testing.metric_classes import EvalResult
+    from workbench.testing.callables import Agent, ModelAgent
+    from workbench.testing.evaluation import Author, Evaluation, Limits
+    from workbench.testing.metrics import EvalResult
     from workbench.testing.result_rows import Rows
 
 
@@ -35,7 +50,7 @@ class EvalTask:
         self,
         *,
         dataset: Any,
-        metrics: Sequence[Metric],
+        metrics: Sequence[Metric | RubricBasedMetric],
         experiment: str | None = None,
         metric_column_mapping: Mapping[str, str] | None = None,
         output_uri_prefix: str | None = "",
@@ -46,13 +61,15 @@ class EvalTask:
         `output_uri_prefix`."""
         from workbench.testing.metric_criteria import read_criteria
 
-        read_criteria(metrics, autorater_config=autorater_config, columns=())
+        self._author, judged = _split_rubric_metric(metrics)
+        read_criteria(judged, autorater_config=autorater_config, columns=())
         self.dataset = dataset
         self.metrics = list(metrics)
         self.experiment = experiment
+        self._judged = judged
         self._mapping = dict(metric_column_mapping or {})
         self._output_prefix = output_uri_prefix or ""
-        self._autorater_config = autorater_config
+        self.autorater_config = autorater_config
         self._history = history
         self._check_output(None)
 
@@ -75,9 +92,9 @@ class EvalTask:
 
         `runnable` is a function `f(prompt)`, plain or async, that returns a text or a dict with `response` and
         `predicted_trajectory`; or an object with `query(input=)`, a Runnable of LangChain (an AgentExecutor, a compiled
-        graph), or an agent or app of google-adk. `model` is a function or an object with `generate_content(prompt)`.
-        They run in this process, `concurrency` at a time, each row for at most `timeout_seconds`. A failure affects
-        only its row.
+        graph), or an agent or app of google-adk. `model` is the name of a model, which workbench asks as it asks
+        judges, a function, or an object with `generate_content(prompt)`. They run in this process, `concurrency` at a
+        time, each row for at most `timeout_seconds`. A failure affects only its row.
 
         `prompt_template` makes the prompts, with `{column}` for the value of a column. `response_column_name` and
         `baseline_model_response_column_name` override `metric_column_mapping` for these two columns.
@@ -155,7 +172,7 @@ class EvalTask:
         from workbench.model.criteria import BASELINE_COLUMN
         from workbench.testing.evaluation import Evaluation, Names, Respondents
         from workbench.testing.metric_criteria import read_criteria
-        from workbench.testing.result_rows import OUTPUTS, read_rows
+        from workbench.testing.result_rows import OUTPUTS, RUBRICS, read_rows
 
         if experiment_run_name and not self.experiment:
             raise EvaluationError("experiment_run_name: found a name and no experiment, expected EvalTask(experiment=)")
@@ -164,30 +181,48 @@ class EvalTask:
         mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
         if prompt_template is not None:
-            template = prompt_template if isinstance(prompt_template, str) else prompt_template.template
+            template = (
+                prompt_template if isinstance(prompt_template, PromptTemplate) else PromptTemplate(prompt_template)
+            )
             rows = rows.with_prompts(template)
         baseline = self._find_baseline()
-        answered = [*(OUTPUTS if agent is not None else ()), *([BASELINE_COLUMN] if baseline is not None else ())]
+        author = None if self._author is None or RUBRICS in rows.columns else make_author(self._author)
+        answered = [
+            *(OUTPUTS if agent is not None else ()),
+            *([BASELINE_COLUMN] if baseline is not None else ()),
+            *([RUBRICS] if author is not None else ()),
+        ]
         filled = {**rows.columns, **dict.fromkeys(answered)}
-        criteria = read_criteria(self.metrics, autorater_config=self._autorater_config, columns=filled)
+        criteria = read_criteria(self._judged, autorater_config=self.autorater_config, columns=filled)
         _check_columns(find_missing_columns(criteria.config, filled), rows, asked_agent=agent is not None)
         metrics = [metric.name for metric in criteria.metrics]
         return Evaluation(
             rows.without_scores(metrics),
             criteria,
-            Respondents(agent=agent, baseline=baseline),
+            Respondents(agent=agent, baseline=baseline, author=author),
             names=Names(experiment=self.experiment, run=experiment_run_name, dataset=rows.place, metrics=metrics),
             limits=limits,
             history=self._history,
             loop=loop,
         )
 
-    def _find_baseline(self) -> Agent | None:
+    def display_runs(self) -> None:
+        """Show the runs of the experiment in the history with their mean scores, newest first.
+
+        Raises EvaluationError without an experiment.
+        """
+        if not self.experiment:
+            raise EvaluationError("display_runs: found no experiment, expected EvalTask(experiment=)")
+        from workbench.testing.notebook_utils import display_experiment
+
+        display_experiment(self.experiment)
+
+    def _find_baseline(self) -> Agent | ModelAgent | None:
         """Return the baseline agent of all comparisons: only one, because its answers are one column."""
         from workbench.testing.callables import make_model_agent
 
-        models = [metric.baseline_model for metric in self.metrics if isinstance(metric, PairwiseMetric)]
-        different = [model for number, model in enumerate(models) if not any(model is one for one in models[:number])]
+        models = [metric.baseline_model for metric in self._judged if isinstance(metric, PairwiseMetric)]
+        different = [model for number, model in enumerate(models) if not any(model == one for one in models[:number])]
         if len(different) > 1:
             raise EvaluationError("metrics: found comparisons with different baseline models, expected one for all")
         return None if not different or different[0] is None else make_model_agent(different[0])
@@ -212,7 +247,7 @@ class EvalTask:
             check_output(self._output_prefix, file_name=file_name)
 
 
-def _choose_agent(*, model: Any, runnable: Any) -> Agent | None:
+def _choose_agent(*, model: Any, runnable: Any) -> Agent | ModelAgent | None:
     from workbench.testing.callables import make_agent, make_model_agent
 
     if model is not None and runnable is not None:
@@ -257,3 +292,137 @@ def _read_limits(
         judges_per_second=per_second,
         judge_seconds=judge_seconds,
     )
+
+
+# Metrics whose judge answers questions that a model wrote about the prompt.
+
+_BY_NAME = "rubric_based_instruction_following"
+"""The rubric-based metric that can be used by its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RubricBasedMetric:
+    """A model writes questions about each prompt (the column `rubrics`), and a judge answers them for the response."""
+
+    generation_config: RubricGenerationConfig
+    critique_metric: PointwiseMetric | PairwiseMetric
+
+    @property
+    def metric_name(self) -> str:
+        """The part of its column names before the slash."""
+        return self.critique_metric.metric
+
+    def __str__(self) -> str:
+        return self.metric_name
+
+    def generate_rubrics(self, eval_dataset: DataFrame) -> DataFrame:
+        """Return a copy of the dataset with the column `rubrics`; the dataset itself if it has one.
+
+        Asks a model for each row. A row whose questions cannot be generated has None, and a warning gives the reason.
+        Raises EvaluationError.
+        """
+        from workbench.testing.evaluation import write_rubrics
+        from workbench.testing.result_rows import RUBRICS, read_rows
+
+        if RUBRICS in eval_dataset.columns:
+            return eval_dataset
+        written = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
+        copy = eval_dataset.copy()
+        for name, values in written.items():
+            copy[name] = values
+        return copy
+
+
+class _RubricMetrics:
+    """The predefined metrics of one kind, made on first use."""
+
+    def __init__(self, kind: Literal["pointwise", "pairwise"]) -> None:
+        self._kind: Literal["pointwise", "pairwise"] = kind
+
+    @property
+    def INSTRUCTION_FOLLOWING(self) -> RubricBasedMetric:  # noqa: N802 - these are names of the SDK
+        """Whether the response does what the prompt asks for."""
+        return make_rubric_metric("instruction_following", kind=self._kind)
+
+    @property
+    def TEXT_QUALITY(self) -> RubricBasedMetric:  # noqa: N802
+        """Whether the response is a good text for the prompt."""
+        return make_rubric_metric("text_quality", kind=self._kind)
+
+    @property
+    def MULTIMODAL_UNDERSTANDING(self) -> NoReturn:  # noqa: N802
+        """Raises EvaluationError: judges see text."""
+        raise EvaluationError(
+            "MULTIMODAL_UNDERSTANDING: found a metric of images and videos, expected one of texts: workbench sends "
+            "only text to models"
+        )
+
+
+class PredefinedRubricMetrics:
+    """The rubric-based metrics of the SDK, such as `PredefinedRubricMetrics.Pointwise.INSTRUCTION_FOLLOWING`.
+
+    The prompts are those of the workbench, so scores may differ from those of the Vertex AI SDK.
+    """
+
+    Pointwise = _RubricMetrics("pointwise")
+    Pairwise = _RubricMetrics("pairwise")
+
+
+def make_rubric_metric(name: str, *, kind: Literal["pointwise", "pairwise"], metric: str = "") -> RubricBasedMetric:
+    """Make a predefined metric. `metric` is the name of its columns, by default that of the SDK."""
+    rubrics = read_definitions()["rubrics"]
+    critique: PointwiseMetric | PairwiseMetric
+    if kind == "pointwise":
+        critique = PointwiseMetric(
+            metric=metric or f"rb_{name}",
+            metric_prompt_template=rubrics["pointwise"],
+            custom_output_config=CustomOutputConfig(return_raw_output=True, parsing_fn=parse_pointwise_rubric_result),
+        )
+    else:
+        critique = PairwiseMetric(
+            metric=metric or f"{PAIRWISE}rb_{name}",
+            metric_prompt_template=rubrics["pairwise"],
+            custom_output_config=CustomOutputConfig(return_raw_output=True, parsing_fn=parse_pairwise_rubric_result),
+            autorater_config=AutoraterConfig(sampling_count=1),
+        )
+    template = rubrics["generation"].replace("{about}", rubrics["about"][name])
+    return RubricBasedMetric(
+        generation_config=RubricGenerationConfig(prompt_template=template), critique_metric=critique
+    )
+
+
+def make_author(config: RubricGenerationConfig) -> Author:
+    """Return what writes rubrics. Raises EvaluationError."""
+    from workbench.testing.callables import make_model_agent
+    from workbench.testing.evaluation import Author
+
+    agent = None if config.model is None else make_model_agent(config.model)
+    return Author(
+        agent=agent, template=PromptTemplate(config.prompt_template), parse=config.parsing_fn or parse_rubrics
+    )
+
+
+def _split_rubric_metric(metrics: Any) -> tuple[RubricGenerationConfig | None, Any]:
+    """Return how the rubrics are written, if a metric needs them, and the metrics with their judges in its place.
+
+    Raises EvaluationError.
+    """
+    if not isinstance(metrics, Sequence) or isinstance(metrics, str):
+        return None, metrics
+    split = [
+        make_rubric_metric("instruction_following", kind="pointwise", metric=_BY_NAME) if metric == _BY_NAME else metric
+        for metric in metrics
+    ]
+    authors = [metric.generation_config for metric in split if isinstance(metric, RubricBasedMetric)]
+    if len(authors) > 1:
+        raise EvaluationError(
+            f"metrics: found {len(authors)} rubric-based metrics, expected one: each fills the column rubrics"
+        )
+    judged = [_get_critique(metric) if isinstance(metric, RubricBasedMetric) else metric for metric in split]
+    return (authors[0] if authors else None), judged
+
+
+def _get_critique(metric: RubricBasedMetric) -> PointwiseMetric | PairwiseMetric:
+    """Return the judge of a rubric-based metric. Its replies are text, also if the metric does not say so."""
+    config = metric.critique_metric.custom_output_config or CustomOutputConfig()
+    return replace(metric.critique_metric, custom_output_config=replace(config, return_raw_output=True))

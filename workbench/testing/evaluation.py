@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from workbench.engine.plan import PlanError, RunOptions
 from workbench.engine.run import Run
+from workbench.engine.run_resources import open_lazily
 from workbench.engine.workspace import Workspace
+from workbench.llm.model_types import Ask
+from workbench.metrics.judges.templated import list_inputs
+from workbench.metrics.judges.transcript import format_value
 from workbench.model.criteria import BASELINE_COLUMN, EvalConfig
 from workbench.model.facts import pause_gc
-from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.results import CaseResult, CaseStatus, ModelSpending
 from workbench.model.run_events import CaseFinished, Notice, RunEvent, RunFinished, RunSummary
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import one_line, pluralise, redact
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import Project, find_root
 from workbench.store.settings import LoadedSettings, load_settings
-from workbench.testing.callables import Agent, CallingHost, Calls, quiet_frameworks
-from workbench.testing.metric_classes import EvalResult, EvaluationError, Problem
+from workbench.testing.callables import Agent, CallingHost, Calls, ModelAgent, quiet_frameworks
 from workbench.testing.metric_criteria import SOURCE, Criteria
+from workbench.testing.metrics import EvalResult, EvaluationError, Problem, PromptTemplate
 from workbench.testing.pytest_session import session
-from workbench.testing.result_rows import FAILURE, LATENCY, Rows, Table, build_summary
+from workbench.testing.result_rows import (
+    FAILURE,
+    LATENCY,
+    RUBRICS,
+    Rows,
+    Table,
+    build_summary,
+    count_wins,
+)
 from workbench.testing.shared_resources import apply_model_calls
 
 # Progress: one line on standard error of a terminal, or below the cell of a notebook.
@@ -142,12 +155,29 @@ class Limits:
     judge_seconds: float | None
 
 
+_NO_CRITERIA = Criteria(EvalConfig(criteria=(), source=SOURCE), (), {}, {})
+NO_LIMITS = Limits(concurrency=None, timeout_seconds=None, judges_per_second=None, judge_seconds=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Respondents:
-    """The judged `agent`, and the `baseline` of comparisons. None: the rows have the answers."""
+    """The judged `agent`, and the `baseline` of comparisons. None: the rows have the answers. `author`: see Author."""
 
-    agent: Agent | None
-    baseline: Agent | None
+    agent: Agent | ModelAgent | None
+    baseline: Agent | ModelAgent | None
+    author: Author | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Author:
+    """What writes the rubrics of each row: `agent` answers the `template`, and `parse` reads its answer.
+
+    `agent` is None for the judge of the settings.
+    """
+
+    agent: Agent | ModelAgent | None
+    template: PromptTemplate
+    parse: Callable[[str], Any]
 
 
 class Evaluation:
@@ -165,6 +195,7 @@ class Evaluation:
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         """`loop` is the running event loop of the caller, if there is one. Raises EvaluationError."""
+        _refuse_files(rows, criteria, asked)
         self._rows = rows
         self._criteria = criteria
         self._asked = asked
@@ -182,15 +213,14 @@ class Evaluation:
         self._problems: list[Problem] = []
         self._run: Run | None = None
         self._is_cancelled = False
+        self._spent: tuple[ModelSpending, ...] = ()  # in the runs before the last; it counts on the same budget
 
     def run(self) -> EvalResult:
         """Judge the rows and close all resources. Blocking. Raises EvaluationError."""
         try:
-            if self._asked.baseline is not None:
-                with quiet_frameworks():
-                    self._ask_baseline(self._asked.baseline)
+            self._prepare_rows()
             rows = self._rows if self._asked.agent is None else self._rows.without_answers()
-            calls_anybody = self._asked.agent is not None or self._criteria.functions
+            calls_anybody = self._asked.agent is not None or self._criteria.functions or self._criteria.parsed
             # Code of the caller may create garbage cycles, so the collector stays on for it.
             with (
                 quiet_frameworks(),
@@ -201,6 +231,25 @@ class Evaluation:
         finally:
             self._workspace.close()
             self._calls.close()
+
+    def answer(self) -> tuple[Rows, tuple[Problem, ...]]:
+        """Let the baseline and the author answer, without judging; return the rows and the reasons for missing answers.
+
+        Blocking. Closes all resources. Raises EvaluationError.
+        """
+        try:
+            self._prepare_rows()
+            return self._rows, tuple(self._problems)
+        finally:
+            self._workspace.close()
+            self._calls.close()
+
+    def _prepare_rows(self) -> None:
+        with quiet_frameworks():
+            if self._asked.baseline is not None:
+                self._ask_baseline(self._asked.baseline)
+            if self._asked.author is not None:
+                self._write_rubrics(self._asked.author)
 
     def cancel(self) -> None:
         """Make `run` end soon with an EvaluationError. May be called from any thread."""
@@ -224,7 +273,9 @@ class Evaluation:
         return summary
 
     @contextmanager
-    def _start(self, rows: Rows, config: EvalConfig, agent: Agent | None, *, history: bool) -> Iterator[Run]:
+    def _start(
+        self, rows: Rows, config: EvalConfig, agent: Agent | ModelAgent | None, *, history: bool
+    ) -> Iterator[Run]:
         """Start a run. In a pytest test that records model calls, it writes them."""
         name = self._names.experiment or rows.name
         target = Target(name=one_line(name), kind=AgentKind.FUNCTION if agent else AgentKind.RECORDED, path=Path.cwd())
@@ -236,15 +287,59 @@ class Evaluation:
         )
         try:
             plan = self._workspace.plan_rows(rows.to_recorded(), options, target=target, config=config)
-            host = CallingHost(self._calls, agent=agent, functions=self._criteria.functions)
-            yield self._workspace.start(apply_model_calls(plan, session.calls), host=host)
+            asks_models = isinstance(agent, ModelAgent) or bool(self._criteria.parsed)
+            plan = apply_model_calls(replace(plan, spent=self._spent), session.calls, asks_models=asks_models)
+
+            def open_host(ask_of: Callable[[Target, bool], Ask]) -> CallingHost:
+                return CallingHost(
+                    self._calls,
+                    agent=agent,
+                    criteria=self._criteria,
+                    ask_agent=open_lazily(lambda: ask_of(target, True)),
+                    ask_judge=open_lazily(lambda: ask_of(target, False)),
+                    judge=self._workspace.settings.judge.model,
+                )
+
+            run = self._workspace.start(plan, host=open_host)
+            yield run
+            self._spent = run.models
         except (PlanError, StoreError) as error:
             raise EvaluationError(str(error)) from None
 
-    def _ask_baseline(self, baseline: Agent) -> None:
+    def _ask_baseline(self, baseline: Agent | ModelAgent) -> None:
         """Run the baseline, and add its answers as a column of the rows."""
+        answers = self._ask(baseline, self._rows, BASELINE_COLUMN, who="the baseline")
+        self._rows = self._rows.with_column(BASELINE_COLUMN, answers)
+
+    def _write_rubrics(self, author: Author) -> None:
+        """Let the author answer its prompt for each row, and add what it wrote as columns of the rows."""
+        agent = author.agent or ModelAgent(self._workspace.settings.judge.model)
+        answers = self._ask(agent, self._rows.with_prompts(author.template), RUBRICS, who="the author of rubrics")
+        written: list[Mapping[str, Any]] = []
+        for number, answer in enumerate(answers, start=1):
+            written.append({} if answer is None else self._read_rubrics(author, answer, number))
+        for name in dict.fromkeys((RUBRICS, *(name for columns in written for name in columns))):
+            self._rows = self._rows.with_column(name, [columns.get(name) for columns in written])
+
+    def _read_rubrics(self, author: Author, answer: str, number: int) -> Mapping[str, Any]:
+        """Read the answer of an author; empty if the caller's function cannot."""
+        try:
+            found = author.parse(answer)
+        except Exception as error:  # code of the caller: it fails only this row
+            self._problems.append(Problem(number, RUBRICS, "ERROR", f"{type(error).__name__}: {error}"))
+            return {}
+        columns = dict(found) if isinstance(found, Mapping) else {RUBRICS: found}
+        if "questions" in columns:
+            columns[RUBRICS] = columns.pop("questions")
+        if not columns.get(RUBRICS):
+            self._problems.append(Problem(number, RUBRICS, "ERROR", "the reply of the model has no questions"))
+            columns[RUBRICS] = None
+        return columns
+
+    def _ask(self, agent: Agent | ModelAgent, rows: Rows, column: str, *, who: str) -> list[str | None]:
+        """Return the answers of an agent to the prompts of rows, with a problem of `column` for each missing one."""
         config = EvalConfig(criteria=(), source=SOURCE)
-        with self._start(self._rows.without_answers(), config, baseline, history=False) as run:
+        with self._start(rows.without_answers(), config, agent, history=False) as run:
             self._follow(run)
             results = _collect_results(run)
         answers: list[str | None] = []
@@ -253,9 +348,9 @@ class Evaluation:
             answer = turns[0].invocation.final_response if turns else None
             answers.append(None if answer is None else answer.text())
             if answer is None:
-                reason = "the baseline gave no response" if result.failure is None else result.failure.message
-                self._problems.append(Problem(number, BASELINE_COLUMN, "ERROR", reason))
-        self._rows = self._rows.with_column(BASELINE_COLUMN, answers)
+                reason = f"{who} gave no response" if result.failure is None else result.failure.message
+                self._problems.append(Problem(number, column, "ERROR", reason))
+        return answers
 
     def _build_result(self, run: Run, rows: Rows, summary: RunSummary) -> EvalResult:
         asked = self._asked.agent is not None
@@ -265,15 +360,71 @@ class Evaluation:
         if warning := _describe_missing(table, partly_judged=summary.partly_judged):
             warnings.warn(warning, stacklevel=4)
         measures = [name for name in (LATENCY, FAILURE) if asked or name in rows.columns]
-        metadata = {"experiment": self._names.experiment, "experiment_run": self._names.run}
+        metadata = {"experiment": self._names.experiment, "experiment_run": self._names.run or run.run_id}
         if self._history:
             metadata["run_id"] = run.run_id
-        return EvalResult(
-            summary_metrics=build_summary(summary, metrics, row_count=len(rows.rows), measures=measures),
-            table=table,
+        numbers = build_summary(summary, metrics, row_count=len(rows.rows), measures=measures)
+        return EvalResult.from_table(
+            numbers | count_wins(table.rows, metrics),
+            table,
             frame=rows.frame,
             metadata={name: value for name, value in metadata.items() if value},
         )
+
+
+_FILE = re.compile(r"""\b(?:file_?data|inline_?data)["']?\s*[:{]""", re.IGNORECASE)
+"""A file in a content of the Gemini API, as JSON or as text of a protocol buffer."""
+
+
+def _refuse_files(rows: Rows, criteria: Criteria, asked: Respondents) -> None:
+    """Refuse rows whose images and files a model would have to see. Raises EvaluationError."""
+    columns = {name for judge in criteria.config.judge_metrics.values() for name in list_inputs(judge)}
+    columns |= {name for judge in criteria.parsed.values() for name in judge.template.variables}
+    if asked.author is not None:
+        columns |= asked.author.template.variables
+    if isinstance(asked.agent, ModelAgent) or isinstance(asked.baseline, ModelAgent):
+        columns.add("prompt")
+    for number, row in enumerate(rows.rows, start=1):
+        for name in columns & row.columns.keys():
+            value = row.columns[name]
+            if _FILE.search(value if isinstance(value, str) else format_value(value)):
+                raise EvaluationError(
+                    f"{rows.place}: row {number}: {name}: found a file, such as an image, expected text: workbench "
+                    "sends only text to models"
+                )
+
+
+def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: Limits) -> EvalResult:
+    """Let an agent answer rows, without a run in the history. Warns of missing answers. Raises EvaluationError."""
+    names = Names(experiment=None, run=None, dataset=rows.place, metrics=("inference",))
+    asked = Respondents(agent=agent, baseline=None)
+    return Evaluation(rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None).run()
+
+
+def write_rubrics(rows: Rows, author: Author) -> dict[str, list[Any]]:
+    """Let an author write rubrics for rows, and return the columns that it wrote. Warns of rows without rubrics.
+
+    Raises EvaluationError.
+    """
+    asked = Respondents(agent=None, baseline=None, author=author)
+    written = answer_rows(rows, asked, command="rubrics", limits=NO_LIMITS)
+    return {name: [row.columns[name] for row in written.rows] for name in written.columns if name not in rows.columns}
+
+
+def answer_rows(rows: Rows, asked: Respondents, *, command: str, limits: Limits) -> Rows:
+    """Let the baseline and the author answer rows, without a run in the history. Warns of missing answers.
+
+    Raises EvaluationError.
+    """
+    names = Names(experiment=None, run=None, dataset=rows.place, metrics=(command,))
+    answered, problems = Evaluation(
+        rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None
+    ).answer()
+    if problems:
+        reasons = _format_reasons(problem.reason for problem in problems)
+        missing = f"{len(problems)} of {pluralise(len(rows.rows), 'row')}"
+        warnings.warn(f"{problems[0].column} is missing in {missing} ({reasons})", stacklevel=4)
+    return answered
 
 
 def _describe_missing(table: Table, *, partly_judged: int) -> str | None:

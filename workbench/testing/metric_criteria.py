@@ -1,34 +1,28 @@
-"""Conversion of metric classes to criteria of the engine, and `MetricPromptTemplateExamples`."""
+"""Conversion of the metrics of a task to criteria of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, Literal
 
 from workbench.agents.worker.wire import describe
-from workbench.metrics.judges.templated import format_template
+from workbench.metrics.judges.judge_calls import SAMPLES
 from workbench.metrics.registry import find_nearest_metric, known_metrics
-from workbench.model.criteria import (
-    BASELINE_COLUMN,
-    Criterion,
-    EvalConfig,
-    InvalidConfig,
-    JudgeMetric,
-    read_judge_metric,
-)
+from workbench.model.criteria import Criterion, EvalConfig, JudgeMetric
 from workbench.model.criteria import CustomMetric as CustomCriterion
 from workbench.model.text import suggest_name
-from workbench.testing.metric_classes import (
-    PAIRWISE,
+from workbench.testing.metrics import (
     CustomMetric,
     EvaluationError,
     Metric,
     PairwiseMetric,
     PointwiseMetric,
+    PromptTemplate,
     Rouge,
     TrajectorySingleToolUse,
+    build_judge,
+    format_prompt,
     named_metrics,
 )
 
@@ -39,9 +33,16 @@ SOURCE = "EvalTask"
 
 _SINGLE_TOOL = "trajectory_single_tool_use"
 _RESERVED = frozenset({"latency", "failure"})
-_ROUGE_TYPES = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l", "rougeLsum": "rouge_l_sum"}
+_ROUGE_TYPES = {
+    "rouge1": ("rouge_1", 0),
+    **{f"rouge{words}": ("rouge_2", words) for words in range(2, 10)},
+    "rougeL": ("rouge_l", 0),
+    "rougeLsum": ("rouge_l_sum", 0),
+}
+_DEFAULT_ROUGE = "rouge1"  # what the newer client of the SDK sends for "rouge"
 
-MetricKind = Literal["computed", "custom", "pointwise", "pairwise"]
+MetricKind = Literal["computed", "custom", "parsed", "pointwise", "pairwise"]
+"""`parsed`: a judge whose replies the caller's own function reads."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,33 @@ class TaskMetric:
     result: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class ParsedJudge:
+    """A judge model whose replies are read by `parse`, a function of the caller, or kept as text if it is None.
+
+    `model` is None for the judge of the settings.
+    """
+
+    name: str
+    template: PromptTemplate
+    system: str | None
+    model: str | None
+    config: Mapping[str, Any]
+    samples: int
+    parse: Callable[[list[str]], dict[str, Any]] | None
+
+
 @dataclass(frozen=True)
 class Criteria:
-    """The metrics of a task for the engine and the table. `functions` are the functions of custom metrics by name."""
+    """The metrics of a task for the engine and the table.
+
+    `functions` are the functions of custom metrics by name, `parsed` the judges whose replies the caller reads.
+    """
 
     config: EvalConfig
     metrics: tuple[TaskMetric, ...]
     functions: Mapping[str, Callable[..., Any]]
+    parsed: Mapping[str, ParsedJudge]
 
 
 @dataclass
@@ -69,6 +90,7 @@ class _Reading:
     custom: dict[str, CustomCriterion] = field(default_factory=dict)
     judges: dict[str, JudgeMetric] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    parsed: dict[str, ParsedJudge] = field(default_factory=dict)
 
     def add(self, criterion: Criterion, kind: MetricKind, *, name: str = "") -> None:
         """Add a criterion; its columns may have another `name`. Raises EvaluationError for a duplicate name."""
@@ -99,6 +121,8 @@ def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: 
             _add_custom(reading, metric)
         elif isinstance(metric, PointwiseMetric | PairwiseMetric):
             _add_judge(reading, metric, autorater_config=autorater_config, columns=columns)
+        elif metric == "rouge":
+            _add_rouge(reading, Rouge(rouge_type=_DEFAULT_ROUGE))
         elif isinstance(metric, str) and metric in named_metrics():
             _add_judge(reading, named_metrics()[metric], autorater_config=autorater_config, columns=columns)
         else:
@@ -109,7 +133,7 @@ def read_criteria(metrics: Sequence[Metric], *, autorater_config: Any, columns: 
         judge_metrics=reading.judges,
         source=SOURCE,
     )
-    return Criteria(config, tuple(reading.metrics), reading.functions)
+    return Criteria(config, tuple(reading.metrics), reading.functions, reading.parsed)
 
 
 def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
@@ -126,15 +150,17 @@ def _add_tools(reading: _Reading, tools: Sequence[str]) -> None:
 
 
 def _add_rouge(reading: _Reading, metric: Rouge) -> None:
-    name = _ROUGE_TYPES.get(metric.rouge_type) if isinstance(metric.rouge_type, str) else None
-    if name is None:
+    found = _ROUGE_TYPES.get(metric.rouge_type) if isinstance(metric.rouge_type, str) else None
+    if found is None:
         expected = f"one of {', '.join(_ROUGE_TYPES)}"
         raise EvaluationError(f"Rouge: found {_describe_value(metric.rouge_type)} as rouge_type, expected {expected}")
+    name, words = found
     if metric.split_summaries and name == "rouge_l_sum":
         raise EvaluationError("Rouge: found split_summaries, expected texts with one sentence per line instead")
-    reading.add(
-        Criterion(metric=name, options={"stemmer": True} if metric.use_stemmer else {}), name="rouge", kind="computed"
-    )
+    options: dict[str, Any] = {"stemmer": True} if metric.use_stemmer else {}
+    if words > 2:
+        options["words"] = words
+    reading.add(Criterion(metric=name, options=options), name=metric.metric_name, kind="computed")
 
 
 def _add_custom(reading: _Reading, metric: CustomMetric) -> None:
@@ -143,11 +169,14 @@ def _add_custom(reading: _Reading, metric: CustomMetric) -> None:
     if not callable(function):
         raise EvaluationError(f"metrics: {metric.name}: found {_describe_value(function)}, expected a function f(row)")
     reading.add(Criterion(metric=metric.name), "custom")
-    path = (
-        f"{getattr(function, '__module__', None) or '?'}.{getattr(function, '__qualname__', type(function).__name__)}"
-    )
-    reading.custom[metric.name] = CustomCriterion(path=path)
+    reading.custom[metric.name] = CustomCriterion(path=_get_path(function))
     reading.functions[metric.name] = function
+
+
+def _get_path(function: Any) -> str:
+    """Return the dotted path of a function for messages."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', None) or '?'}.{name}"
 
 
 def _add_judge(
@@ -155,55 +184,86 @@ def _add_judge(
 ) -> None:
     _check_name(metric.metric)
     rater = {**_read_rater(autorater_config), **_read_rater(metric.autorater_config)}
-    judge = _build_judge(metric, columns, flip=rater.get("flip_enabled"))
-    options = {"num_samples": rater.get("sampling_count"), "judge_model": rater.get("autorater_model")}
+    if metric.custom_output_config is not None and metric.custom_output_config.return_raw_output:
+        _add_parsed_judge(reading, metric, rater, columns=columns)
+        return
+    flip = rater.get("flip_enabled")
+    if flip is None and rater.get("sampling_count", 0) % 2:
+        flip = False  # half of the samples cannot be swapped
+    judge = build_judge(metric, columns, flip=flip)
+    options = {
+        "num_samples": rater.get("sampling_count"),
+        "judge_model": rater.get("autorater_model"),
+        "judge_model_config": rater.get("generation_config"),
+    }
     given = {name: value for name, value in options.items() if value is not None}
     criterion = Criterion(metric=metric.metric, options={"judge_model_options": given} if given else {})
     reading.add(criterion, judge.kind)
     reading.judges[metric.metric] = judge
 
 
-def _build_judge(
-    metric: PointwiseMetric | PairwiseMetric, columns: Collection[str], *, flip: bool | None
-) -> JudgeMetric:
-    kind = "pairwise" if isinstance(metric, PairwiseMetric) else "pointwise"
-    definition = _build_definition(metric, columns) | {"kind": kind, "system_instruction": metric.system_instruction}
-    if isinstance(metric, PairwiseMetric):
-        definition |= {"baseline": {"column": BASELINE_COLUMN}, "flip": flip}
-    try:
-        return read_judge_metric(metric.metric, definition)
-    except InvalidConfig as error:
-        raise EvaluationError(str(error)) from None
-
-
-def format_prompt(metric: PointwiseMetric | PairwiseMetric) -> str:
-    """Return the judge prompt of a metric, with `{column}` for the value of a column. Raises EvaluationError."""
-    return format_template(_build_judge(metric, ("prompt",), flip=None))
-
-
-def _build_definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
-    template = metric.metric_prompt_template
-    if isinstance(template, str):
-        return {"metric_prompt_template": template}
-    variables = template.input_variables
-    if variables is None:
-        variables = ["prompt"] if "prompt" in columns else []
-    return {
-        "criteria": template.criteria,
-        "rating_rubric": template.rating_rubric,
-        "input_variables": list(variables),
-        "instruction": template.instruction,
-        "metric_definition": template.metric_definition,
-        "evaluation_steps": template.evaluation_steps or None,
-        "few_shot_examples": template.few_shot_examples or None,
-    }
+def _add_parsed_judge(
+    reading: _Reading,
+    metric: PointwiseMetric | PairwiseMetric,
+    rater: Mapping[str, Any],
+    *,
+    columns: Collection[str],
+) -> None:
+    """Add a judge whose replies are not ratings but text: for the engine it is a function of the caller."""
+    name = metric.metric
+    given = metric.metric_prompt_template
+    template = PromptTemplate(str(given) if isinstance(given, str | PromptTemplate) else format_prompt(metric))
+    if rater.get("flip_enabled"):
+        raise EvaluationError(
+            f"{name}: found flip_enabled with return_raw_output, expected one of them: parsing_fn cannot know which "
+            "replies swap the two responses"
+        )
+    config = metric.custom_output_config
+    parse = None if config is None else config.parsing_fn
+    if parse is not None and not callable(parse):
+        raise EvaluationError(f"{name}: found {_describe_value(parse)} as parsing_fn, expected a function f(replies)")
+    unknown = sorted(template.variables - {*columns}) if columns else []
+    if unknown:
+        expected = f"a column of the dataset{suggest_name(unknown[0], columns)}"
+        raise EvaluationError(f"{name}: found the variable {unknown[0]!r}, expected {expected}")
+    judge = ParsedJudge(
+        name=name,
+        template=template,
+        system=metric.system_instruction,
+        model=rater.get("autorater_model"),
+        config=rater.get("generation_config") or {},
+        samples=rater.get("sampling_count") or SAMPLES,
+        parse=parse,
+    )
+    reading.add(Criterion(metric=name), "parsed")
+    reading.custom[name] = CustomCriterion(path=_get_path(judge.parse or judge))
+    reading.parsed[name] = judge
 
 
 def _read_rater(config: Any) -> dict[str, Any]:
     """Read the fields of a config for judges. It may have any type with these fields."""
-    fields = ("sampling_count", "flip_enabled", "autorater_model")
+    fields = ("sampling_count", "flip_enabled", "autorater_model", "generation_config")
     values = {name: getattr(config, name, None) for name in fields}
+    if values["generation_config"] is not None:
+        values["generation_config"] = read_generation_config(values["generation_config"]) or None
     return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+def read_generation_config(config: Any) -> dict[str, Any]:
+    """Return the settings of a generation configuration: a mapping, or an object of a library of Google.
+
+    Raises EvaluationError.
+    """
+    if hasattr(config, "model_dump"):
+        values: Any = config.model_dump(mode="json", exclude_none=True)
+    elif hasattr(config, "to_dict"):
+        values = config.to_dict()
+    else:
+        values = config
+    if not isinstance(values, Mapping):
+        expected = "a mapping such as {'temperature': 0}"
+        raise EvaluationError(f"generation config: found {_describe_value(config)}, expected {expected}")
+    return dict(values)
 
 
 def _add_known(reading: _Reading, metric: Any) -> None:
@@ -229,40 +289,3 @@ def _check_name(name: Any) -> None:
 
 def _describe_value(value: Any) -> str:
     return repr(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
-
-
-# The named metrics as in the Vertex AI SDK: as objects, and as the text of the prompt.
-
-
-def _make_namespace(kind: type[PointwiseMetric | PairwiseMetric]) -> SimpleNamespace:
-    metrics = {name: metric for name, metric in named_metrics().items() if isinstance(metric, kind)}
-    return SimpleNamespace(**{name.removeprefix(PAIRWISE).upper(): metric for name, metric in metrics.items()})
-
-
-class MetricPromptTemplateExamples:
-    """The model-based metrics that have names, such as `MetricPromptTemplateExamples.Pointwise.FLUENCY`.
-
-    `Pairwise` has the same metrics as comparisons with the column `baseline_model_response`. The prompts are those of
-    the workbench, so scores may differ from those of the Vertex AI SDK.
-    """
-
-    Pointwise = _make_namespace(PointwiseMetric)
-    Pairwise = _make_namespace(PairwiseMetric)
-
-    @classmethod
-    def list_example_metric_names(cls) -> list[str]:
-        """Return the names. Each can be used in `metrics` of a task."""
-        return list(named_metrics())
-
-    @classmethod
-    def get_prompt_template(cls, metric_name: str) -> str:
-        """Return the judge prompt of a metric, with `{column}` for the value of a column.
-
-        You can change it, and pass it to a PointwiseMetric or PairwiseMetric. Raises EvaluationError for another name.
-        """
-        metric = named_metrics().get(metric_name)
-        if metric is None:
-            names = cls.list_example_metric_names()
-            expected = f"one of {', '.join(names)}{suggest_name(str(metric_name), names)}"
-            raise EvaluationError(f"metric_name: found {metric_name!r}, expected {expected}")
-        return format_prompt(metric)

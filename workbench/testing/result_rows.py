@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.metrics.judges.transcript import fill_template, find_variables, format_value
+from workbench.metrics.judges.transcript import format_value
 from workbench.model.facts import cache_by_identity
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.run_events import MetricSummary, RunSummary
@@ -30,14 +30,17 @@ from workbench.store.datasets.dataset_rows import Dataset, Row
 from workbench.store.datasets.remote_data import check_address, is_address, join_address, put
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import EVAL_SET_SUFFIXES, make_folder, write_atomic
-from workbench.testing.metric_classes import EvaluationError, Problem
 from workbench.testing.metric_criteria import TaskMetric
+from workbench.testing.metrics import EvaluationError, Problem, PromptTemplate
 
 if TYPE_CHECKING:
-    from workbench.testing.metric_classes import EvalResult
+    from workbench.testing.metrics import EvalResult
 
 
 RESPONSE, TRAJECTORY, LATENCY, FAILURE = "response", "predicted_trajectory", "latency_in_seconds", "failure"
+RUBRICS = "rubrics"
+"""The column of the questions that a model wrote about the prompt."""
+
 # The rows of a task: from any dataset, with prompts, and as cases for the engine.
 
 OUTPUTS = (RESPONSE, LATENCY, FAILURE, TRAJECTORY)
@@ -70,10 +73,10 @@ class Rows:
         """The place of the dataset for messages."""
         return "in memory" if self.source == _IN_MEMORY else shown_path(self.source)
 
-    def with_prompts(self, template: str) -> Rows:
+    def with_prompts(self, template: PromptTemplate) -> Rows:
         """Return rows with prompts from a template. Raises EvaluationError for a variable that is no column."""
         known = self.columns
-        variables = find_variables(template)
+        variables = sorted(template.variables)
         for variable in variables:
             if variable not in known:
                 expected = f"a column of the dataset{suggest_name(variable, known)}"
@@ -166,12 +169,12 @@ def _drop_columns(frame: Any, names: Iterable[str]) -> Any:
     return None if frame is None else frame.drop(columns=list(names), errors="ignore")
 
 
-def _fill_prompt(row: Row, template: str, variables: Sequence[str], source: Path | str) -> Row:
+def _fill_prompt(row: Row, template: PromptTemplate, variables: Sequence[str], source: Path | str) -> Row:
     missing = [name for name in variables if row.columns.get(name) is None]
     if missing:
         error = StoreError(source, place=f"row {row.number}: {missing[0]}", found="nothing", expected="a value")
         return row._replace(problems=(*row.problems, error))
-    prompt = fill_template(template, {name: format_value(row.columns[name]) for name in variables})
+    prompt = template.assemble(**{name: format_value(row.columns[name]) for name in variables}).template
     return row._replace(prompt=prompt, columns={**row.columns, "prompt": prompt})
 
 
@@ -251,11 +254,13 @@ class Table:
             )
             if asked.kind in ("pairwise", "pointwise"):
                 cells[f"{asked.name}/explanation"] = None if metric is None else _find_explanation(metric)
-            if asked.kind == "custom" and metric is not None:
+            if asked.kind in ("custom", "parsed") and metric is not None:
                 prefix = f"{asked.name}/"
                 more = {name: other.score for name, other in found.items() if name.startswith(prefix)}
                 more |= {prefix + name: value for name, value in metric.details.items() if name != "traceback"}
                 cells |= {name: value for name, value in more.items() if name != main}
+                if asked.kind == "parsed" and score is None and more:
+                    del cells[main]  # the function of the caller reads no score
         return cells
 
 
@@ -287,12 +292,23 @@ def build_summary(
             for side in ("candidate", "baseline"):
                 name = f"{asked.name}/{side}_model_win_rate"
                 numbers[name] = _read_number(summary.metrics.get(name), "mean")
-        else:
+        elif asked.kind != "parsed" or not math.isnan(_read_number(summary.metrics.get(asked.result), "mean")):
             numbers |= _mean_and_std(asked.name, summary.metrics.get(asked.result))
     engine_names = {LATENCY: "latency", FAILURE: "failure"}
     for measure in measures:
         numbers |= _mean_and_std(measure, summary.metrics.get(engine_names[measure]))
     return numbers
+
+
+def count_wins(rows: Sequence[Mapping[str, Any]], metrics: Sequence[TaskMetric]) -> dict[str, float]:
+    """Return the win rates of comparisons whose choices the caller reads: the share of the rows that have a choice."""
+    rates: dict[str, float] = {}
+    for asked in metrics:
+        choices = [row.get(f"{asked.name}/pairwise_choice") for row in rows] if asked.kind == "parsed" else []
+        texts = [choice.lower() for choice in choices if isinstance(choice, str)]
+        for side in ("candidate", "baseline") if texts else ():
+            rates[f"{asked.name}/{side}_model_win_rate"] = sum(text.startswith(side) for text in texts) / len(texts)
+    return rates
 
 
 def _mean_and_std(name: str, summary: MetricSummary | None) -> dict[str, float]:
@@ -373,10 +389,18 @@ def write_result(result: EvalResult, folder: str, *, file_name: str | None) -> N
     Raises StoreError.
     """
     table = PurePath(file_name or _TABLE)
-    text = _to_csv(result) if table.suffix == ".csv" else _to_json_lines(result)
+    text = _to_csv(result) if table.suffix == ".csv" else _dump_lines(result.rows)
     numbers = {name: None if math.isnan(value) else value for name, value in result.summary_metrics.items()}
     _write(folder, table, text.encode("utf-8", "backslashreplace"))
     _write(folder, table.with_name(_SUMMARY), (json.dumps(numbers, indent=2) + "\n").encode())
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], folder: str, file_name: str) -> None:
+    """Write rows as JSONL to a folder or its address. Secrets are redacted. Raises EvaluationError."""
+    try:
+        _write(folder, PurePath(file_name), _dump_lines(rows).encode("utf-8", "backslashreplace"))
+    except StoreError as error:
+        raise EvaluationError(str(error)) from None
 
 
 def _write(folder: str, name: PurePath, data: bytes) -> None:
@@ -388,8 +412,8 @@ def _write(folder: str, name: PurePath, data: bytes) -> None:
     write_atomic(path, data)
 
 
-def _to_json_lines(result: EvalResult) -> str:
-    return "".join(redact(json.dumps(mask_named_secrets(row), ensure_ascii=False)) + "\n" for row in result.rows)
+def _dump_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(redact(json.dumps(mask_named_secrets(row), ensure_ascii=False)) + "\n" for row in rows)
 
 
 def _to_csv(result: EvalResult) -> str:

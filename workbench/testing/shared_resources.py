@@ -89,14 +89,15 @@ shared_workspaces = SharedWorkspaces()
 # Recorded answers of models, for tests without API key and network.
 
 
-def apply_model_calls(plan: Plan, calls: ModelCalls) -> Plan:
+def apply_model_calls(plan: Plan, calls: ModelCalls, *, asks_models: bool = False) -> Plan:
     """Return the plan with its judge and user models recorded or replayed.
 
-    Earlier calls in the file are kept unless the same request was recorded again. Raises PlanError if the file to
-    replay is missing, and StoreError if the folder of the file cannot be made.
+    `asks_models`: code of the caller asks models, which the plan does not show. Earlier calls in the file are kept
+    unless the same request was recorded again. Raises PlanError if the file to replay is missing, and StoreError if the
+    folder of the file cannot be made.
     """
     file = calls.file
-    if file is None or not _is_asking_models(plan):
+    if file is None or not (asks_models or _is_asking_models(plan)):
         return plan
     if not calls.record:
         if not file.is_file():

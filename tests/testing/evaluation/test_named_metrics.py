@@ -133,8 +133,8 @@ def test_rouge_has_the_column_and_the_stemmer_of_the_sdk() -> None:
     ("metrics", "message"),
     [
         (
-            [Rouge(rouge_type="rouge3")],
-            "found 'rouge3' as rouge_type, expected one of rouge1, rouge2",
+            [Rouge(rouge_type="rouge10")],
+            "found 'rouge10' as rouge_type, expected one of rouge1, rouge2",
         ),
         ([Rouge(rouge_type="rougeLsum", split_summaries=True)], "found split_summaries"),
         ([Rouge(rouge_type="rouge1"), Rouge(rouge_type="rouge2")], "found 'rouge' twice"),

@@ -70,7 +70,7 @@ def test_nothing_is_stored_without_the_history(project: Path) -> None:
     result = EvalTask(dataset=ANSWERS, metrics=["exact_match"], history=False).evaluate(runnable=str)
 
     assert not (project / ".workbench").exists()
-    assert result.metadata == {}
+    assert list(result.metadata) == ["experiment_run"]
 
 
 def test_the_summary_has_the_documented_metrics() -> None:

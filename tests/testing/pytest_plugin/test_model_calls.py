@@ -237,3 +237,39 @@ def test_evaluation_tasks_use_recorded_calls(pytester: pytest.Pytester, monkeypa
 
     unrecorded.assert_outcomes(failed=1)
     unrecorded.stdout.fnmatch_lines(["*calls.jsonl: there are no recorded answers of models; record them with*"])
+
+
+ANSWERED_TEST = """
+import pytest
+from workbench.testing import CustomOutputConfig, EvalTask, PairwiseMetric
+
+BETTER = PairwiseMetric(
+    metric="better",
+    metric_prompt_template="{baseline_model_response} or {response}",
+    baseline_model="gemini-old",
+    custom_output_config=CustomOutputConfig(return_raw_output=True, parsing_fn=lambda replies: {"score": 7}),
+)
+
+
+@pytest.mark.workbench_calls("calls.jsonl")
+def test_answered():
+    result = EvalTask(dataset={"prompt": ["hello"]}, metrics=[BETTER]).evaluate(model="gemini-new")
+    assert result.rows[0]["response"] == result.rows[0]["baseline_model_response"] == "hi"
+    assert result.summary_metrics["better/mean"] == 7
+"""
+
+
+def test_answers_of_models_and_replies_for_functions_are_recorded(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = PytestProject(pytester)
+    project.write("workbench.toml", "")
+    project.write("test_answered.py", ANSWERED_TEST)
+    with serve_judge(monkeypatch, lambda call: gemini("hi")) as server:
+        project.pytest("--workbench-record").assert_outcomes(passed=1)
+        assert len(server.calls) == count_recorded(project.root / "calls.jsonl") > 2
+        server.calls.clear()
+        remove_key_and_cache(project, monkeypatch)
+
+        project.pytest().assert_outcomes(passed=1)
+        assert server.calls == []

@@ -1,0 +1,796 @@
+"""The newer API of the SDK: `Client().evals` with `run_inference`, `evaluate` and `generate_rubrics`, and its types.
+
+`workbench.testing.types` is a name of this module. Rows are answered and judged as by `EvalTask`, in the project around
+the working directory. What needs the service of Vertex AI is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from workbench.model.text import pluralise, suggest_name
+from workbench.testing.callables import ModelAgent, make_agent, make_model_agent
+from workbench.testing.eval_task import EvalTask, RubricBasedMetric, make_author, make_rubric_metric
+from workbench.testing.evaluation import NO_LIMITS, infer, write_rubrics
+from workbench.testing.metric_criteria import read_generation_config
+from workbench.testing.metrics import (
+    AutoraterConfig,
+    CustomMetric,
+    CustomOutputConfig,
+    EvalResult,
+    EvaluationError,
+    PointwiseMetric,
+    PointwiseMetricPromptTemplate,
+    PromptTemplate,
+    RubricGenerationConfig,
+    named_metrics,
+    read_records,
+)
+from workbench.testing.notebook_utils import Section, show
+from workbench.testing.result_rows import (
+    RESPONSE,
+    RUBRICS,
+    TRAJECTORY,
+    Rows,
+    read_rows,
+    write_rows,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Datasets.
+
+GROUPS = "rubric_groups"
+"""The column of the rubrics of each prompt, by the name of their group."""
+
+
+@dataclass(kw_only=True)
+class ResponseCandidate:
+    """One response: a text, or a content of the Gemini API."""
+
+    response: Any = None
+
+
+class EvalCase:
+    """One row as an object. Texts may be contents of the Gemini API. Further arguments are further columns."""
+
+    def __init__(
+        self,
+        *,
+        prompt: Any = None,
+        responses: Sequence[Any] | None = None,
+        reference: Any = None,
+        eval_case_id: str | None = None,
+        **columns: Any,
+    ) -> None:
+        """Raises EvaluationError for what only the service can read."""
+        for name in ("agent_data", "interactions_data_source", "user_scenario"):
+            if columns.get(name) is not None:
+                raise EvaluationError(f"EvalCase: found {name}, expected prompt and responses; {_USE_EVAL_SETS}")
+        self.prompt = prompt
+        self.responses = [
+            each if hasattr(each, "response") else ResponseCandidate(response=each) for each in responses or ()
+        ]
+        self.reference = reference
+        self.eval_case_id = eval_case_id
+        self.columns = {name: value for name, value in columns.items() if value is not None}
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the case as a row, with its first response."""
+        row: dict[str, Any] = {"prompt": _read_text(self.prompt)}
+        if self.responses:
+            row[RESPONSE] = _read_text(self.responses[0].response)
+        if self.reference is not None:
+            row["reference"] = _read_text(getattr(self.reference, "response", self.reference))
+        return {**row, **{name: _read_value(value) for name, value in self.columns.items()}}
+
+
+class EvaluationDataset:
+    """Rows to evaluate: a pandas frame or `EvalCase` objects. `candidate_name` is the name of what answered them."""
+
+    def __init__(
+        self,
+        *,
+        eval_cases: Sequence[EvalCase] | None = None,
+        eval_dataset_df: DataFrame | None = None,
+        candidate_name: str | None = None,
+        bigquery_source: Any = None,
+        gcs_source: Any = None,
+    ) -> None:
+        """Raises EvaluationError unless there are either cases or a frame."""
+        if bigquery_source is not None or gcs_source is not None:
+            raise EvaluationError(
+                "EvaluationDataset: found a source of the service, expected eval_dataset_df or eval_cases; an address "
+                "such as gs://bucket/rows.jsonl can be passed as src or dataset"
+            )
+        if (eval_cases is None) == (eval_dataset_df is None):
+            found = "neither" if eval_cases is None else "both"
+            raise EvaluationError(f"EvaluationDataset: found {found}, expected eval_cases or eval_dataset_df")
+        self.eval_cases = None if eval_cases is None else list(eval_cases)
+        self.eval_dataset_df = eval_dataset_df
+        self.candidate_name = candidate_name
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dicts."""
+        if self.eval_cases is not None:
+            return [case.to_row() for case in self.eval_cases]
+        return [{name: _read_value(value) for name, value in row.items()} for row in read_records(self.eval_dataset_df)]
+
+    def show(self) -> None:
+        """Show the rows: in a notebook as a table, else as text."""
+        show([self._make_section()])
+
+    def _make_section(self) -> Section:
+        rows = self.rows
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        title = f"{pluralise(len(rows), 'row')}{f' of {self.candidate_name}' if self.candidate_name else ''}"
+        return Section(title, columns, [[row.get(name) for name in columns] for row in rows])
+
+    def _repr_html_(self) -> str:
+        return self._make_section().to_html()
+
+
+# Metrics.
+
+
+@dataclass(kw_only=True)
+class Metric:
+    """A metric by its name, a function `f(row)`, or a judge with a `prompt_template`.
+
+    `custom_function` returns a number, or a dict with `score` and perhaps `explanation`. `remote_custom_function` is
+    source code that defines `evaluate(instance)`. It runs in this process, with the texts of the row as contents of the
+    Gemini API, as in the service. `parse_and_reduce_fn` reads the replies of a judge.
+    `aggregate_summary_fn` returns values for the summary from the results of all rows.
+    """
+
+    name: str | None = None
+    custom_function: Callable[..., Any] | str | None = None
+    prompt_template: Any = None
+    judge_model_system_instruction: str | None = None
+    return_raw_output: bool | None = None
+    parse_and_reduce_fn: Callable[..., Any] | None = None
+    aggregate_summary_fn: Callable[..., Any] | None = None
+    remote_custom_function: str | None = None
+    judge_model: str | None = None
+    judge_model_generation_config: Any = None
+    judge_model_sampling_count: int | None = None
+    rubric_group_name: str | None = None
+    metric_spec_parameters: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises EvaluationError for a metric without a name."""
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise EvaluationError(f"{type(self).__name__}: found {self.name!r} as name, expected a text")
+
+
+@dataclass(kw_only=True)
+class LLMMetric(Metric):
+    """A judge with a `prompt_template`: a text with `{column}`, or a `MetricPromptBuilder`."""
+
+    def __post_init__(self) -> None:
+        """Raises EvaluationError for a metric without a template."""
+        super().__post_init__()
+        if not self.prompt_template:
+            raise EvaluationError(f"LLMMetric {self.name}: found no prompt_template, expected one")
+
+
+@dataclass(kw_only=True)
+class CodeExecutionMetric(Metric):
+    """A function as source code, which defines `evaluate(instance)` with the texts of the row by name."""
+
+
+@dataclass(kw_only=True)
+class MetricPromptBuilder:
+    """The parts of a judge prompt, or its `text`. `rating_scores` explains each rating."""
+
+    criteria: Mapping[str, str] = field(default_factory=dict)
+    rating_scores: Mapping[str, str] = field(default_factory=dict)
+    instruction: str | None = None
+    metric_definition: str | None = None
+    evaluation_steps: Mapping[str, str] | None = None
+    few_shot_examples: Sequence[str] | None = None
+    text: str | None = None
+
+    def __str__(self) -> str:
+        return self.text or self.to_template().prompt_data
+
+    def to_template(self) -> PointwiseMetricPromptTemplate:
+        """Return the parts as a template of a metric."""
+        return PointwiseMetricPromptTemplate(
+            criteria=self.criteria,
+            rating_rubric=self.rating_scores,
+            instruction=self.instruction,
+            metric_definition=self.metric_definition,
+            evaluation_steps=self.evaluation_steps,
+            few_shot_examples=self.few_shot_examples,
+        )
+
+
+_BY_RUBRICS = frozenset({"general_quality", "instruction_following", "text_quality"})
+_BY_ENGINE = {"final_response_match": "final_response_match_v2", "grounding": "groundedness"}
+_BY_EVAL_SETS = frozenset(
+    {
+        "final_response_quality",
+        "final_response_reference_free",
+        "hallucination",
+        "multi_turn_general_quality",
+        "multi_turn_text_quality",
+        "multi_turn_task_success",
+        "multi_turn_tool_use_quality",
+        "multi_turn_trajectory_quality",
+        "tool_use_quality",
+    }
+)
+_OF_IMAGES = frozenset({"gecko_text2image", "gecko_text2video"})
+_USE_EVAL_SETS = "to judge conversations and tool calls, use an eval set and its criteria, see docs/criteria.md"
+_DEFAULT_RUBRICS = "general_quality"
+
+
+@dataclass(frozen=True)
+class PredefinedMetric:
+    """A metric with a name of the SDK. Call it to change its options."""
+
+    name: str
+    rubric_group_name: str | None = None
+
+    def __call__(self, *, version: str | None = None, rubric_group_name: str | None = None) -> PredefinedMetric:
+        """Return the metric with other options. There is only one version of each here."""
+        del version
+        return replace(self, rubric_group_name=rubric_group_name)
+
+
+class _PredefinedMetrics:
+    """The metrics with a name of the SDK, such as `RubricMetric.GENERAL_QUALITY`."""
+
+    def __getattr__(self, name: str) -> PredefinedMetric:
+        known = name.lower()
+        if known == "groundedness":
+            known = "grounding"
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if known in _BY_EVAL_SETS:
+            raise EvaluationError(
+                f"RubricMetric.{name}: found a metric of agents, expected one of rows; {_USE_EVAL_SETS}"
+            )
+        if known in _OF_IMAGES:
+            raise EvaluationError(
+                f"RubricMetric.{name}: found a metric of images and videos, expected one of texts: workbench sends "
+                "only text to models"
+            )
+        if known not in _BY_RUBRICS and known not in _BY_ENGINE and known not in named_metrics():
+            names = [*_BY_RUBRICS, *_BY_ENGINE, *named_metrics()]
+            raise EvaluationError(f"RubricMetric: found {name}, expected a known metric{suggest_name(known, names)}")
+        return PredefinedMetric(known)
+
+
+RubricMetric = PrebuiltMetric = _PredefinedMetrics()
+
+
+# Results.
+
+
+@dataclass(kw_only=True)
+class EvalCaseMetricResult:
+    """The result of one metric for one response. Without a `score` it has an `error_message`."""
+
+    metric_name: str | None = None
+    score: float | None = None
+    explanation: str | None = None
+    rubric_verdicts: Any = None
+    raw_output: list[str] | None = None
+    error_message: str | None = None
+
+
+@dataclass(kw_only=True)
+class ResponseCandidateResult:
+    """The results for one response, by metric."""
+
+    response_index: int | None = None
+    metric_results: dict[str, EvalCaseMetricResult] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class EvalCaseResult:
+    """The results for one row, by candidate."""
+
+    eval_case_index: int | None = None
+    response_candidate_results: list[ResponseCandidateResult] = field(default_factory=list)
+
+
+class AggregatedMetricResult:
+    """One metric over all rows and candidates. None: no row has a score. Values of `aggregate_summary_fn` are further
+    attributes."""
+
+    def __init__(self, *, metric_name: str, results: Sequence[EvalCaseMetricResult]) -> None:
+        scores = [result.score for result in results if result.score is not None]
+        self.metric_name = metric_name
+        self.num_cases_total = len(results)
+        self.num_cases_valid = len(scores)
+        self.num_cases_error = len(results) - len(scores)
+        self.mean_score = statistics.fmean(scores) if scores else None
+        self.stdev_score = statistics.stdev(scores) if len(scores) > 1 else None
+
+    def __repr__(self) -> str:
+        return f"AggregatedMetricResult({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+@dataclass(kw_only=True)
+class WinRateStats:
+    """How often each candidate has the best score of all, and how often several have it."""
+
+    win_rates: list[float] = field(default_factory=list)
+    tie_rate: float | None = None
+
+
+class EvaluationResult:
+    """The result of `evaluate`. `results` has the `EvalResult` of each candidate."""
+
+    def __init__(
+        self,
+        *,
+        eval_case_results: list[EvalCaseResult],
+        summary_metrics: list[AggregatedMetricResult],
+        win_rates: dict[str, WinRateStats] | None,
+        evaluation_dataset: list[EvaluationDataset],
+        results: Sequence[EvalResult],
+        candidate_names: Sequence[str],
+    ) -> None:
+        self.eval_case_results = eval_case_results
+        self.summary_metrics = summary_metrics
+        self.win_rates = win_rates
+        self.evaluation_dataset = evaluation_dataset
+        self.results = list(results)
+        self.candidate_names = list(candidate_names)
+
+    def show(self, candidate_names: Sequence[str] | None = None) -> None:
+        """Show the summary, the comparison of candidates and the rows: in a notebook as tables, else as text."""
+        show(self._make_sections(candidate_names))
+
+    def _repr_html_(self) -> str:
+        return "".join(section.to_html() for section in self._make_sections(None))
+
+    def _make_sections(self, candidate_names: Sequence[str] | None) -> list[Section]:
+        names = list(candidate_names or self.candidate_names)
+        numbers = [
+            [each.metric_name, each.mean_score, each.stdev_score, each.num_cases_valid, each.num_cases_error]
+            for each in self.summary_metrics
+        ]
+        sections = [Section("Summary", ["metric", "mean", "deviation", "rows with a score", "without"], numbers)]
+        if self.win_rates:
+            rows = [[metric, *stats.win_rates, stats.tie_rate] for metric, stats in self.win_rates.items()]
+            sections.append(Section("Win rates", ["metric", *names, "tie"], rows))
+        for name, result in zip(names, self.results, strict=False):
+            columns = list(result.rows[0])
+            sections.append(Section(name, columns, [list(row.values()) for row in result.rows]))
+        return sections
+
+
+# The client.
+
+_OF_THE_SERVICE = ("batch_", "create_", "delete_", "evaluate_", "generate_", "get_", "import_", "list_", "update_")
+"""How the names of methods begin that only the service has."""
+
+
+class Client:
+    """A client with `evals`. Its arguments are accepted and not used: models are asked with the keys and the project in
+    the environment."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        credentials: Any = None,
+        project: str | None = None,
+        location: str | None = None,
+        debug_config: Any = None,
+        http_options: Any = None,
+    ) -> None:
+        del api_key, credentials, project, location, debug_config, http_options
+        self.evals = Evals()
+
+
+class Evals:
+    """Evaluations in the project around the working directory."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises EvaluationError for what only the service has."""
+        if name.startswith(_OF_THE_SERVICE):
+            raise EvaluationError(
+                f"evals.{name}: found a job of the Vertex AI service, expected run_inference, evaluate or "
+                "generate_rubrics; runs are in the history of the project (`workbench history`)"
+            )
+        raise AttributeError(f"evals has no {name!r}")
+
+    def run_inference(
+        self,
+        *,
+        src: Any,
+        model: Any = None,
+        agent: Any = None,
+        location: str | None = None,
+        config: Any = None,
+    ) -> EvaluationDataset:
+        """Let a model or an agent answer the prompts of `src`: a frame, a file, an address, or an `EvaluationDataset`.
+
+        `model` is a name, a function or an object, `agent` an agent as for `EvalTask.evaluate(runnable=)`. `config`
+        has `prompt_template`, `generate_content_config` and `dest`, a folder for the rows. A row that failed has no
+        response, and a warning gives the reason. Raises EvaluationError.
+        """
+        del location
+        options = _read_options(config, ("prompt_template", "generate_content_config", "dest"))
+        rows = _read_rows(src)
+        if (template := options.get("prompt_template")) is not None:
+            rows = rows.with_prompts(template if isinstance(template, PromptTemplate) else PromptTemplate(template))
+        respondent = _make_respondent(model, agent)
+        if (generation := options.get("generate_content_config")) is not None:
+            if not isinstance(respondent, ModelAgent):
+                raise EvaluationError("generate_content_config: found it without the name of a model, expected one")
+            respondent = replace(respondent, config=read_generation_config(generation))
+        result = infer(rows, respondent, limits=NO_LIMITS)
+        shown = [name for name in result.rows[0] if name in {*rows.columns, "prompt", RESPONSE, TRAJECTORY}]
+        answered = [{name: row[name] for name in shown} for row in result.rows]
+        if (folder := options.get("dest")) is not None:
+            write_rows(answered, str(folder), "inference_results.jsonl")
+        return _make_dataset(answered, name=respondent.name)
+
+    def generate_rubrics(
+        self,
+        *,
+        src: Any,
+        rubric_group_name: str,
+        prompt_template: str | None = None,
+        generator_model_config: Any = None,
+        rubric_content_type: Any = None,
+        rubric_type_ontology: Any = None,
+        predefined_spec_name: Any = None,
+        metric_spec_parameters: Any = None,
+        metric: Any = None,
+        config: Any = None,
+    ) -> EvaluationDataset:
+        """Let a model write questions about each prompt, as the group of this name in the column `rubric_groups`.
+
+        `predefined_spec_name` or `metric` is a metric with rubrics, by default GENERAL_QUALITY; `prompt_template`
+        replaces its prompt. `generator_model_config` may name the model. Raises EvaluationError.
+        """
+        del rubric_content_type, rubric_type_ontology, metric_spec_parameters, config
+        spec = predefined_spec_name or metric or _DEFAULT_RUBRICS
+        name = _get_rubric_name(spec)
+        rater = generator_model_config or {}
+        model = rater.get("autorater_model") if isinstance(rater, Mapping) else getattr(rater, "autorater_model", None)
+        generation = make_rubric_metric(name, kind="pointwise").generation_config
+        author = RubricGenerationConfig(prompt_template or generation.prompt_template, model=model)
+        rows = _read_rows(src)
+        written = write_rubrics(rows, make_author(author))[RUBRICS]
+        records = []
+        for row, rubrics in zip(rows.rows, written, strict=True):
+            groups = row.columns.get(GROUPS)
+            known = dict(groups) if isinstance(groups, Mapping) else {}
+            records.append({**row.columns, GROUPS: {**known, rubric_group_name: rubrics}})
+        return _make_dataset(records, name=None)
+
+    def evaluate(
+        self,
+        *,
+        dataset: Any,
+        metrics: Sequence[Any] | None = None,
+        agent: str | None = None,
+        location: str | None = None,
+        config: Any = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Judge the responses of one dataset, or of several that answer the same prompts, which are compared.
+
+        `metrics` are `Metric` objects, members of `RubricMetric`, and metrics of `EvalTask`; default GENERAL_QUALITY.
+        Each dataset is a run in the history. `config` may have `dest`, a folder for the tables. Raises EvaluationError.
+        """
+        del location
+        if agent is not None or kwargs:
+            found = ", ".join(["agent"] * (agent is not None) + list(kwargs))
+            raise EvaluationError(f"evaluate: found {found}, expected responses in the dataset; {_USE_EVAL_SETS}")
+        options = _read_options(config, ("dest", "evaluation_service_qps", "dataset_schema", "http_options"))
+        if options.get("dataset_schema") not in (None, "FLATTEN"):
+            schema = options["dataset_schema"]
+            raise EvaluationError(
+                f"dataset_schema: found {schema!r}, expected FLATTEN: columns such as prompt and response"
+            )
+        several = isinstance(dataset, list) and not any(_is_row(each) for each in dataset)
+        datasets = [_to_dataset(each) for each in (dataset if several else [dataset])]
+        tables = [each.rows for each in datasets]
+        if not tables or len({len(rows) for rows in tables}) != 1:
+            counts = ", ".join(str(len(rows)) for rows in tables) or "no dataset"
+            raise EvaluationError(f"dataset: found {counts} rows, expected datasets with the same number of rows")
+        resolved = [
+            _resolve(metric, tables) for metric in ([RubricMetric.GENERAL_QUALITY] if metrics is None else metrics)
+        ]
+        names = _name_candidates(datasets)
+        results = [
+            EvalTask(
+                dataset=rows,
+                metrics=[each.metric for each in resolved],
+                experiment=each_name,
+                output_uri_prefix=options.get("dest"),
+            ).evaluate(
+                evaluation_service_qps=options.get("evaluation_service_qps"),
+                output_file_name=f"{number}.jsonl" if options.get("dest") else None,
+            )
+            for number, (rows, each_name) in enumerate(zip(tables, names, strict=True), start=1)
+        ]
+        return _combine(results, resolved, datasets, names)
+
+
+def _make_respondent(model: Any, agent: Any) -> Any:
+    if (model is None) == (agent is None):
+        raise EvaluationError(f"found {'neither' if model is None else 'both'} model and agent, expected one of them")
+    if isinstance(agent, str):
+        raise EvaluationError(
+            f"agent: found {agent!r}, expected an agent in this process; for one on Agent Engine add a target of kind "
+            "agent_engine, see docs/agents/agent-engine.md"
+        )
+    return make_model_agent(model) if agent is None else make_agent(agent)
+
+
+def _read_options(config: Any, known: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a config: a mapping, or an object of the SDK. Raises EvaluationError for unknown ones."""
+    values = config if isinstance(config, Mapping) else vars(config) if hasattr(config, "__dict__") else {}
+    options = {name: value for name, value in values.items() if value is not None and not name.startswith("_")}
+    for name in options:
+        if name not in known:
+            raise EvaluationError(f"config: found {name!r}, expected one of {', '.join(known)}")
+    return options
+
+
+def _read_rows(src: Any) -> Rows:
+    return read_rows(src.rows if isinstance(src, EvaluationDataset) else src, {})
+
+
+def _is_row(value: Any) -> bool:
+    """True for a row as a dict; False for a dataset, also as a dict."""
+    return isinstance(value, Mapping) and not {"eval_cases", "eval_dataset_df"} & value.keys()
+
+
+def _to_dataset(given: Any) -> EvaluationDataset:
+    if isinstance(given, EvaluationDataset):
+        return given
+    if isinstance(given, Mapping) and not _is_row(given):
+        return EvaluationDataset(**given)
+    return _make_dataset([row.columns for row in read_rows(given, {}).rows], name=None)
+
+
+def _make_dataset(records: Sequence[Mapping[str, Any]], *, name: str | None) -> EvaluationDataset:
+    """Make a dataset of rows: a frame if pandas is installed, else cases."""
+    try:
+        import pandas as pd
+    except ImportError:
+        cases = [
+            EvalCase(responses=[row[RESPONSE]] if RESPONSE in row else None, **_without(row, RESPONSE))
+            for row in records
+        ]
+        return EvaluationDataset(eval_cases=cases, candidate_name=name)
+    return EvaluationDataset(eval_dataset_df=pd.DataFrame(records, dtype=object), candidate_name=name)
+
+
+def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != name}
+
+
+def _read_text(value: Any) -> Any:
+    """Return the text of a content of the Gemini API; other values are unchanged."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json", exclude_none=True)
+    parts = value.get("parts") if isinstance(value, Mapping) else None
+    if isinstance(parts, list) and parts and all(isinstance(part, Mapping) and "text" in part for part in parts):
+        return "".join(str(part["text"]) for part in parts)
+    return value
+
+
+def _read_value(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+def _name_candidates(datasets: Sequence[EvaluationDataset]) -> list[str]:
+    """Return a different name for each dataset."""
+    names: list[str] = []
+    for number, dataset in enumerate(datasets, start=1):
+        name = dataset.candidate_name or f"candidate_{number}"
+        names.append(name if name not in names else f"{name} #{number}")
+    return names
+
+
+# Metrics as those of a task.
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """A metric of a task, and how its results are summarised."""
+
+    metric: Any
+    name: str
+    summarise: Callable[..., Any] | None = None
+
+
+def _resolve(metric: Any, tables: Sequence[Sequence[dict[str, Any]]]) -> _Resolved:
+    """Return the metric of a task for one of the newer API. Writes rubrics into rows that have none."""
+    if isinstance(metric, Mapping):
+        metric = Metric(**metric)
+    if isinstance(metric, PredefinedMetric):
+        if metric.name in _BY_RUBRICS:
+            return _resolve_rubrics(metric.name, metric.rubric_group_name, tables)
+        return _Resolved(_BY_ENGINE.get(metric.name, metric.name), _BY_ENGINE.get(metric.name, metric.name))
+    if not isinstance(metric, Metric):
+        return _Resolved(metric, str(metric))
+    name = str(metric.name)
+    if metric.remote_custom_function is not None:
+        made: Any = CustomMetric(name, _compile(name, metric.remote_custom_function, _make_instance))
+    elif isinstance(metric.custom_function, str):
+        made = CustomMetric(name, _compile(name, metric.custom_function, dict))
+    elif metric.custom_function is not None:
+        made = CustomMetric(name, metric.custom_function)
+    elif metric.prompt_template is not None:
+        made = _make_judge(metric, name)
+    else:
+        made = name.lower()
+    return _Resolved(made, str(made) if isinstance(made, str) else name, metric.aggregate_summary_fn)
+
+
+def _make_judge(metric: Metric, name: str) -> PointwiseMetric:
+    template = metric.prompt_template
+    if isinstance(template, MetricPromptBuilder):
+        template = template.text or template.to_template()
+    parse = metric.parse_and_reduce_fn
+    output = None
+    if parse is not None or metric.return_raw_output:
+        output = CustomOutputConfig(return_raw_output=True, parsing_fn=parse)
+    return PointwiseMetric(
+        metric=name,
+        metric_prompt_template=template,
+        system_instruction=metric.judge_model_system_instruction,
+        autorater_config=AutoraterConfig(
+            sampling_count=metric.judge_model_sampling_count,
+            autorater_model=metric.judge_model,
+            generation_config=metric.judge_model_generation_config,
+        ),
+        custom_output_config=output,
+    )
+
+
+def _get_rubric_name(spec: Any) -> str:
+    name = str(getattr(spec, "name", spec)).lower()
+    if name not in _BY_RUBRICS:
+        expected = f"one of {', '.join(sorted(_BY_RUBRICS))}"
+        raise EvaluationError(f"generate_rubrics: found {name!r}, expected {expected}")
+    return name
+
+
+def _resolve_rubrics(name: str, group: str | None, tables: Sequence[Sequence[dict[str, Any]]]) -> _Resolved:
+    """Return the judge that answers the rubrics of a group, or else rubrics that are written now for all candidates."""
+    column = f"{RUBRICS}_{name}"
+    made: RubricBasedMetric = make_rubric_metric(name, kind="pointwise", metric=name)
+    first = tables[0]
+    groups = [row.get(GROUPS) for row in first]
+    if group is not None:
+        rubrics = [found.get(group) if isinstance(found, Mapping) else None for found in groups]
+        if not any(rubrics):
+            raise EvaluationError(f"{name}: found no rubrics of the group {group!r}, expected some in {GROUPS}")
+    else:
+        prompts = read_rows([{"prompt": row.get("prompt")} for row in first], {})
+        rubrics = write_rubrics(prompts, make_author(made.generation_config))[RUBRICS]
+    for rows in tables:
+        for row, questions in zip(rows, rubrics, strict=True):
+            row[column] = questions
+    critique = made.critique_metric
+    template = str(critique.metric_prompt_template).replace(f"{{{RUBRICS}}}", f"{{{column}}}")
+    return _Resolved(replace(critique, metric_prompt_template=template), name)
+
+
+def _compile(
+    name: str, code: str, make_instance: Callable[[Mapping[str, Any]], Any]
+) -> Callable[[dict[str, Any]], Any]:
+    """Return the function `evaluate` of source code of the caller. Raises EvaluationError."""
+    names: dict[str, Any] = {}
+    try:
+        exec(compile(code, f"<metric {name}>", "exec"), names)
+    except Exception as error:  # code of the caller
+        raise EvaluationError(f"{name}: found code that raises {type(error).__name__}: {error}") from None
+    function = names.get("evaluate")
+    if not callable(function):
+        raise EvaluationError(f"{name}: found code without evaluate, expected a function evaluate(instance)")
+    return lambda row: function(make_instance(row))
+
+
+def _make_instance(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row in the form of the service: each text as a content of the Gemini API."""
+    return {name: _make_content(value) for name, value in row.items() if value is not None}
+
+
+def _make_content(value: Any) -> dict[str, Any]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return {"text": text, "contents": {"gemini_contents": [{"parts": [{"text": text}]}]}}
+
+
+# Results of a task as those of the newer API.
+
+
+def _combine(
+    results: Sequence[EvalResult],
+    metrics: Sequence[_Resolved],
+    datasets: list[EvaluationDataset],
+    names: Sequence[str],
+) -> EvaluationResult:
+    cells = [
+        [{each.name: _read_result(result, number, each.name) for each in metrics} for number in range(len(result.rows))]
+        for result in results
+    ]
+    cases = [
+        EvalCaseResult(
+            eval_case_index=number,
+            response_candidate_results=[
+                ResponseCandidateResult(response_index=index, metric_results=found[number])
+                for index, found in enumerate(cells)
+            ],
+        )
+        for number in range(len(results[0].rows))
+    ]
+    summary = []
+    for each in metrics:
+        found = [row[each.name] for candidate in cells for row in candidate]
+        total = AggregatedMetricResult(metric_name=each.name, results=found)
+        if each.summarise is not None:
+            vars(total).update(each.summarise(found))
+        summary.append(total)
+    wins = {each.name: _count_wins(cells, each.name) for each in metrics} if len(results) > 1 else {}
+    return EvaluationResult(
+        eval_case_results=cases,
+        summary_metrics=summary,
+        win_rates={name: stats for name, stats in wins.items() if stats is not None} or None,
+        evaluation_dataset=datasets,
+        results=results,
+        candidate_names=names,
+    )
+
+
+def _read_result(result: EvalResult, number: int, name: str) -> EvalCaseMetricResult:
+    row = result.rows[number]
+    score = row.get(f"{name}/score")
+    reasons = (problem.reason for problem in result.problems if problem[:2] == (number + 1, f"{name}/score"))
+    return EvalCaseMetricResult(
+        metric_name=name,
+        score=score,
+        explanation=row.get(f"{name}/explanation"),
+        rubric_verdicts=row.get(f"{name}/rubric_verdict_pairs"),
+        raw_output=row.get(f"{name}/raw_outputs") or row.get(f"{name}/raw_output"),
+        error_message=None if score is not None else next(reasons, "the metric gave no score"),
+    )
+
+
+def _count_wins(cells: Sequence[Sequence[Mapping[str, EvalCaseMetricResult]]], name: str) -> WinRateStats | None:
+    """Count the rows in which all candidates have a score; None if there is none."""
+    wins = [0] * len(cells)
+    ties = total = 0
+    for row in zip(*cells, strict=True):
+        scores = [found[name].score for found in row]
+        known = [score for score in scores if score is not None]
+        if len(known) < len(scores):
+            continue
+        total += 1
+        best = max(known)
+        if known.count(best) > 1:
+            ties += 1
+        else:
+            wins[known.index(best)] += 1
+    return WinRateStats(win_rates=[count / total for count in wins], tie_rate=ties / total) if total else None
+
+
+_REFUSED = frozenset({"evals", "ObservabilityEvalCase", "InteractionsDataSource", "GeminiAgentConfig"})
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Raises EvaluationError for types that only the service uses."""
+    if name in _REFUSED:
+        raise EvaluationError(f"types.{name}: found a type of the Vertex AI service, expected rows; {_USE_EVAL_SETS}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
