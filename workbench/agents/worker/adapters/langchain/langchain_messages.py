@@ -258,17 +258,16 @@ def _describe_interrupt(interrupt: Any) -> str:
     if isinstance(value, str):
         return value
     requests = _read_requests(value)
-    texts = [item.get("description") for item in requests]
-    if requests and all(isinstance(text, str) and text for text in texts):
+    texts = [item["description"] for item in requests if isinstance(item.get("description"), str)]
+    if requests and len(texts) == len(requests):
         return "\n\n".join(texts)
     return json.dumps(value, ensure_ascii=False)
 
 
 def _read_requests(value: Any) -> list[dict[str, Any]]:
     """Return the calls that the middleware for a human in the loop wants reviewed; empty for any other interrupt."""
-    requests = value.get("action_requests") if isinstance(value, dict) else None
-    is_known = isinstance(requests, list) and all(isinstance(item, dict) for item in requests)
-    return requests if is_known and "review_configs" in value else []
+    requests = value.get("action_requests") if isinstance(value, dict) and "review_configs" in value else None
+    return [item for item in requests if isinstance(item, dict)] if isinstance(requests, list) else []
 
 
 def _build_resumption(interrupt: Any, text: str) -> Any:
