@@ -136,9 +136,7 @@ async def test_an_agent_of_a_framework_is_evaluated_with_one_line(bench: Any, co
     talk = await bench.talk_once("Rome", "hello", "Oslo", python=Path(PYTHON))
 
     assert talk.error is None, talk.message
-    calls = [
-        [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses] for turn in talk.turns
-    ]
+    calls = [[(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses] for turn in talk.turns]
     assert calls == [[("weather", {"city": "Rome"})], [], [("weather", {"city": "Oslo"})]]
     assert talk.responses == ["cold"] * 3
     assert all(turn.calls_unknown is None for turn in talk.turns)

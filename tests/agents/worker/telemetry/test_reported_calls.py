@@ -259,8 +259,8 @@ async def test_overlapping_calls_have_the_order_of_the_models_message(bench: Any
         def work(city, here, before, after):
             context.attach(here)
             before.wait()
-            late = {"tool.name": "weather", "input.value": json.dumps({"city": city}), "openinference.span.kind": "TOOL"}
-            with span("weather.run", _late=late):
+            late = {"tool.name": "weather", "input.value": json.dumps({"city": city})}
+            with span("weather.run", _late=late, openinference__span__kind="TOOL"):
                 after.set()
 
         def answer(prompt):

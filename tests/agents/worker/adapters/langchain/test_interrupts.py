@@ -113,7 +113,9 @@ async def test_only_calls_that_were_made_count_with_their_arguments(lang: Any, a
 
 
 async def test_the_reason_of_a_refusal_reaches_the_agent(lang: Any) -> None:
-    code = REVIEWED + """
+    code = (
+        REVIEWED
+        + """
     class Reason(Script):
         def _generate(self, messages, stop=None, run_manager=None, **options):
             if messages[-1].type == "tool":
@@ -128,6 +130,7 @@ async def test_the_reason_of_a_refusal_reaches_the_agent(lang: Any) -> None:
         checkpointer=InMemorySaver(),
     )
     """
+    )
 
     held = await talk(lang, code, "write to bob", "reject: not him")
 
@@ -159,6 +162,7 @@ async def test_a_tool_that_asks_counts_once_when_it_has_its_answer(lang: Any) ->
     held = await talk(lang, code, "go", "yes, 100 %")
 
     assert held.responses == ["Sure?", "Fine."]
+    assert [turn.pending for turn in held.turns] == ["Sure?", None]
     first, second = held.turns
     assert list_calls(first) == [("look", {"at": "x"})]
     assert list_results(first) == [("look", {"result": "saw x"})]
@@ -203,8 +207,7 @@ async def test_a_conversation_may_end_at_an_interrupt(lang: Any) -> None:
 
     assert held.error is None, held.message
     assert held.responses == ['First?\n\n{"question": "Second?"}']
-    (agent,) = (span for span in held.spans if span.kind == "agent")
-    assert agent.attributes["workbench.pending"] == ["First?", '{"question": "Second?"}']
+    assert held.turns[0].pending == 'First?\n\n{"question": "Second?"}'
 
 
 async def test_messages_without_ids_are_not_counted_again(lang: Any) -> None:

@@ -366,9 +366,7 @@ def test_unreadable_json_messages_are_an_error_of_the_agent(message: Any) -> Non
     from workbench.agents.worker.adapters.langchain.langchain_messages import Known, read_result
 
     with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
-        read_result(
-            {"messages": [message]}, said=HumanMessage("hi", id="1"), known=Known(), is_graph=True, pending=[]
-        )
+        read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=Known(), is_graph=True, pending=[])
 
 
 @needs_langchain

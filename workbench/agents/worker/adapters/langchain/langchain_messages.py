@@ -364,7 +364,8 @@ def read_result(
     if pending:
         messages = result.get(_MESSAGES) if isinstance(result, dict) else None
         new = _select_new_messages(messages, said, known) if isinstance(messages, list) else []
-        return _make_waiting_answer(new, "\n\n".join(pending)), [said, *new]
+        question = "\n\n".join(pending)
+        return {**_make_waiting_answer(new, question), "pending": question}, [said, *new]
     if isinstance(result, dict):
         messages = result.get(_MESSAGES)
         if isinstance(messages, list):
