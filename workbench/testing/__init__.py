@@ -9,8 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from workbench.metrics.trajectory import (
+        aextract_langgraph_trajectory_from_thread,
+        create_trajectory_match_evaluator,
+        extract_langgraph_trajectory_from_snapshots,
+        extract_langgraph_trajectory_from_thread,
+        graph_trajectory_strict_match,
+    )
     from workbench.testing.agent_evaluator import AgentEvaluator, EvaluationIncomplete
-    from workbench.testing.eval_task import EvalTask
+    from workbench.testing.eval_task import EvalTask, create_graph_trajectory_llm_as_judge
     from workbench.testing.metric_classes import (
         AutoraterConfig,
         CustomMetric,
@@ -44,7 +51,18 @@ _MODULES = {
     "PromptTemplate": "metric_classes",
     "Rouge": "metric_classes",
     "TrajectorySingleToolUse": "metric_classes",
+    "create_graph_trajectory_llm_as_judge": "eval_task",
 }
+_OF_METRICS = frozenset(
+    {
+        "aextract_langgraph_trajectory_from_thread",
+        "create_trajectory_match_evaluator",
+        "extract_langgraph_trajectory_from_snapshots",
+        "extract_langgraph_trajectory_from_thread",
+        "graph_trajectory_strict_match",
+    }
+)
+"""Functions of `workbench.metrics.trajectory`."""
 
 __all__ = [
     "AgentEvaluator",
@@ -63,11 +81,19 @@ __all__ = [
     "PromptTemplate",
     "Rouge",
     "TrajectorySingleToolUse",
+    "aextract_langgraph_trajectory_from_thread",
+    "create_graph_trajectory_llm_as_judge",
+    "create_trajectory_match_evaluator",
+    "extract_langgraph_trajectory_from_snapshots",
+    "extract_langgraph_trajectory_from_thread",
+    "graph_trajectory_strict_match",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """A name of the API, imported now."""
+    if name in _OF_METRICS:
+        return getattr(import_module("workbench.metrics.trajectory"), name)
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
