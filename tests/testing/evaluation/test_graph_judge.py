@@ -18,7 +18,7 @@ TAKEN = {
         "steps": [["__start__", "agent", "tools", "__interrupt__"], ["agent"]],
     },
 }
-REFERENCE = {"inputs": None, "results": [{}], "steps": [["__start__", "shortcut"]]}
+REFERENCE: dict[str, Any] = {"inputs": None, "results": [{}], "steps": [["__start__", "shortcut"]]}
 
 
 @pytest.mark.parametrize(("grade", "score"), [(1, True), (0, False)])

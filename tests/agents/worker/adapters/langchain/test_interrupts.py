@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind, TurnResult
+from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 
 pytestmark = pytest.mark.needs_langchain
 
@@ -171,6 +174,30 @@ async def test_a_tool_that_asks_counts_once_when_it_has_its_answer(lang: Any) ->
     stopped = [span for span in held.spans if span.attributes.get("workbench.interrupted")]
     assert {span.name for span in stopped} >= {"ask"}
     assert all(span.error is None and span.turn == 0 for span in stopped)
+
+
+async def test_a_tool_that_asks_is_recorded_once_with_its_result(lang: Any, tmp_path: Path) -> None:
+    code = """
+        from mail import *
+
+        answer = create_agent(
+            Script(messages=[AIMessage("", tool_calls=[call("ask", "1", question="Sure?")]), AIMessage("Fine.")]),
+            [ask],
+            checkpointer=InMemorySaver(),
+        )
+    """
+
+    async def refuse_model_call(_: Any) -> Any:
+        raise AssertionError("no model is asked here")
+
+    job = JobKey(case=CaseKey(target="bench", eval_set="set", eval_id="one"))
+    tools = CaseTools(ToolPlan(record=tmp_path / "tools.json"), job, ask=refuse_model_call)
+
+    held = await talk(lang, code, "go", "yes", tools=tools)
+
+    assert held.error is None, held.message
+    recorded = [(call.tool, call.response, call.error) for call in tools.build_recording().calls]
+    assert recorded == [("ask", "the user said yes", None)]
 
 
 TWO = """

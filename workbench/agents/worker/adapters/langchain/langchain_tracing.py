@@ -453,8 +453,9 @@ class ToolCalls:
         self._tools.report_outcome(answer, response=value[0] if is_pair else value)
 
     def report_error(self, answer: dict[str, Any], error: BaseException) -> None:
-        """Report the exception of a tool that was called."""
-        self._tools.report_outcome(answer, error=faults.encode_exception(error))
+        """Report the exception of a tool that was called. One that stops at an interrupt has no outcome yet."""
+        if not _is_interrupt(error):
+            self._tools.report_outcome(answer, error=faults.encode_exception(error))
 
 
 def _wrap_tool(tool: Any) -> None:
