@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
@@ -115,6 +116,8 @@ def _without_booleans(value: Any) -> Any:
     return [_without_booleans(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+_MISSING = object()
+
 ValueRule = Callable[[Any, Any, Form], bool]
 """Decides whether the actual value of an argument matches the expected one."""
 
@@ -155,6 +158,32 @@ class CallRule:
             return False
         rules = ((name, self.arguments.get(name) or _is_same) for name in names & wanted)
         return all(rule(actual[name], expected[name], form) for name, rule in rules)
+
+
+@dataclass(frozen=True)
+class KeysRule(CallRule):
+    """Only these arguments are compared, all by equality. A missing one is equal to null, as in agentevals."""
+
+    @classmethod
+    def of_keys(cls, keys: Iterable[str]) -> KeysRule:
+        """Make the rule. Dotted keys are paths into objects."""
+        return cls(mode="ignore", arguments=dict.fromkeys(keys, _is_same))
+
+    def fits(self, actual: Mapping[str, Any], expected: Mapping[str, Any], form: Form) -> bool:
+        """See CallRule."""
+        return all(_is_same(_find_value(actual, key), _find_value(expected, key), form) for key in self.arguments)
+
+
+@dataclass(frozen=True)
+class FunctionRule(CallRule):
+    """A function of the caller compares the arguments: `f(actual, expected)` returns True if they match."""
+
+    function: Callable[[dict[str, Any], dict[str, Any]], Any] = operator.eq
+
+    def fits(self, actual: Mapping[str, Any], expected: Mapping[str, Any], form: Form) -> bool:
+        """See CallRule. Raises what the function raises."""
+        del form
+        return bool(self.function(dict(actual), dict(expected)))
 
 
 @dataclass(frozen=True)
@@ -274,8 +303,14 @@ def read_argument_rules(options: Options, form: Form = canonical) -> ArgumentRul
 def _read_call_rule(value: Any, place: str, options: Options) -> CallRule:
     if isinstance(value, str):
         return CallRule(mode=_read_mode(value, place, options))
+    if isinstance(value, list | tuple):
+        names = [name for name in value if isinstance(name, str) and name]
+        if not names or len(names) != len(value):
+            options.refuse(place, found=describe(value), expected="a list of the names of arguments")
+        return KeysRule.of_keys(names)
     if not isinstance(value, Mapping):
-        options.refuse(place, found=describe(value), expected=f"one of {', '.join(MODES)}, or an object")
+        expected = f"one of {', '.join(MODES)}, a list of arguments, or an object"
+        options.refuse(place, found=describe(value), expected=expected)
         return CallRule()
     _refuse_unknown(value, {"mode", "arguments"}, place, options)
     return CallRule(
@@ -338,14 +373,19 @@ def _lift_path(level: dict[str, Any], steps: list[str], path: str, lifted: dict[
 
 
 def _has_path(args: Mapping[str, Any], name: str) -> bool:
+    return _find_value(args, name, missing=_MISSING) is not _MISSING
+
+
+def _find_value(args: Mapping[str, Any], name: str, *, missing: Any = None) -> Any:
+    """Return the value of an argument, or at a dotted path into objects; `missing` if it does not exist."""
     if name in args:
-        return True
+        return args[name]
     value: Any = args
     for step in name.split("."):
         if not isinstance(value, Mapping) or step not in value:
-            return False
+            return missing
         value = value[step]
-    return True
+    return value
 
 
 def _iter_call_paths(args: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

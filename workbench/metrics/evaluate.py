@@ -385,7 +385,16 @@ async def judge_case(
         )
         for index, answer in zip(waiting, answers, strict=True):
             groups[index] = answer
-    return _share_equal_results([result for group in groups for result in group])
+    results = [result for group in groups for result in group]
+    turns = subject.execution.turns
+    if turns and turns[-1].pending is not None:
+        hint = f"the conversation ended while the agent waited for an answer: {turns[-1].pending}"
+        results = [result if result.threshold is None else _add_hint(result, hint) for result in results]
+    return _share_equal_results(results)
+
+
+def _add_hint(result: MetricResult, hint: str | None) -> MetricResult:
+    return result if hint is None else result.model_copy(update={"hint": join_texts([result.hint, hint])})
 
 
 _MOST_SHARED_RESULTS = 256
@@ -463,8 +472,7 @@ def _judge_criterion(judge: Judge, rule: Rule, prepared: PreparedCriterion, view
     result = _score_turns(judge, rule, view, needs_reference=needs_reference)
     if judge.check is None or result.score is None:
         return result
-    hint = judge.check(view)
-    return result if hint is None else result.model_copy(update={"hint": join_texts([result.hint, hint])})
+    return _add_hint(result, judge.check(view))
 
 
 def _score_turns(judge: TurnJudge, rule: Rule, view: CaseView, *, needs_reference: bool) -> MetricResult:

@@ -1,14 +1,24 @@
-"""Trajectory metrics of ADK, Vertex AI and agentevals, which compare tool calls with the expected calls."""
+"""Trajectory metrics of ADK, Vertex AI and agentevals, which compare tool calls with the expected calls.
+
+The last part has the evaluators of agentevals as functions, for tests in Python.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, TypedDict
 
 from workbench.metrics.call_matching import (
+    MODES,
     ONLY_NAMES_HINT,
+    ArgumentRules,
+    CallRule,
     CanonicalEquality,
     EmptyForAbsent,
+    FunctionRule,
+    KeysRule,
     MemberPairing,
     Membership,
     NameEquality,
@@ -25,7 +35,7 @@ from workbench.metrics.call_matching import (
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
 from workbench.model.results import Score
-from workbench.model.trace import Trajectory
+from workbench.model.trace import ToolCall, Trajectory
 
 _ONE, _ZERO = Score(1.0), Score(0.0)
 
@@ -398,3 +408,253 @@ _AGENTEVALS_METRICS = (
 
 
 METRICS = (*_ADK_METRICS, *_VERTEX_METRICS, *_AGENTEVALS_METRICS)
+
+
+# Evaluators with the names and arguments of agentevals 0.0.9.
+
+
+class EvaluatorResult(TypedDict):
+    """The result of an evaluator. `key` is the name of the metric."""
+
+    key: str
+    score: bool | float
+    comment: str | None
+    metadata: dict[str, Any] | None
+
+
+ArgumentMatch = str | Sequence[str] | Callable[[dict[str, Any], dict[str, Any]], Any]
+"""How the arguments of a tool are compared: a mode, the names of the arguments that count, or `f(actual, expected)`."""
+
+_TRAJECTORY_MATCHES: Mapping[str, Match] = {
+    "strict": strict_match,
+    "unordered": unordered_match,
+    "subset": subset_match,
+    "superset": superset_match,
+}
+_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
+
+
+def create_trajectory_match_evaluator(
+    *,
+    trajectory_match_mode: str = "strict",
+    tool_args_match_mode: str = "exact",
+    tool_args_match_overrides: Mapping[str, ArgumentMatch] | None = None,
+) -> Callable[..., EvaluatorResult]:
+    """Make an evaluator that compares the tool calls of two lists of messages.
+
+    `trajectory_match_mode` is strict (the same messages by role, each with the same calls in any order), unordered,
+    subset or superset. `tool_args_match_mode` is exact, ignore, subset or superset. `tool_args_match_overrides` has
+    other rules by tool. Functions always get the arguments of the actual call first. Messages are those of OpenAI or
+    LangChain, in a list or under `messages`. Raises ValueError for other values.
+    """
+    match = _choose(_TRAJECTORY_MATCHES, trajectory_match_mode, "trajectory_match_mode")
+    rules = ArgumentRules(
+        default=_make_rule(tool_args_match_mode, "tool_args_match_mode", modes_only=True),
+        tools={
+            tool: _make_rule(rule, f"tool_args_match_overrides[{tool!r}]")
+            for tool, rule in (tool_args_match_overrides or {}).items()
+        },
+        form=python_form,
+    )
+    pairing = RuledArguments(rules)
+
+    def evaluate(*, outputs: Any, reference_outputs: Any, **_more: Any) -> EvaluatorResult:
+        actual = _read_messages(outputs, "outputs")
+        expected = _read_messages(reference_outputs, "reference_outputs")
+        if match is strict_match:
+            is_match = _is_same_conversation(pairing, actual, expected)
+        else:
+            is_match = match(pairing, _make_turn(_join_calls(actual), _join_calls(expected)))
+        return _make_result(f"trajectory_{trajectory_match_mode}_match", is_match)
+
+    return evaluate
+
+
+def graph_trajectory_strict_match(*, outputs: Any, reference_outputs: Any, **_more: Any) -> EvaluatorResult:
+    """Compare the nodes that a graph visited: 1 if each turn has the same steps in the same order.
+
+    Both sides are `{"inputs", "results", "steps"}`, or have this under `outputs`, as
+    `extract_langgraph_trajectory_from_thread` returns it. Raises ValueError for other values.
+    """
+    actual, expected = read_graph_trajectory(outputs, "outputs"), read_graph_trajectory(reference_outputs, "reference")
+    return _make_result("graph_trajectory_strict_match", actual["steps"] == expected["steps"])
+
+
+def read_graph_trajectory(value: Any, place: str) -> dict[str, list[Any]]:
+    """Return `inputs`, `results` and `steps` of a graph trajectory. Raises ValueError."""
+    outer = value if isinstance(value, Mapping) else {}
+    inner = outer["outputs"] if isinstance(outer.get("outputs"), Mapping) else outer
+    steps = inner.get("steps")
+    if not isinstance(steps, list | tuple) or not all(isinstance(turn, list | tuple) for turn in steps):
+        raise ValueError(
+            f'{place}: found {describe(value)}, expected {{"results": [...], "steps": [["__start__", "agent"], ...]}}'
+        )
+    inputs = inner.get("inputs") or outer.get("inputs")
+    return {
+        "inputs": list(inputs or [None] * len(steps)),
+        "results": list(inner.get("results") or ()),
+        "steps": [list(turn) for turn in steps],
+    }
+
+
+def extract_langgraph_trajectory_from_thread(graph: Any, config: Any) -> dict[str, Any]:
+    """Return the graph trajectory of a thread from the history of its checkpointer: `inputs`, and under `outputs` the
+    `results` and `steps` of each turn.
+
+    `__start__` is the entry of a turn, and `__interrupt__` marks the node at which it stopped. Nodes of subgraphs have
+    the name of the subgraph in front.
+    """
+    return extract_langgraph_trajectory_from_snapshots(_list_snapshots(graph, config))
+
+
+async def aextract_langgraph_trajectory_from_thread(graph: Any, config: Any) -> dict[str, Any]:
+    """Do as `extract_langgraph_trajectory_from_thread`, for a checkpointer that has only asynchronous methods."""
+    return extract_langgraph_trajectory_from_snapshots(await _alist_snapshots(graph, config))
+
+
+def extract_langgraph_trajectory_from_snapshots(snapshots: Iterable[Any]) -> dict[str, Any]:
+    """Do as `extract_langgraph_trajectory_from_thread`, for the snapshots of a thread, the newest first."""
+    inputs: list[Any] = []
+    results: list[Any] = []
+    steps: list[list[str]] = []
+    newest_first = list(snapshots)
+    for snapshot, earlier in zip(newest_first, [*newest_first[1:], None], strict=True):
+        waits = any(task.interrupts for task in snapshot.tasks)
+        if waits or not snapshot.next:  # the end of a turn
+            results.append({} if waits else _summarise_values(snapshot.values))
+            steps.append([])
+        if not steps:  # the graph is in the middle of its newest turn
+            continue
+        namespace = str(snapshot.config.get("configurable", {}).get("checkpoint_ns", ""))
+        subgraph = f"{namespace.partition(':')[0]}:" if ":" in namespace else ""
+        for task in snapshot.tasks:
+            steps[-1] += ["__interrupt__"] if task.interrupts else []
+            steps[-1].append(f"{subgraph}{task.name}")
+        if snapshot.metadata is not None and snapshot.metadata.get("source") == "input":
+            inputs.extend({task.name: task.result} for task in snapshot.tasks)
+        elif earlier is not None and any(task.interrupts for task in earlier.tasks):
+            inputs.append("__resuming__")
+    return {
+        "inputs": inputs[::-1],
+        "outputs": {"inputs": [], "results": results[::-1], "steps": [turn[::-1] for turn in reversed(steps)]},
+    }
+
+
+def _list_snapshots(graph: Any, config: Any) -> list[Any]:
+    found: list[Any] = []
+    for snapshot in graph.get_state_history(config):
+        for inner in _list_subgraphs(snapshot):
+            found += _list_snapshots(graph, inner)
+        found.append(snapshot)
+    return found
+
+
+async def _alist_snapshots(graph: Any, config: Any) -> list[Any]:
+    found: list[Any] = []
+    async for snapshot in graph.aget_state_history(config):
+        for inner in _list_subgraphs(snapshot):
+            found += await _alist_snapshots(graph, inner)
+        found.append(snapshot)
+    return found
+
+
+def _list_subgraphs(snapshot: Any) -> list[Any]:
+    """Return the configurations of the threads of subgraphs."""
+    states = [task.state for task in snapshot.tasks if isinstance(task.state, Mapping)]
+    return [state for state in states if state.get("configurable", {}).get("checkpoint_ns")]
+
+
+def _summarise_values(values: Any) -> Any:
+    """Return the result of a turn: the state of the graph, or only the last of its messages."""
+    messages = values.get("messages") if isinstance(values, Mapping) else None
+    if not isinstance(messages, list) or not messages:
+        return values
+    return {"messages": [_convert_message(messages[-1])]}
+
+
+def _convert_message(message: Any) -> Any:
+    """Return a message of LangChain in the form of OpenAI; any other value is returned as it is."""
+    if not hasattr(message, "content") or not hasattr(message, "type"):
+        return message
+    converted: dict[str, Any] = {"role": _ROLES.get(message.type, message.type), "content": message.content}
+    if getattr(message, "tool_call_id", None):
+        converted["tool_call_id"] = message.tool_call_id
+    if getattr(message, "tool_calls", None):
+        converted["tool_calls"] = [
+            {
+                "type": "function",
+                "id": call.get("id"),
+                "function": {"name": call["name"], "arguments": json.dumps(call["args"], ensure_ascii=False)},
+            }
+            for call in message.tool_calls
+        ]
+    return converted
+
+
+Messages = list[tuple[str, list[ToolCall]]]
+"""Roles of messages, each with its calls."""
+
+
+def _read_messages(value: Any, place: str) -> Messages:
+    messages = value.get("messages", [value]) if isinstance(value, Mapping) else value
+    if not isinstance(messages, list | tuple):
+        raise ValueError(f"{place}: found {describe(value)}, expected a list of messages")  # noqa: TRY004
+    read = []
+    for number, item in enumerate(messages):
+        message = _convert_message(item)
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if not isinstance(role, str):
+            raise ValueError(f"{place}[{number}]: found {describe(item)}, expected a message with a role")  # noqa: TRY004
+        calls = [_read_call(call, f"{place}[{number}].tool_calls") for call in message.get("tool_calls") or ()]
+        read.append((_ROLES.get(role, role), calls))
+    return read
+
+
+def _read_call(call: Any, place: str) -> ToolCall:
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    args = function.get("arguments", function.get("args")) if isinstance(function, Mapping) else None
+    try:
+        args = json.loads(args) if isinstance(args, str) else args
+    except ValueError:
+        raise ValueError(f"{place}: the arguments of {name} are not JSON") from None
+    if not isinstance(name, str) or not isinstance(args, Mapping | None):
+        expected = '{"function": {"name", "arguments"}}'
+        raise ValueError(f"{place}: found {describe(call)}, expected {expected}")  # noqa: TRY004
+    return ToolCall(name=name, args=None if args is None else dict(args))
+
+
+def _is_same_conversation(pairing: Pairing, actual: Messages, expected: Messages) -> bool:
+    return len(actual) == len(expected) and all(
+        role == wanted and unordered_match(pairing, _make_turn(calls, wanted_calls))
+        for (role, calls), (wanted, wanted_calls) in zip(actual, expected, strict=True)
+    )
+
+
+def _join_calls(messages: Messages) -> list[ToolCall]:
+    return list(chain.from_iterable(calls for _, calls in messages))
+
+
+def _make_turn(predicted: Sequence[ToolCall], reference: Sequence[ToolCall]) -> Turn:
+    return Turn.from_calls(predicted=list(predicted), reference=list(reference))
+
+
+def _make_rule(value: Any, place: str, *, modes_only: bool = False) -> CallRule:
+    if isinstance(value, str):
+        return CallRule(mode=_choose({mode: mode for mode in MODES}, value, place))
+    if callable(value) and not modes_only:
+        return FunctionRule(function=value)
+    if isinstance(value, list | tuple) and not modes_only and all(isinstance(name, str) for name in value):
+        return KeysRule.of_keys(value)
+    expected = f"one of {', '.join(MODES)}" + ("" if modes_only else ", a list of arguments, or a function")
+    raise ValueError(f"{place}: found {describe(value)}, expected {expected}")
+
+
+def _choose(choices: Mapping[str, Any], name: Any, place: str) -> Any:
+    if name not in choices:
+        raise ValueError(f"{place}: found {describe(name)}, expected one of {', '.join(choices)}")
+    return choices[name]
+
+
+def _make_result(key: str, score: bool) -> EvaluatorResult:
+    return {"key": key, "score": score, "comment": None, "metadata": None}

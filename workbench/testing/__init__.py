@@ -9,14 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.testing.agent_evaluator import (
-        AgentEvaluator,
-        EvaluationIncomplete,
+    from workbench.metrics.trajectory import (
+        aextract_langgraph_trajectory_from_thread,
+        create_trajectory_match_evaluator,
+        extract_langgraph_trajectory_from_snapshots,
+        extract_langgraph_trajectory_from_thread,
+        graph_trajectory_strict_match,
     )
+    from workbench.testing.agent_evaluator import AgentEvaluator, EvaluationIncomplete
     from workbench.testing.eval_task import (
         EvalTask,
         PredefinedRubricMetrics,
         RubricBasedMetric,
+        create_graph_trajectory_llm_as_judge,
     )
     from workbench.testing.evals import Client, EvaluationDataset, EvaluationResult
     from workbench.testing.metrics import (
@@ -65,7 +70,18 @@ _MODULES = {
     "RubricBasedMetric": "eval_task",
     "RubricGenerationConfig": "metrics",
     "TrajectorySingleToolUse": "metrics",
+    "create_graph_trajectory_llm_as_judge": "eval_task",
 }
+_OF_METRICS = frozenset(
+    {
+        "aextract_langgraph_trajectory_from_thread",
+        "create_trajectory_match_evaluator",
+        "extract_langgraph_trajectory_from_snapshots",
+        "extract_langgraph_trajectory_from_thread",
+        "graph_trajectory_strict_match",
+    }
+)
+"""Functions of `workbench.metrics.trajectory`."""
 
 _SUBMODULES = {
     "autorater_utils": "autorater_utils",
@@ -103,6 +119,12 @@ __all__ = [
     "RubricBasedMetric",
     "RubricGenerationConfig",
     "TrajectorySingleToolUse",
+    "aextract_langgraph_trajectory_from_thread",
+    "create_graph_trajectory_llm_as_judge",
+    "create_trajectory_match_evaluator",
+    "extract_langgraph_trajectory_from_snapshots",
+    "extract_langgraph_trajectory_from_thread",
+    "graph_trajectory_strict_match",
 ]
 
 
@@ -115,6 +137,8 @@ def __getattr__(name: str) -> Any:
         )
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{_SUBMODULES[name]}")
+    if name in _OF_METRICS:
+        return getattr(import_module("workbench.metrics.trajectory"), name)
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -319,11 +319,12 @@ def make_model_agent(model: Any) -> Agent | ModelAgent:
 
 
 class _FunctionSession(function.Session):
-    """The session of a function. A result without a trajectory has unknown calls, not an empty list of calls."""
+    """The session of a function. If neither its result nor its spans report calls, they are unknown, which differs from
+    an empty list."""
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
         turn = super()._finish_turn(value, *others)
-        if not has_trajectory(value):
+        if not has_trajectory(value) and turn["calls_unknown"] is not None:
             turn["invocation"]["intermediate_data"] = None
             turn["calls_unknown"] = None
             turn.pop("calls_unknown_by_design", None)

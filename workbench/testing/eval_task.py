@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -18,6 +19,7 @@ from workbench.testing.metrics import (
     Metric,
     PairwiseMetric,
     PointwiseMetric,
+    PointwiseMetricPromptTemplate,
     PromptTemplate,
     RubricGenerationConfig,
     read_definitions,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from workbench.metrics.registry import MissingColumns
+    from workbench.metrics.trajectory import EvaluatorResult
     from workbench.testing.callables import Agent, ModelAgent
     from workbench.testing.evaluation import Author, Evaluation, Limits
     from workbench.testing.metrics import EvalResult
@@ -426,3 +429,72 @@ def _get_critique(metric: RubricBasedMetric) -> PointwiseMetric | PairwiseMetric
     """Return the judge of a rubric-based metric. Its replies are text, also if the metric does not say so."""
     config = metric.critique_metric.custom_output_config or CustomOutputConfig()
     return replace(metric.critique_metric, custom_output_config=replace(config, return_raw_output=True))
+
+
+# The judge of agentevals for graph trajectories, as a task of one row.
+
+_GRAPH_ACCURACY = "graph_trajectory_accuracy"
+_GRAPH_INSTRUCTION = """\
+You grade the way that an agent took. The agent is a graph: each step is a node that it visited. `__start__` is the
+entry of a turn. `__interrupt__` means that the agent stopped and waited for an answer of the user, and the input
+`__resuming__` that it got this answer."""
+_GRAPH_CRITERIA = {
+    "Logic": "Each step follows from the input and from the steps before it.",
+    "Progress": "The steps lead to the result.",
+    "Efficiency": "There are few needless steps. The way need not be the shortest.",
+}
+_GRAPH_REFERENCE = {
+    "Equivalence": "The way has the same meaning as the reference. Differences of detail do not matter."
+}
+_GRAPH_RATINGS = {"1": "All criteria are met.", "0": "At least one criterion is not met."}
+
+
+def create_graph_trajectory_llm_as_judge(
+    *, model: str | None = None, feedback_key: str = _GRAPH_ACCURACY, sampling_count: int | None = None
+) -> Callable[..., EvaluatorResult]:
+    """Make an evaluator that asks a judge model whether a graph took a good way.
+
+    It takes `outputs`, and optionally `inputs` and `reference_outputs`, in the shapes of
+    `graph_trajectory_strict_match`. Without `model` the judge is that of the settings of the project. The comment of
+    the result is the reason. Raises EvaluationError if there is no verdict.
+    """
+
+    def evaluate(*, outputs: Any, inputs: Any = None, reference_outputs: Any = None, **_more: Any) -> EvaluatorResult:
+        row = {"response": _format_thread(outputs, inputs, "outputs")}
+        criteria, variables = _GRAPH_CRITERIA, []
+        if reference_outputs is not None:
+            row["reference"] = _format_thread(reference_outputs, None, "reference_outputs")
+            criteria, variables = {**_GRAPH_CRITERIA, **_GRAPH_REFERENCE}, ["reference"]
+        template = PointwiseMetricPromptTemplate(
+            criteria=criteria, rating_rubric=_GRAPH_RATINGS, input_variables=variables, instruction=_GRAPH_INSTRUCTION
+        )
+        metric = PointwiseMetric(metric=feedback_key, metric_prompt_template=template)
+        config = AutoraterConfig(autorater_model=model, sampling_count=sampling_count)
+        result = EvalTask(dataset=[row], metrics=[metric], autorater_config=config, history=False).evaluate()
+        score, comment = (result.rows[0][f"{feedback_key}/{name}"] for name in ("score", "explanation"))
+        if score is None:
+            raise EvaluationError("; ".join(problem.reason for problem in result.problems) or "the judge gave no score")
+        return {"key": feedback_key, "score": score >= 0.5, "comment": comment, "metadata": None}
+
+    return evaluate
+
+
+def _format_thread(trajectory: Any, inputs: Any, place: str) -> str:
+    """Return the turns of a graph trajectory as text. Raises ValueError."""
+    from workbench.metrics.trajectory import read_graph_trajectory
+
+    read = read_graph_trajectory(trajectory, place)
+    given = (inputs.get("inputs") if isinstance(inputs, Mapping) else inputs) or read["inputs"]
+    results, steps = read["results"], read["steps"]
+    if not len(given) == len(results) == len(steps):
+        counts = f"{len(given)} inputs, {len(results)} results and {len(steps)} lists of steps"
+        raise ValueError(f"{place}: found {counts}, expected one of each for each turn")
+    turns = zip(given, results, steps, strict=True)
+    return "\n\n".join(
+        f"Input: {_format(said)}\nSteps: {' -> '.join(map(str, visited))}\nResult: {_format(result)}"
+        for said, result, visited in turns
+    )
+
+
+def _format(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

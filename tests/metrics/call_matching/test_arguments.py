@@ -92,6 +92,24 @@ async def test_the_rule_of_a_tool_takes_precedence_over_the_default(match: Any) 
     assert await match(args_match, [("set", {"x": 2}), ("log", {"y": 1})], [("set", {"x": 1}), ("log", {})]) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("names", "actual", "expected", "fits"),
+    [
+        (["x"], {"x": 1, "y": 1}, {"x": 1, "y": 2}, True),
+        (["x"], {"x": 2, "y": 1}, {"x": 1, "y": 1}, False),
+        (["x"], {"x": 1}, {}, False),
+        (["x"], {"x": None, "y": 1}, {"y": 2}, True),
+        (["t.start", "x"], {"t": {"start": 1, "end": 2}}, {"t": {"start": 1}}, True),
+        (["t.start"], {"t": {"start": 1}}, {"t": {"start": 2}}, False),
+        (["t.start"], {"t.start": 1}, {"t.start": 1, "x": 1}, True),
+    ],
+)
+async def test_a_list_of_names_compares_only_these_arguments(
+    names: list[str], actual: Any, expected: Any, fits: bool, match: Any
+) -> None:
+    assert await match({"tools": {"f": names}}, [("f", actual)], [("f", expected)]) == fits
+
+
 async def test_a_rule_treats_absent_arguments_as_empty(match: Any) -> None:
     assert await match("exact", [("f", None)], [("f", {})]) == 1.0
 
@@ -151,6 +169,8 @@ async def test_too_many_calls_to_compare_by_rules_are_an_error(config: Any, judg
         ({"args_match": {"tool": {}}}, "args_match.tool", "tools"),
         ({"args_match": {"tools": []}}, "args_match.tools", "an object"),
         ({"args_match": {"tools": {"f": {"mode": "near"}}}}, "args_match.tools.f.mode", "exact"),
+        ({"args_match": {"tools": {"f": []}}}, "args_match.tools.f", "names of arguments"),
+        ({"args_match": {"tools": {"f": ["x", 1]}}}, "args_match.tools.f", "names of arguments"),
         ({"args_match": {"tools": {"f": {"args": {}}}}}, "args_match.tools.f.args", "arguments"),
         ({"args_match": {"tools": {"f": {"arguments": {"x": "fuzzy"}}}}}, "args_match.tools.f.arguments.x", "regex"),
         (

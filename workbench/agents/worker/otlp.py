@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .telemetry import MOST, convert_span, count_model_calls, format_exception, redact_span
+from .telemetry import MOST, ReportedCalls, convert_span, count_model_calls, format_exception, redact_span
 from .wire import describe, make_json_safe
 
 if TYPE_CHECKING:
@@ -234,7 +234,6 @@ def _parse_value(data: Any, depth: int = 0) -> Any:
 NOTES = "workbench.telemetry"
 """The attribute of the agent's span that lists problems with its spans."""
 
-_NO_ARGUMENTS = "the spans of the agent's tool calls have no arguments (gen_ai.tool.call.arguments, as an object)"
 _MOST_NOTES = 10
 _EARLIER = 100_000_000  # nanoseconds by which the outermost span may end before its answer arrives
 _SLACK = 1_000_000_000  # nanoseconds by which a clock may differ
@@ -244,11 +243,10 @@ _SLACK = 1_000_000_000  # nanoseconds by which a clock may differ
 class TurnTraces:
     """The spans of one turn, and the calls and costs that they report.
 
-    `spans` are for the trace, without values under names of secrets. `calls` and `responses` are those of tools in the
-    order in which they began, with all values, because they are judged. `usage` and `inference_calls` are None if no
+    `spans` are for the trace, without values under names of secrets. `calls`, `responses` and `arguments_unknown` are
+    those of `ReportedCalls`. `usage` and `inference_calls` are None if no
     span reports a model. `came` is True if there are spans of the turn. `missing` says why there are none, if an
-    exporter was expected to send some or those of the answer cannot be read. `arguments_unknown` is set if no call has
-    arguments: most instrumentations record them only on request.
+    exporter was expected to send some or those of the answer cannot be read.
     """
 
     spans: list[dict[str, Any]] = field(default_factory=list)
@@ -347,24 +345,13 @@ class Traces:
         spans = self._convert_spans(within=(around["start"], around["end"]))
         found = TurnTraces(spans=[redact_span(span) for span in spans])
         found.notes, self._problems = self._conceal(list(dict.fromkeys(self._problems))[:_MOST_NOTES]), []
-        by_id = {span["id"]: span for span in spans}
         of_turn = [span for span in spans if span["turn"] == around["turn"]]
         found.came = bool(of_turn)
-        tools = [span for span in sorted(of_turn, key=lambda span: span["start"]) if _is_outer_call(span, by_id)]
-        without = [span["name"] for span in tools if not isinstance(span["request"], dict)]
-        nameless = sorted(set(without))
-        if tools and len(without) == len(tools):
-            found.arguments_unknown = _NO_ARGUMENTS
-        for span in tools:
-            call_id = span["attributes"].get("function_call_id")
-            named = {"name": span["name"], **({"id": str(call_id)} if call_id else {})}
-            found.calls.append({**named, "args": span["request"] if isinstance(span["request"], dict) else None})
-            if span["response"] is not None:
-                response = span["response"]
-                result = response if isinstance(response, dict) else {"result": response}
-                found.responses.append({"id": None, **named, "response": result})
-        if nameless:
-            names = ", ".join(nameless)
+        reported = ReportedCalls(of_turn, others=spans)
+        found.calls, found.responses = reported.calls, reported.responses
+        found.arguments_unknown = reported.arguments_unknown
+        if reported.without_arguments:
+            names = ", ".join(reported.without_arguments)
             found.notes.append(f"no arguments, or no object, for {names} (gen_ai.tool.call.arguments)")
         found.inference_calls, found.usage = count_model_calls(of_turn)
         if not of_turn and (self._inbox is not None or found.notes):
@@ -465,10 +452,3 @@ def _break_circles(spans: dict[str, OtlpSpan]) -> dict[str, OtlpSpan]:
             here = above
         looked_at |= path
     return sound
-
-
-def _is_outer_call(span: dict[str, Any], by_id: dict[str, dict[str, Any]]) -> bool:
-    """Return True for a tool call that does not repeat the call around it, as clients inside frameworks do."""
-    around = by_id.get(span["parent_id"])
-    is_same = around is not None and around["kind"] == "tool" and around["name"] == span["name"]
-    return span["kind"] == "tool" and not is_same

@@ -36,14 +36,21 @@ _NAMES = {
     "tool": ("gen_ai.tool.name", "tool.name"),
     "agent": ("gen_ai.agent.name", "agent.name"),
 }
-_REQUESTS = ("gen_ai.tool.call.arguments", "gen_ai.input.messages", "gen_ai.prompt", "input.value")
-_RESPONSES = ("gen_ai.tool.call.result", "gen_ai.output.messages", "gen_ai.completion", "output.value")
+# `tool_arguments` and `tool_response` are those of pydantic-ai before its version 2.
+_REQUESTS = ("gen_ai.tool.call.arguments", "tool_arguments", "gen_ai.input.messages", "gen_ai.prompt", "input.value")
+_RESPONSES = ("gen_ai.tool.call.result", "tool_response", "gen_ai.output.messages", "gen_ai.completion", "output.value")
+_HANDOFF = "handoff to "
+"""How OpenInference names the span of a handoff between agents, which has the kind of a tool and no name of one."""
 _USAGE = {
     "prompt": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
     "candidates": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
     "cached": ("gen_ai.usage.cache_read.input_tokens", "llm.token_count.prompt_details.cache_read"),
     "total": ("gen_ai.usage.total_tokens", "llm.token_count.total"),
 }
+_NO_ARGUMENTS = "the spans of the agent's tool calls have no arguments (gen_ai.tool.call.arguments, as an object)"
+_REQUESTED = re.compile(
+    r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(id|function\.name|function\.arguments)"
+)
 _REDACTED = "[redacted]"
 # A key and its value in a text that is not valid JSON. The end of an object or list in it is unknown.
 _KEY = re.compile(r"""(?P<quote>["'])(?P<name>[^"'\\\s]{1,100})(?P=quote)\s*:\s*""")
@@ -68,6 +75,8 @@ def convert_span(
     The span is complete, because judged values are taken from it. `redact_span` returns the part that may be stored.
     """
     kind = _classify(attributes)
+    if kind == "tool" and name.startswith(_HANDOFF) and not any(attributes.get(key) for key in _NAMES["tool"]):
+        kind = "other"
     request, response = _pop_first(attributes, _REQUESTS), _pop_first(attributes, _RESPONSES)
     usage = _read_usage(attributes)
     found = dict(attributes)
@@ -152,6 +161,103 @@ def count_model_calls(spans: list[dict[str, Any]]) -> tuple[int | None, dict[str
     return len(outermost) or None, usage or None
 
 
+class ReportedCalls:
+    """The tool calls that the spans of a turn report, with all values, because they are judged.
+
+    `calls` and `responses` have the order in which the calls began. Calls that overlap have that of the model's
+    message, if its span has one. `arguments_unknown` is set if no call has arguments: most instrumentations record them
+    only on request. `without_arguments` are the names of the tools whose arguments are missing.
+    """
+
+    def __init__(self, spans: list[dict[str, Any]], *, others: list[dict[str, Any]] | None = None) -> None:
+        """`others` are spans of other turns that may be around these."""
+        by_id = {span["id"]: span for span in (*(others or ()), *spans)}
+        self.calls: list[dict[str, Any]] = []
+        self.responses: list[dict[str, Any]] = []
+        tools = sorted((span for span in spans if _is_outer_call(span, by_id)), key=lambda span: span["start"])
+        models = sorted((span for span in spans if span["kind"] == "model"), key=lambda span: span["end"])
+        for span in _sort_like_models(tools, models):
+            call_id = span["attributes"].get("function_call_id")
+            named = {"name": span["name"], **({"id": str(call_id)} if call_id else {})}
+            self.calls.append({**named, "args": span["request"] if isinstance(span["request"], dict) else None})
+            if span["response"] is not None:
+                response = span["response"]
+                result = response if isinstance(response, dict) else {"result": response}
+                self.responses.append({"id": None, **named, "response": result})
+        without = [call["name"] for call in self.calls if call["args"] is None]
+        self.without_arguments = sorted(set(without))
+        self.arguments_unknown = _NO_ARGUMENTS if without and len(without) == len(self.calls) else None
+
+
+def _is_outer_call(span: dict[str, Any], by_id: dict[str, dict[str, Any]]) -> bool:
+    """Return True for a tool call that does not repeat the call around it, as clients inside frameworks do."""
+    around = by_id.get(span["parent_id"])
+    is_same = around is not None and around["kind"] == "tool" and around["name"] == span["name"]
+    return span["kind"] == "tool" and not is_same
+
+
+def _sort_like_models(tools: list[dict[str, Any]], models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return tool spans with those of one model message in its order: their threads begin in any order."""
+    requests = [_read_requests(model) for model in models]
+    places: dict[int, list[tuple[int, int]]] = {}  # by model: the place in its message, and among the tools
+    for number, tool in enumerate(tools):
+        for index in range(len(models) - 1, -1, -1):
+            if models[index]["end"] > tool["start"]:
+                continue
+            place = _find_request(requests[index], tool)
+            if place is not None:
+                requests[index][place] = None
+                places.setdefault(index, []).append((place, number))
+                break
+    ordered = list(tools)
+    for found in places.values():
+        for (_, number), slot in zip(sorted(found), sorted(number for _, number in found)):  # noqa: B905 - as many
+            ordered[slot] = tools[number]
+    return ordered
+
+
+def _find_request(requests: list[tuple[Any, str, Any] | None], tool: dict[str, Any]) -> int | None:
+    """Return the place of the request for a tool span: by its id, else by its name and arguments."""
+    call_id = tool["attributes"].get("function_call_id")
+    for place, request in enumerate(requests):
+        if request is None or request[1] != tool["name"]:
+            continue
+        if request[0] == call_id if call_id and request[0] else request[2] == tool["request"]:
+            return place
+    return None
+
+
+def _read_requests(model: dict[str, Any]) -> list[tuple[Any, str, Any] | None]:
+    """Read the calls that a model asked for from its span: id, name and arguments of each.
+
+    Calls by which a model only gives its output to the framework are left out.
+    """
+    found: list[tuple[Any, str, Any] | None] = []
+    for message in model["response"] if isinstance(model["response"], list) else ():
+        parts = message.get("parts") if isinstance(message, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("type") == "tool_call":
+                found.append((part.get("id"), str(part.get("name")), _read_arguments(part.get("arguments"))))
+    called: dict[tuple[int, int], dict[str, Any]] = {}
+    for key, value in model["attributes"].items():
+        match = _REQUESTED.fullmatch(key)
+        if match is not None:
+            called.setdefault((int(match[1]), int(match[2])), {})[match[3]] = value
+    for place in sorted(called):
+        call = called[place]
+        found.append((call.get("id"), str(call.get("function.name")), _read_arguments(call.get("function.arguments"))))
+    parameters = model["attributes"].get("model_request_parameters")  # of pydantic-ai
+    document = _read(parameters) if isinstance(parameters, str) else None
+    outputs = document.get("output_tools") if isinstance(document, dict) else None
+    names = [tool.get("name") for tool in outputs or () if isinstance(tool, dict)]
+    return [call for call in found if call is not None and call[1] not in names]
+
+
+def _read_arguments(value: Any) -> Any:
+    document = _read(value) if isinstance(value, str) else value
+    return value if document is None else document
+
+
 def _walk_parents(span: dict[str, Any], by_id: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     around = by_id.get(span["parent_id"])
     while around is not None:
@@ -210,6 +316,12 @@ def format_exception(attributes: dict[str, Any]) -> str:
 # Turns in this process.
 
 _API = "opentelemetry.trace"
+_CHANGED = "a TracerProvider was set up during the turn: set it up when the agent's module is imported"
+_NO_TOOLS = "a model asked for tools, and no span of a tool was made: the instrumentation may not cover tools"
+_SHARED = (
+    "a span of a tool was made in a thread that parallel cases of this process share: run with --isolation case, or "
+    "pass on the context of OpenTelemetry"
+)
 _here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)
 _open_turns: list[Turn] = []
 _lock = threading.Lock()
@@ -225,44 +337,76 @@ class Turn:
         self._around = around
         self._zero = time.time_ns() - int((time.perf_counter() - opened) * 1e9)
         self._known: dict[int, str] = {}
+        self._running: dict[int, Any] = {}
         self._spans: list[dict[str, Any]] = []
+        self._lost: str | None = None
+        self.is_open = True
 
     def enter(self) -> None:
         """Assign the spans of this task or thread, and of those it starts, to this turn."""
         _here.set(self)
 
+    def has_span(self, span_id: int) -> bool:
+        """Return True if a span belongs to this turn."""
+        return span_id in self._known
+
     def note_start(self, span: Any) -> None:
         """Note that a span of the agent begins."""
         if len(self._known) < MOST:
             self._known[span.context.span_id] = f"otel-{span.context.span_id:016x}"
+            self._running[span.context.span_id] = span
+        else:
+            self._lost = f"the turn has more than {MOST:,} spans"
 
     def note_end(self, span: Any) -> None:
         """Note that a span that began in this turn has ended."""
-        if span.context.span_id in self._known:
+        if self._running.pop(span.context.span_id, None) is not None:
             self._spans.append(self._convert_span(span))
 
+    def note_loss(self, reason: str) -> None:
+        """Note why calls of this turn may be missing among its spans."""
+        self._lost = self._lost or reason
+
     def end(self) -> list[dict[str, Any]]:
-        """Return the spans that have ended. Later ones are dropped."""
+        """Return the spans that have ended, without secrets. Later ones are dropped."""
         with _lock:
             if self in _open_turns:
                 _open_turns.remove(self)
+        self.is_open = False
         _here.set(None)
-        return self._spans
+        if not _is_observed():
+            self.note_loss(_CHANGED)
+        return [redact_span(span) for span in self._spans]
+
+    def read_calls(self) -> tuple[ReportedCalls, str | None] | None:
+        """Return the calls that the spans report, with the reason if they may be incomplete.
+
+        None if the spans do not show whether tools were called: they are neither of tools nor of an agent of a
+        framework.
+        """
+        running = [self._convert_span(span) for span in list(self._running.values())]
+        spans = [*self._spans, *(span for span in running if span["kind"] == "tool")]
+        if not any(span["kind"] in ("tool", "agent") for span in spans):
+            return None
+        reported = ReportedCalls(spans)
+        has_tools = reported.calls or any(span["name"].startswith(_HANDOFF) for span in spans)
+        if not has_tools and any(_read_requests(span) for span in spans if span["kind"] == "model"):
+            self.note_loss(_NO_TOOLS)
+        return reported, self._lost
 
     def _convert_span(self, span: Any) -> dict[str, Any]:
         found: dict[str, Any] = {str(key): make_json_safe(value) for key, value in dict(span.attributes or {}).items()}
         parent = None if span.parent is None else self._known.get(span.parent.span_id)
-        converted = convert_span(
+        return convert_span(
             found,
             span_id=self._known[span.context.span_id],
             parent_id=parent or self._around,
             turn=self._index,
             name=span.name,
             start=self._convert_time(span.start_time),
-            end=self._convert_time(span.end_time),
+            end=None if span.end_time is None else self._convert_time(span.end_time),
             error=_find_error(span),
         )
-        return redact_span(converted)
 
     def _convert_time(self, nanoseconds: int) -> float:
         return max(0.0, round((nanoseconds - self._zero) / 1e9, 6))
@@ -285,12 +429,20 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
     return turn
 
 
-def get_current_turn() -> Turn | None:
-    """Return the turn of a span that begins here. A thread started by the agent has none, unless only one is open."""
+def find_turn(span: Any) -> Turn | None:
+    """Return the turn of a span that begins here: that of its parent, else of this task or thread.
+
+    A thread started by the agent has none, unless only one turn is open.
+    """
+    turns = list(_open_turns)
+    if span.parent is not None:
+        for turn in turns:
+            if turn.has_span(span.parent.span_id):
+                return turn
     here = _here.get()
-    if here is None and len(_open_turns) == 1:
-        return _open_turns[0]
-    return here
+    if here is None and len(turns) == 1:
+        return turns[0]
+    return here if here is not None and here.is_open else None
 
 
 def _find_error(span: Any) -> str | None:
@@ -321,18 +473,21 @@ def listen() -> bool:
             self._turns: dict[int, Turn] = {}
 
         def on_start(self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002
-            turn = get_current_turn()
+            turn = find_turn(span)
             if turn is not None:
                 self._turns[span.context.span_id] = turn
                 turn.note_start(span)
 
         def on_end(self, span: Any) -> None:
             turn = self._turns.pop(span.context.span_id, None)
-            if turn is not None:
-                try:
+            try:
+                if turn is not None:
                     turn.note_end(span)
-                except Exception:  # a malformed span must not affect the agent's run
-                    sys.stderr.write(f"workbench: the span {span.name!r} could not be read\n")
+                elif _classify(dict(span.attributes or {})) == "tool":
+                    for turn in list(_open_turns):
+                        turn.note_loss(_SHARED)
+            except Exception:  # a malformed span must not affect the agent's run
+                sys.stderr.write(f"workbench: the span {span.name!r} could not be read\n")
 
     with _lock:
         provider = trace.get_tracer_provider()
@@ -345,6 +500,14 @@ def listen() -> bool:
         provider.add_span_processor(Processor())
         _observed_providers.append(provider)
         return True
+
+
+def _is_observed() -> bool:
+    """Return True if the current provider has a processor of ours."""
+    from opentelemetry import trace
+
+    provider = trace.get_tracer_provider()
+    return any(provider is known for known in _observed_providers)
 
 
 def _install_provider() -> Any:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
 _SIMULATED = "workbench.simulated"  # as `tool_interception.MARK`, whose import costs more than a trivial agent
 _CALLS_UNKNOWN = (
-    "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
+    "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none), and no "
+    "span of OpenTelemetry reports an agent or tools"
 )
 _OPEN_TELEMETRY = "opentelemetry.trace"
 _INTERCEPTION = f"{__package__.rpartition('.')[0]}.tool_interception"
@@ -148,10 +149,10 @@ class Session(base.Session):
 
             self._telemetry = begin_turn(index, around=f"agent-{index}", opened=self._opened)
 
-    def _take_telemetry(self) -> list[dict[str, Any]]:
-        """Return the OpenTelemetry spans of this turn."""
+    def _take_telemetry(self) -> tuple[Hearing | None, list[dict[str, Any]]]:
+        """Return the telemetry of this turn, and its OpenTelemetry spans."""
         hearing, self._telemetry = self._telemetry, None
-        return [] if hearing is None else hearing.end()
+        return hearing, [] if hearing is None else hearing.end()
 
     async def _await_turn(
         self, awaitable: Awaitable[Any], content: dict[str, Any], index: int, prompt: str, started: float
@@ -169,10 +170,10 @@ class Session(base.Session):
         self, value: Any, content: dict[str, Any], index: int, prompt: str, started: float
     ) -> dict[str, Any]:
         ended = time.perf_counter()
-        heard = self._take_telemetry()
+        hearing, heard = self._take_telemetry()
         answer = read_answer(value)
         if not has_trajectory(value):
-            answer["calls_unknown_by_design"] = _CALLS_UNKNOWN
+            _add_calls(answer, hearing)
         self._session.history.append(
             {"prompt": prompt, "response": answer["response"], "predicted_trajectory": answer["predicted_trajectory"]}
         )
@@ -246,7 +247,7 @@ class Session(base.Session):
         return make_agent_span(index, self._name, start=start, end=end, request=prompt, response=response)
 
     def _emit_failure(self, index: int, started: float, prompt: str, error: BaseException) -> None:
-        heard = self._take_telemetry()
+        _, heard = self._take_telemetry()
         if self._collect_spans:
             for item in heard:
                 self._emit_span(item)
@@ -254,6 +255,19 @@ class Session(base.Session):
             self._emit_span({**span, "error": type(error).__qualname__})
             for call in self._build_unreported_spans(span, self._take_calls()):
                 self._emit_span(call)
+
+
+def _add_calls(answer: dict[str, Any], hearing: Hearing | None) -> None:
+    """Set the calls of an answer that reports none to those of the spans, if these report calls."""
+    reported = None if hearing is None else hearing.read_calls()
+    if reported is None:
+        answer["calls_unknown_by_design"] = _CALLS_UNKNOWN
+        return
+    found, lost = reported
+    answer["tool_uses"], answer["tool_responses"] = found.calls, answer["tool_responses"] or found.responses
+    answer["predicted_trajectory"] = [{"tool_name": call["name"], "tool_input": call["args"]} for call in found.calls]
+    answer["calls_unknown"] = answer.get("calls_unknown") or lost
+    answer["arguments_unknown"] = found.arguments_unknown
 
 
 def _find_same_call(call: dict[str, Any], made: list[dict[str, Any]]) -> dict[str, Any] | None:

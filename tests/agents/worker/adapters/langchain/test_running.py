@@ -283,25 +283,6 @@ async def test_calls_with_a_reused_id_count_separately_but_retries_do_not(lang: 
 
 
 @needs_langchain
-async def test_a_graph_that_stops_at_an_interrupt_is_unsupported(lang: Any) -> None:
-    lang.agent("""
-        from langgraph.graph import MessagesState, StateGraph
-        from langgraph.types import interrupt
-
-        graph = StateGraph(MessagesState)
-        graph.add_node("ask", lambda state: {"messages": [interrupt({"question": "Really?"})]})
-        graph.set_entry_point("ask")
-        answer = graph.compile()
-    """)
-
-    talk = await lang.talk(lang.langchain(), "hi")
-
-    assert talk.error.failure.kind is FailureKind.UNSUPPORTED
-    assert "stopped at an interrupt" in talk.message
-    assert '{"question": "Really?"}' in talk.message
-
-
-@needs_langchain
 @pytest.mark.parametrize(
     ("code", "responses"),
     [
@@ -382,10 +363,10 @@ async def test_a_missing_langchain_is_reported_with_the_extra_to_install(bench: 
 def test_unreadable_json_messages_are_an_error_of_the_agent(message: Any) -> None:
     from langchain_core.messages import HumanMessage
 
-    from workbench.agents.worker.adapters.langchain.langchain_messages import read_result
+    from workbench.agents.worker.adapters.langchain.langchain_messages import Known, read_result
 
     with pytest.raises(AgentFault, match=r"the agent's messages cannot be read: [A-Za-z]+: "):
-        read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=set(), is_graph=True)
+        read_result({"messages": [message]}, said=HumanMessage("hi", id="1"), known=Known(), is_graph=True, pending=[])
 
 
 @needs_langchain

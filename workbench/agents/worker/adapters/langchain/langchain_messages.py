@@ -40,6 +40,13 @@ class Form:
         """Take the messages of a turn, the user's first, and the result of the runnable."""
         self._history = [*self._history, *messages]  # a new list, because the runnable may keep its input
 
+    async def find_pending(self, _result: Any, _config: dict[str, Any]) -> list[str]:
+        """Return what the agent waits for after a turn, one text for each interrupt. The next turn answers the first.
+
+        Raises AgentFault if the conversation cannot be resumed.
+        """
+        return []
+
     async def state(self, _config: dict[str, Any]) -> dict[str, Any] | None:
         """Return the conversation state as JSON without messages, or None."""
         return None
@@ -54,10 +61,14 @@ class _Graph(Form):
         self._keys = _read_graph_keys(runnable)
         self._values = {key: value for key, value in state.items() if key in self._keys}
         self._text_key = ""
+        self._waits = False
+        self._interrupts: list[Any] = []  # those that wait; none at a breakpoint
         if _MESSAGES not in self._keys:
             self._text_key = _choose_text_key(self._keys, taken=state)
 
     def build_input(self, message: Any, text: str) -> Any:
+        if self._waits:
+            return _build_resumption(self._interrupts[0], text) if self._interrupts else None
         if self._text_key:
             said: dict[str, Any] = {self._text_key: text}
             said.update((key, self._history) for key in _HISTORY_KEYS if key in self._keys)
@@ -81,13 +92,34 @@ class _Graph(Form):
         elif isinstance(result, dict):
             self._values.update((key, value) for key, value in result.items() if key not in (_MESSAGES, self._text_key))
 
+    async def find_pending(self, result: Any, config: dict[str, Any]) -> list[str]:
+        self._interrupts = list(result.get(_INTERRUPTS) or ()) if isinstance(result, dict) else []
+        pending = [_describe_interrupt(item) for item in self._interrupts]
+        if pending and not self._remembers:
+            raise AgentFault(
+                "the graph stopped at an interrupt, and the next turn cannot resume it without a checkpointer: compile "
+                f"it with one, such as InMemorySaver; it asks: {pending[0][:500]}",
+                kind="unsupported",
+            )
+        if not pending and self._remembers and self._has_breakpoints():
+            steps = (await self._read_snapshot(config)).next
+            pending = [f"The graph stopped at {', '.join(steps)}. The next turn continues it."] if steps else []
+        self._waits = bool(pending)
+        return pending
+
+    def _has_breakpoints(self) -> bool:
+        names = ("interrupt_before_nodes", "interrupt_after_nodes")
+        return any(getattr(self._runnable, name, None) for name in names)
+
+    async def _read_snapshot(self, config: dict[str, Any]) -> Any:
+        if _is_synchronous(self._runnable.checkpointer):
+            return await asyncio.to_thread(self._runnable.get_state, config)
+        return await self._runnable.aget_state(config)
+
     async def state(self, config: dict[str, Any]) -> dict[str, Any] | None:
         values = self._values
         if self._remembers and not values and self._history:
-            if _is_synchronous(self._runnable.checkpointer):
-                snapshot = await asyncio.to_thread(self._runnable.get_state, config)
-            else:
-                snapshot = await self._runnable.aget_state(config)
+            snapshot = await self._read_snapshot(config)
             values = snapshot.values if isinstance(snapshot.values, dict) else {}
         return {str(key): as_json(value) for key, value in values.items() if key not in (_MESSAGES, self._text_key)}
 
@@ -210,6 +242,73 @@ def _choose_text_key(keys: dict[str, bool], *, taken: dict[str, Any]) -> str:
     )
 
 
+# Interrupts: a graph stops and asks, the next turn answers.
+
+_INTERRUPTS = "__interrupt__"
+_JSON_WORDS = {"true": True, "false": False, "null": None}
+_DECISIONS = (
+    "approve, reject, reject: REASON, or the JSON of the decisions, such as "
+    '{"decisions": [{"type": "edit", "edited_action": {"name": "...", "args": {...}}}]}'
+)
+
+
+def _describe_interrupt(interrupt: Any) -> str:
+    """Return what an interrupt asks: its text, the descriptions of the calls to review, or its value as JSON."""
+    value = as_json(getattr(interrupt, "value", interrupt))
+    if isinstance(value, str):
+        return value
+    requests = _read_requests(value)
+    texts = [item["description"] for item in requests if isinstance(item.get("description"), str)]
+    if requests and len(texts) == len(requests):
+        return "\n\n".join(texts)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _read_requests(value: Any) -> list[dict[str, Any]]:
+    """Return the calls that the middleware for a human in the loop wants reviewed; empty for any other interrupt."""
+    requests = value.get("action_requests") if isinstance(value, dict) and "review_configs" in value else None
+    return [item for item in requests if isinstance(item, dict)] if isinstance(requests, list) else []
+
+
+def _build_resumption(interrupt: Any, text: str) -> Any:
+    """Build the command that answers one interrupt, with the text of the user or the JSON in it."""
+    from langgraph.types import Command
+
+    answer = _parse_answer(text)
+    requests = _read_requests(as_json(interrupt.value))
+    if requests:
+        answer = _read_decisions(answer, len(requests))
+    return Command(resume={interrupt.id: answer})
+
+
+def _parse_answer(text: str) -> Any:
+    """Parse an object, a list, true, false or null. Any other text is itself: most questions expect a text."""
+    stripped = text.strip()
+    if stripped in _JSON_WORDS:
+        return _JSON_WORDS[stripped]
+    if stripped.startswith(("{", "[")):
+        try:
+            return json.loads(stripped)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _read_decisions(answer: Any, count: int) -> dict[str, Any]:
+    """Return the decisions about `count` calls. Raises AgentFault: a guess might approve what the user refused."""
+    if isinstance(answer, str):
+        word, _, reason = answer.strip().partition(":")
+        decision = {"type": word.strip().rstrip(".").lower()}
+        if decision["type"] == "reject" and reason.strip():
+            decision["message"] = reason.strip()
+        if decision["type"] == "reject" or (decision["type"] == "approve" and not reason):
+            return {"decisions": [decision] * count}
+    if isinstance(answer, dict) and isinstance(answer.get("decisions"), list):
+        return answer
+    calls = "1 call" if count == 1 else f"{count} calls"
+    raise AgentFault(f"the agent waits for the review of {calls}: found {describe(answer)}, expected {_DECISIONS}")
+
+
 # Results of turns, in the shape of `read_answer`.
 
 _OUTPUT_KEYS = ("output", "response", "answer", "result", "text", "generation", "content")
@@ -232,15 +331,43 @@ _MAY_BE_CALL = re.compile("tool|function|call|invoke", re.IGNORECASE)
 _SHAPES = f"messages, text, or a dict with messages or one of {', '.join(_OUTPUT_KEYS[:4])}"
 
 
-def read_result(result: Any, *, said: Any, known: set[str], is_graph: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Read the result of a turn; return it with its new messages, the user's `said` first. `known` are ids of earlier
-    messages.
+class Known:
+    """The messages of earlier turns: their ids, and how many there were, because some graphs give them no ids."""
 
-    Raises AgentFault if a graph waits at an interrupt, or the result cannot be read.
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._count = 0
+
+    def add_turn(self, messages: list[Any], result: Any) -> None:
+        """Take the messages of a turn and the result with all messages."""
+        self._ids.update(str(item.id) for item in messages if getattr(item, "id", None))
+        everything = result.get(_MESSAGES) if isinstance(result, dict) else None
+        self._count = len(everything) if isinstance(everything, list) else 0
+
+    def select_new(self, messages: list[Any]) -> list[Any]:
+        """Return the messages that no earlier turn had."""
+        return [
+            item
+            for place, item in enumerate(messages)
+            if (item.id not in self._ids if getattr(item, "id", None) else place >= self._count)
+        ]
+
+
+def read_result(
+    result: Any, *, said: Any, known: Known, is_graph: bool, pending: list[str]
+) -> tuple[dict[str, Any], list[Any]]:
+    """Read the result of a turn; return it with its new messages, the user's `said` first. If `pending` has what the
+    agent waits for, this is the response.
+
+    Raises AgentFault if the result cannot be read.
     """
+    if pending:
+        messages = result.get(_MESSAGES) if isinstance(result, dict) else None
+        new = _select_new_messages(messages, said, known) if isinstance(messages, list) else []
+        question = "\n\n".join(pending)
+        return {**_make_waiting_answer(new, question), "pending": question}, [said, *new]
     if isinstance(result, dict):
-        _refuse_interrupt(result)
-        messages = result.get("messages")
+        messages = result.get(_MESSAGES)
         if isinstance(messages, list):
             new = _select_new_messages(messages, said, known)
             if not new:
@@ -410,7 +537,7 @@ def _is_message(value: Any) -> bool:
     return isinstance(getattr(value, "type", None), str) and hasattr(value, "content")
 
 
-def _select_new_messages(messages: list[Any], said: Any, known: set[str]) -> list[Any]:
+def _select_new_messages(messages: list[Any], said: Any, known: Known) -> list[Any]:
     """Return the messages after the user's; if that is missing from the list, those that are not known."""
     from langchain_core.messages import convert_to_messages
 
@@ -421,20 +548,19 @@ def _select_new_messages(messages: list[Any], said: Any, known: set[str]) -> lis
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise AgentFault(f"the agent's messages cannot be read: {reason}") from None
     place = next((index for index, item in enumerate(messages) if getattr(item, "id", None) == said.id), None)
-    after = messages if place is None else messages[place + 1 :]
-    return [item for item in after if place is not None or item.id not in known]
+    return known.select_new(messages) if place is None else messages[place + 1 :]
 
 
-def _refuse_interrupt(result: dict[str, Any]) -> None:
-    interrupts = result.get("__interrupt__")
-    if not interrupts:
-        return
-    first = as_json(getattr(interrupts[0], "value", interrupts[0]))
-    asked = json.dumps(first, ensure_ascii=False)
-    raise AgentFault(
-        f"the graph stopped at an interrupt and waits to be resumed, which a case cannot do; it asks: {asked[:500]}",
-        kind="unsupported",
-    )
+def _make_waiting_answer(messages: list[Any], question: str) -> dict[str, Any]:
+    """Return the answer of a turn that ends at an interrupt: what the agent said before it is an intermediate text."""
+    if not messages:
+        return _make_answer(question)
+    answer = read_messages(messages)
+    said = answer["response"] if messages[-1].type != "tool" else None
+    if said:
+        before = {"author": messages[-1].name or "agent", "parts": [{"text": said}]}
+        answer["intermediate_responses"] = [*answer["intermediate_responses"], before]
+    return {**answer, "response": question}
 
 
 def _read_dict(result: dict[str, Any], *, is_graph: bool) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from langchain_core.messages import HumanMessage
 from ...responses import make_turn_result
 from ...telemetry import begin_turn, count_model_calls
 from ..base import MOST_STEPS, AgentFault, EmitSpan, Session, explain_truncation
-from .langchain_messages import Form, is_graph, read_result, sum_usage
-from .langchain_tracing import CallbackTracer, describe_agent, format_args
+from .langchain_messages import Form, Known, is_graph, read_result, sum_usage
+from .langchain_tracing import CallbackTracer, describe_agent, format_args, list_tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class LangchainSession(Session):
         self._runnable = runnable
         self._form = form
         self._calls = calls
-        self._known: set[str] = set()
+        self._known = Known()
+        self._waiting: list[dict[str, Any]] = []  # calls that wait behind an interrupt
         self._opened = time.perf_counter()
         self._emit = emit
         self._collect_spans: bool = request.get("collect_spans", True)
@@ -74,10 +75,13 @@ class LangchainSession(Session):
             if self._collect_spans:
                 for span in heard:
                     self._emit(span)
-        answer, messages = read_result(result, said=said, known=self._known, is_graph=is_graph(self._runnable))
+        pending = await self._form.find_pending(result, self._config)
+        answer, messages = read_result(
+            result, said=said, known=self._known, is_graph=is_graph(self._runnable), pending=pending
+        )
         self._form.add_turn(messages, result)
-        self._known.update(str(item.id) for item in messages if getattr(item, "id", None))
-        _add_tools_that_ran(answer, self._watch.tools)
+        self._known.add_turn(messages, result)
+        self._count_calls(answer, messages, is_waiting=bool(pending))
         if self._watch.tools_ran > MOST_STEPS:
             answer["calls_unknown"] = explain_truncation(max(self._watch.tools_ran, len(answer["tool_uses"])))
         # Calls outside LangChain are invisible, so the number of model calls is then unknown.
@@ -87,6 +91,37 @@ class LangchainSession(Session):
         answer["inference_calls"] = calls
         answer["usage"] = usage or sum_usage(messages) or None
         return make_turn_result(content, answer, duration=duration, spans=[])
+
+    def _count_calls(self, answer: dict[str, Any], messages: list[Any], *, is_waiting: bool) -> None:
+        """Set the calls of a turn to those that were made in it.
+
+        Calls that a model asked for before an interrupt wait. They count in the turn in which their tool runs. A tool
+        that is not one of LangChain is not seen: it ran unless its result is an error.
+        """
+        if not is_waiting and not self._waiting:
+            _add_tools_that_ran(answer, self._watch.tools)
+            return
+        earlier, new = self._waiting, answer["tool_uses"]
+        answer["tool_uses"] = [*earlier, *new]
+        ran = _add_tools_that_ran(answer, [tool for tool in self._watch.tools if not tool["is_waiting"]])
+        results = {item["id"]: item["response"] for item in answer["tool_responses"]}
+        tools = {tool.name: tool for tool in list_tools(self._runnable)}
+        asked = {call.get("id") for item in messages for call in getattr(item, "tool_calls", None) or ()}
+        resumed = {id(use) for use in earlier}
+        made, self._waiting = [], []
+        for use in answer["tool_uses"]:
+            tool, result, is_resumed = ran.get(id(use)), results.get(use.get("id")), id(use) in resumed
+            if tool is not None:
+                made.append(_correct_args(use, tool, tools.get(use["name"])))
+                if result is None and tool["response"] is not None:
+                    answer["tool_responses"].append({key: tool[key] for key in ("id", "name", "response")})
+            elif is_waiting and result is None and (is_resumed or use.get("id") in asked):
+                self._waiting.append(use)
+            elif not is_resumed or (use["name"] not in tools and "error" not in (result or {})):
+                made.append(use)
+        answer["tool_uses"] = made
+        ids = {use.get("id") for use in made}  # other results are of calls of earlier turns, or of refused calls
+        answer["tool_responses"] = [item for item in answer["tool_responses"] if item["id"] in ids]
 
     def _select_unseen(self, heard: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return OpenTelemetry spans without callbacks: calls of models or tools outside LangChain."""
@@ -113,12 +148,13 @@ class LangchainSession(Session):
         return {"final_state": await self.state()}
 
 
-def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> None:
+def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """Add tools that ran but are missing from the result: called by a node, or by an agent inside a node.
 
-    They are inserted where they ran, after earlier calls.
+    They are inserted where they ran, after earlier calls. Return the tool that ran for each call, by the call's `id()`.
     """
     reported: list[dict[str, Any]] = answer["tool_uses"]
+    tools: dict[int, dict[str, Any]] = {}
     left = _Calls(reported)
     ran_before: dict[int, list[dict[str, Any]]] = {}  # by the place of the call that came after them
     place = 0
@@ -127,16 +163,26 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> No
             continue
         found = left.take(tool)
         if found is not None:
+            tools[id(reported[found])] = tool
             place = max(place, found + 1)
             continue
         use = {"name": tool["name"], "args": tool["args"]}
-        ran_before.setdefault(place, []).append(use if tool["id"] is None else {"id": tool["id"], **use})
+        use = use if tool["id"] is None else {"id": tool["id"], **use}
+        tools[id(use)] = tool
+        ran_before.setdefault(place, []).append(use)
         if tool["response"] is not None:
             response = {"id": tool["id"], "name": tool["name"], "response": tool["response"]}
             answer["tool_responses"].append(response)
     if ran_before:
         places = range(len(reported) + 1)
         answer["tool_uses"] = [use for at in places for use in (*ran_before.get(at, ()), *reported[at : at + 1])]
+    return tools
+
+
+def _correct_args(use: dict[str, Any], tool: dict[str, Any], declared: Any) -> dict[str, Any]:
+    """Return a call with the arguments with which its tool ran: the user may have changed them."""
+    names = tool["args"] if declared is None else declared.args  # without injected arguments
+    return {**use, "args": {name: value for name, value in tool["args"].items() if name in names}}
 
 
 class _Calls:

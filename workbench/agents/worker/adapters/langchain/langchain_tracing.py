@@ -27,6 +27,9 @@ from .langchain_messages import add_usage, read_tool_response
 
 # Callbacks: spans, model calls with their tokens, tools.
 
+INTERRUPTED = "workbench.interrupted"
+"""The attribute of a step that stopped at an interrupt. It begins again when the graph is resumed."""
+
 _HIDDEN = "langsmith:hidden"
 _NO_TOOLS = ("_Exception", "invalid_tool")
 """Tools that an AgentExecutor runs for unreadable output or unknown tools: its steps report them."""
@@ -82,7 +85,7 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
     @property
     def tools(self) -> list[dict[str, Any]]:
         """Tools that ran, without nested ones: `id` (of the model's call, or None), `name`, `args`, `response` (None if
-        it raised), `is_retry` (repeats an earlier call).
+        it raised), `is_retry` (repeats an earlier call), `is_waiting` (stopped at an interrupt, and will run again).
 
         They are in the order in which they began. Calls of one model message are in its order, because their threads
         begin in any order.
@@ -197,7 +200,8 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
                 self.tools_ran += 1
                 if self.tools_ran <= MOST_STEPS:
                     messages = len(self._asked)
-                    run.tool = {"id": call_id, "name": name, "args": args, "response": None, "messages": messages}
+                    call = {"id": call_id, "name": name, "args": args, "response": None}
+                    run.tool = {**call, "messages": messages, "is_waiting": False}
                     self._tools.append(run.tool)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
@@ -208,6 +212,9 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
         self._end_run(run_id, response=response)
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        run = self._runs.get(run_id)
+        if run is not None and run.tool is not None:
+            run.tool["is_waiting"] = _is_interrupt(error)
         self._end_run(run_id, error=error)
 
     def on_retriever_start(
@@ -255,6 +262,8 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
         run = self._runs.pop(run_id, None)
         if run is None or not run.kind or self._emit is None:
             return
+        if error is not None and _is_interrupt(error):
+            run.attributes[INTERRUPTED], error = True, None
         text = None if error is None else f"{type(error).__name__}: {error}"
         self._emit_span(run, end=self._get_time(), response=_convert_value(response), error=text)
 
@@ -276,6 +285,11 @@ class CallbackTracer(BaseCallbackHandler):  # type: ignore[misc]  # langchain_co
 
     def _get_time(self) -> float:
         return time.perf_counter() - self._zero
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return True for the exception with which LangGraph stops a step until it is resumed."""
+    return any(kind.__name__ == "GraphInterrupt" for kind in type(error).__mro__)
 
 
 def format_args(args: Any) -> str:
@@ -439,8 +453,9 @@ class ToolCalls:
         self._tools.report_outcome(answer, response=value[0] if is_pair else value)
 
     def report_error(self, answer: dict[str, Any], error: BaseException) -> None:
-        """Report the exception of a tool that was called."""
-        self._tools.report_outcome(answer, error=faults.encode_exception(error))
+        """Report the exception of a tool that was called. One that stops at an interrupt has no outcome yet."""
+        if not _is_interrupt(error):
+            self._tools.report_outcome(answer, error=faults.encode_exception(error))
 
 
 def _wrap_tool(tool: Any) -> None:

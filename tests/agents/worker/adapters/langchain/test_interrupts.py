@@ -1,0 +1,310 @@
+"""Interrupts of LangGraph: the graph stops and asks, and the next turn of the conversation resumes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import FailureKind, TurnResult
+from workbench.simulation.simulated_tools import CaseTools, ToolPlan
+
+pytestmark = pytest.mark.needs_langchain
+
+MAIL = """
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import HumanInTheLoopMiddleware
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.tools import tool
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, MessagesState, StateGraph
+    from langgraph.types import interrupt
+    from models import Model, ChatGeneration, ChatResult
+
+    def call(name, id, **args):
+        return {"name": name, "args": args, "id": id}
+
+    class Script(Model):
+        "Gives the next of its messages."
+        messages: list
+
+        def _generate(self, messages, stop=None, run_manager=None, **options):
+            said = sum(message.type == "ai" for message in messages)
+            return ChatResult(generations=[ChatGeneration(message=self.messages[said])])
+
+    @tool
+    def send(to: str) -> str:
+        "Send a mail."
+        return f"sent to {to}"
+
+    @tool
+    def look(at: str) -> str:
+        "Look at something."
+        return f"saw {at}"
+
+    @tool
+    def ask(question: str) -> str:
+        "Ask the user."
+        return f"the user said {interrupt(question)}"
+"""
+REVIEWED = """
+    from mail import *
+
+    answer = create_agent(
+        Script(messages=[
+            AIMessage("I will.", tool_calls=[call("look", "1", at="list"), call("send", "2", to="bob")]),
+            AIMessage("Done."),
+            AIMessage("Bye."),
+        ]),
+        [look, send],
+        middleware=[HumanInTheLoopMiddleware(interrupt_on={"send": True})],
+        checkpointer=InMemorySaver(),
+    )
+"""
+
+
+def list_calls(turn: TurnResult) -> list[tuple[str, Any]]:
+    assert turn.invocation.intermediate_data is not None
+    return [(call.name, call.args) for call in turn.invocation.intermediate_data.tool_uses]
+
+
+def list_results(turn: TurnResult) -> list[tuple[str, Any]]:
+    return [(item.name, item.response) for item in turn.invocation.intermediate_data.tool_responses]
+
+
+async def talk(lang: Any, code: str, *prompts: str, **options: Any) -> Any:
+    lang.write("mail.py", MAIL)
+    lang.agent(code)
+    return await lang.talk(lang.langchain(), *prompts, **options)
+
+
+async def test_a_reviewed_call_counts_in_the_turn_in_which_it_is_approved(lang: Any) -> None:
+    held = await talk(lang, REVIEWED, "write to bob", "approve", "thanks")
+
+    assert held.error is None, held.message
+    first, second, third = held.turns
+    assert held.responses == [
+        "Tool execution requires approval\n\nTool: send\nArgs: {'to': 'bob'}", "Done.", "Bye."
+    ]  # fmt: skip
+    assert (list_calls(first), list_results(first)) == ([], [])
+    texts = [item.parts[0].text for item in first.invocation.intermediate_data.intermediate_responses]
+    assert texts == ["I will."]
+    assert list_calls(second) == [("look", {"at": "list"}), ("send", {"to": "bob"})]
+    assert list_results(second) == [("look", {"result": "saw list"}), ("send", {"result": "sent to bob"})]
+    assert list_calls(third) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        ("Approve.", [{"to": "bob"}]),
+        ("reject", []),
+        ("reject: not him", []),
+        ('{"decisions": [{"type": "edit", "edited_action": {"name": "send", "args": {"to": "al"}}}]}', [{"to": "al"}]),
+    ],
+)
+async def test_only_calls_that_were_made_count_with_their_arguments(lang: Any, answer: str, calls: list[Any]) -> None:
+    held = await talk(lang, REVIEWED, "write to bob", answer)
+
+    assert held.error is None, held.message
+    made = list_calls(held.turns[1])
+    assert made == [("look", {"at": "list"}), *[("send", args) for args in calls]]
+    assert len(list_results(held.turns[1])) == len(made)
+    assert held.responses[1] == "Done."
+
+
+async def test_the_reason_of_a_refusal_reaches_the_agent(lang: Any) -> None:
+    code = (
+        REVIEWED
+        + """
+    class Reason(Script):
+        def _generate(self, messages, stop=None, run_manager=None, **options):
+            if messages[-1].type == "tool":
+                said = " / ".join(item.content for item in messages if item.type == "tool")
+                return ChatResult(generations=[ChatGeneration(message=AIMessage(said))])
+            return super()._generate(messages)
+
+    answer = create_agent(
+        Reason(messages=[AIMessage("", tool_calls=[call("send", "1", to="bob")])]),
+        [send],
+        middleware=[HumanInTheLoopMiddleware(interrupt_on={"send": True})],
+        checkpointer=InMemorySaver(),
+    )
+    """
+    )
+
+    held = await talk(lang, code, "write to bob", "reject: not him")
+
+    assert "not him" in held.responses[1]
+
+
+async def test_an_unclear_answer_to_a_review_approves_nothing(lang: Any) -> None:
+    held = await talk(lang, REVIEWED, "write to bob", "well, perhaps")
+
+    assert held.kind == FailureKind.AGENT
+    assert "the agent waits for the review of 1 call: found" in held.message
+    assert "expected approve, reject, reject: REASON, or the JSON of the decisions" in held.message
+
+
+async def test_a_tool_that_asks_counts_once_when_it_has_its_answer(lang: Any) -> None:
+    code = """
+        from mail import *
+
+        answer = create_agent(
+            Script(messages=[
+                AIMessage("", tool_calls=[call("look", "1", at="x"), call("ask", "2", question="Sure?")]),
+                AIMessage("Fine."),
+            ]),
+            [look, ask],
+            checkpointer=InMemorySaver(),
+        )
+    """
+
+    held = await talk(lang, code, "go", "yes, 100 %")
+
+    assert held.responses == ["Sure?", "Fine."]
+    assert [turn.pending for turn in held.turns] == ["Sure?", None]
+    first, second = held.turns
+    assert list_calls(first) == [("look", {"at": "x"})]
+    assert list_results(first) == [("look", {"result": "saw x"})]
+    assert list_calls(second) == [("ask", {"question": "Sure?"})]
+    assert list_results(second) == [("ask", {"result": "the user said yes, 100 %"})]
+    stopped = [span for span in held.spans if span.attributes.get("workbench.interrupted")]
+    assert {span.name for span in stopped} >= {"ask"}
+    assert all(span.error is None and span.turn == 0 for span in stopped)
+
+
+async def test_a_tool_that_asks_is_recorded_once_with_its_result(lang: Any, tmp_path: Path) -> None:
+    code = """
+        from mail import *
+
+        answer = create_agent(
+            Script(messages=[AIMessage("", tool_calls=[call("ask", "1", question="Sure?")]), AIMessage("Fine.")]),
+            [ask],
+            checkpointer=InMemorySaver(),
+        )
+    """
+
+    async def refuse_model_call(_: Any) -> Any:
+        raise AssertionError("no model is asked here")
+
+    job = JobKey(case=CaseKey(target="bench", eval_set="set", eval_id="one"))
+    tools = CaseTools(ToolPlan(record=tmp_path / "tools.json"), job, ask=refuse_model_call)
+
+    held = await talk(lang, code, "go", "yes", tools=tools)
+
+    assert held.error is None, held.message
+    recorded = [(call.tool, call.response, call.error) for call in tools.build_recording().calls]
+    assert recorded == [("ask", "the user said yes", None)]
+
+
+TWO = """
+    from mail import *
+
+    def one(state):
+        return {"messages": [AIMessage(f"one: {interrupt('First?')!r}")]}
+
+    def two(state):
+        return {"messages": [AIMessage(f"two: {interrupt({'question': 'Second?'})!r}, {interrupt('Third?')!r}")]}
+
+    graph = StateGraph(MessagesState).add_node("one", one).add_node("two", two)
+    graph = graph.add_edge(START, "one").add_edge(START, "two").add_edge("one", END).add_edge("two", END)
+    answer = graph.compile(checkpointer=InMemorySaver())
+"""
+
+
+async def test_several_interrupts_are_answered_one_a_turn(lang: Any) -> None:
+    held = await talk(lang, TWO, "hi", "a", '{"b": [1]}', "false", "and now?", "x")
+
+    assert held.error is None, held.message
+    assert held.responses == [
+        'First?\n\n{"question": "Second?"}',
+        '{"question": "Second?"}',
+        "Third?",
+        "two: {'b': [1]}, False",
+        'First?\n\n{"question": "Second?"}',  # a message of the user starts the graph again
+        '{"question": "Second?"}',
+    ]
+
+
+async def test_a_conversation_may_end_at_an_interrupt(lang: Any) -> None:
+    held = await talk(lang, TWO, "hi")
+
+    assert held.error is None, held.message
+    assert held.responses == ['First?\n\n{"question": "Second?"}']
+    assert held.turns[0].pending == 'First?\n\n{"question": "Second?"}'
+
+
+async def test_messages_without_ids_are_not_counted_again(lang: Any) -> None:
+    code = """
+        import operator
+        from typing import Annotated, TypedDict
+        from mail import *
+
+        class State(TypedDict):
+            messages: Annotated[list, operator.add]
+
+        def plan(state):
+            return {"messages": [AIMessage("", tool_calls=[call("weigh", "1", kg=3)])]}
+
+        def work(state):
+            return {"messages": [ToolMessage(interrupt("Ok?"), tool_call_id="1"), AIMessage("Done.")]}
+
+        graph = StateGraph(State).add_node("plan", plan).add_node("work", work)
+        graph = graph.add_edge(START, "plan").add_edge("plan", "work").add_edge("work", END)
+        answer = graph.compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code, "hi", "ok")
+
+    assert held.error is None, held.message
+    assert [list_calls(turn) for turn in held.turns] == [[], [("weigh", {"kg": 3})]]
+    assert held.responses == ["Ok?", "Done."]
+
+
+async def test_a_breakpoint_is_continued_by_the_next_turn(lang: Any) -> None:
+    code = """
+        from mail import *
+
+        answer = create_agent(
+            Script(messages=[AIMessage("", tool_calls=[call("send", "1", to="bob")]), AIMessage("Done.")]),
+            [send],
+            checkpointer=InMemorySaver(),
+            interrupt_before=["tools"],
+        )
+    """
+
+    held = await talk(lang, code, "write to bob", "continue")
+
+    assert held.error is None, held.message
+    assert held.responses == ["The graph stopped at tools. The next turn continues it.", "Done."]
+    assert [list_calls(turn) for turn in held.turns] == [[], [("send", {"to": "bob"})]]
+
+
+async def test_a_graph_with_one_text_is_resumed(lang: Any) -> None:
+    code = """
+        from typing import TypedDict
+        from mail import *
+
+        class State(TypedDict):
+            question: str
+            answer: str
+
+        graph = StateGraph(State).add_node("ask", lambda state: {"answer": state["question"] + interrupt("Name?")})
+        answer = graph.add_edge(START, "ask").add_edge("ask", END).compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code, "hi ", "al")
+
+    assert held.error is None, held.message
+    assert held.responses == ["Name?", "hi al"]
+
+
+async def test_an_interrupt_without_a_checkpointer_is_an_error_that_says_so(lang: Any) -> None:
+    held = await talk(lang, TWO.replace("checkpointer=InMemorySaver()", ""), "hi")
+
+    assert held.kind == FailureKind.UNSUPPORTED
+    assert "cannot resume it without a checkpointer" in held.message
+    assert "it asks: First?" in held.message
