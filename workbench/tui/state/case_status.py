@@ -109,6 +109,25 @@ def find_worst_state(statuses: Iterable[CaseStatus]) -> CaseState:
     return CaseState.NOT_RUN if worst is None else CaseState[worst.name]
 
 
+_OTHERS = (CaseState.RUNNING, CaseState.WAITING, CaseState.CANCELLED, CaseState.SKIPPED, CaseState.NOT_RUN)
+VERDICTS = (CaseState.PASSED, CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED)
+"""States of cases with a verdict, which may be stale."""
+
+
+def list_shares(counts: Mapping[CaseState, int], stale: Mapping[CaseState, int]) -> list[tuple[Badge, int]]:
+    """List how many cases have which badge; a case with a stale verdict counts as stale only."""
+    verdicts = [(get_badge(state), counts.get(state, 0) - stale.get(state, 0)) for state in VERDICTS]
+    outdated = (STALE, sum(stale.get(state, 0) for state in VERDICTS))
+    others = [(get_badge(state), counts.get(state, 0)) for state in _OTHERS]
+    return [share for share in (*verdicts, outdated, *others) if share[1] > 0]
+
+
+def describe_outdated(stale: Mapping[CaseState, int]) -> str:
+    """Describe the verdicts of stale cases: "✓ 3 ✗ 1"."""
+    found = ((get_badge(state), stale.get(state, 0)) for state in VERDICTS)
+    return " ".join(f"{badge.symbol} {count:,}" for badge, count in found if count)
+
+
 # The status board: the state of every case, updated by RunEvents, with counts by set and target.
 
 

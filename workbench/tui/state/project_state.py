@@ -36,14 +36,34 @@ from workbench.tui.state.browser_state import (
     select_cases,
     select_matching,
 )
-from workbench.tui.state.case_status import FAILING_STATES, STALE, StatusBoard, get_badge
+from workbench.tui.state.case_status import (
+    FAILING_STATES,
+    STALE,
+    StatusBoard,
+    describe_outdated,
+    get_badge,
+    list_shares,
+)
 from workbench.tui.state.problem_list import Problems, Source
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_project_line
-from workbench.tui.state.text_layout import Block, Heading, Line, Paragraph, Style, StyledText, cut_line, safe_line
+from workbench.tui.state.text_layout import (
+    Block,
+    Heading,
+    Line,
+    Paragraph,
+    RankedPart,
+    Style,
+    StyledText,
+    cut_line,
+    fit_parts,
+    safe_line,
+)
 from workbench.tui.state.watch_state import WatchState
 
 # The state of the main screen.
+
+_FAILING_BADGES = frozenset(get_badge(state) for state in FAILING_STATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,30 +476,26 @@ class ProjectState:
             width=room,
         )
 
-    def run_line(self, *, now: float) -> Line:
+    def run_line(self, *, now: float, width: int) -> Line:
         """Format the line at the bottom: the active or last run, else the number of cases by state."""
         if self.is_preparing and not self.is_asked:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
-            return self.progress.format_line(
-                now=now, can_resume=self.stopped[-1].options.resume if self.stopped else None
-            )
-        pieces = [StyledText(" no run in this session", Style.MUTED)]
-        if stale := len(self.browser.freshness.stale_cases):
-            pieces += [
-                StyledText(f"   {STALE.symbol} {stale:,}", STALE.style),
-                StyledText(f" {STALE.word}", Style.MUTED),
-            ]
-        for state, count in self.board.count_states().items():
-            if count:
-                badge = get_badge(state)
-                pieces += [
-                    StyledText(f"   {badge.symbol} {count:,}", badge.style),
-                    StyledText(f" {badge.word}", Style.MUTED),
-                ]
+            can_resume = self.stopped[-1].options.resume if self.stopped else None
+            return self.progress.format_line(now=now, width=width, can_resume=can_resume)
+        return fit_parts(list(self._make_idle_parts()), width)
+
+    def _make_idle_parts(self) -> Iterator[RankedPart]:
+        """Make the parts of the line at the bottom before the first run of the session."""
+        stale = self.board.count_stale_states()
+        yield RankedPart(4, (StyledText(" no run in this session", Style.MUTED),))
+        for badge, count in list_shares(self.board.count_states(), stale):
+            outdated = f" ({describe_outdated(stale)})" if badge is STALE else ""
+            words = StyledText(f" {badge.word}{outdated}", Style.MUTED)
+            rank = 0 if badge in _FAILING_BADGES else 1 if badge is STALE else 3
+            yield RankedPart(rank, (StyledText(f"   {badge.symbol} {count:,}", badge.style), words))
         if self.stopped:
-            pieces.append(StyledText("   the last run was stopped: alt+x resumes it", Style.KEY))
-        return tuple(pieces)
+            yield RankedPart(2, (StyledText("   alt+x resumes the last run", Style.KEY),))
 
     def _is_failing(self, key: CaseKey) -> bool:
         record = self.board.get_record(key)

@@ -243,6 +243,33 @@ def cut_parts(line: Line, width: int) -> Line:
     return line
 
 
+class RankedPart(NamedTuple):
+    """A part of a line, with the blanks before it. Parts of a higher rank are left out first."""
+
+    rank: int
+    pieces: Line
+
+
+def fit_parts(parts: Sequence[RankedPart], width: int) -> Line:
+    """Join the parts of least rank that fit into `width` cells. The first that does not fit is cut if it is long.
+
+    The line begins with one blank.
+    """
+    shown: dict[int, Line] = {}
+    left = width
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
+        pieces = parts[index].pieces
+        length = sum(cell_len(piece.text) for piece in pieces)
+        if length > left:
+            if not shown or (length > _SHORT_PART and left >= _CUT_PART):
+                shown[index] = cut_line(pieces, left)
+            break
+        shown[index] = pieces
+        left -= length
+    line = [piece for index in sorted(shown) for piece in shown[index]]
+    return (line[0]._replace(text=f" {line[0].text.lstrip()}"), *line[1:]) if line else ()
+
+
 def cut_to_rows(text: str, width: int, *, rows: int) -> str:
     """Wrap a text to at most `rows` rows of `width` cells, joined by line feeds. A longer text is cut in its middle."""
     text = " ".join(text.split())
