@@ -33,6 +33,7 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
     shorten,
+    shorten_name,
     split_json,
     wrap,
 )
@@ -182,6 +183,22 @@ def test_the_parts_of_least_rank_are_shown_in_their_order(width: int, expected: 
     line = fit_parts([RankedPart(rank, (StyledText(text),)) for rank, text in parts], width)
 
     assert join_text(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (25, "tool_trajectory_avg_score"),
+        (24, "tool_trajectory_…_score"),
+        (22, "…_trajectory_avg_score"),
+        (16, "tool_…_avg_score"),
+        (12, "tool_…_score"),
+        (8, "…_score"),
+        (5, "to…re"),
+    ],
+)
+def test_a_name_is_shortened_by_whole_words(width: int, expected: str) -> None:
+    assert shorten_name("tool_trajectory_avg_score", width) == expected
 
 
 def test_parts_are_added_up_to_the_first_that_does_not_fit() -> None:

@@ -36,14 +36,7 @@ from workbench.tui.state.browser_state import (
     select_cases,
     select_matching,
 )
-from workbench.tui.state.case_status import (
-    FAILING_STATES,
-    STALE,
-    StatusBoard,
-    describe_outdated,
-    get_badge,
-    list_shares,
-)
+from workbench.tui.state.case_status import FAILING_STATES, StatusBoard, make_count_parts
 from workbench.tui.state.problem_list import Problems, Source
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_project_line
@@ -62,8 +55,6 @@ from workbench.tui.state.text_layout import (
 from workbench.tui.state.watch_state import WatchState
 
 # The state of the main screen.
-
-_FAILING_BADGES = frozenset(get_badge(state) for state in FAILING_STATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,19 +474,11 @@ class ProjectState:
         if self.progress is not None:
             can_resume = self.stopped[-1].options.resume if self.stopped else None
             return self.progress.format_line(now=now, width=width, can_resume=can_resume)
-        return fit_parts(list(self._make_idle_parts()), width)
-
-    def _make_idle_parts(self) -> Iterator[RankedPart]:
-        """Make the parts of the line at the bottom before the first run of the session."""
-        stale = self.board.count_stale_states()
-        yield RankedPart(4, (StyledText(" no run in this session", Style.MUTED),))
-        for badge, count in list_shares(self.board.count_states(), stale):
-            outdated = f" ({describe_outdated(stale)})" if badge is STALE else ""
-            words = StyledText(f" {badge.word}{outdated}", Style.MUTED)
-            rank = 0 if badge in _FAILING_BADGES else 1 if badge is STALE else 3
-            yield RankedPart(rank, (StyledText(f"   {badge.symbol} {count:,}", badge.style), words))
+        parts = [RankedPart(4, (StyledText(" no run in this session", Style.MUTED),))]
+        parts += make_count_parts(self.board.count_states(), self.board.count_stale_states(), width=width)
         if self.stopped:
-            yield RankedPart(2, (StyledText("   alt+x resumes the last run", Style.KEY),))
+            parts.append(RankedPart(2, (StyledText("   alt+x resumes the last run", Style.KEY),)))
+        return fit_parts(parts, width)
 
     def _is_failing(self, key: CaseKey) -> bool:
         record = self.board.get_record(key)

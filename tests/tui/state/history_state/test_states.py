@@ -294,7 +294,7 @@ def test_all_scores_that_decide_are_visible_at_140_columns_in_the_order_of_the_c
 
     titles = join_lines([table.format_titles(140)])
 
-    places = [titles.index(f"d_{kind} ") for kind in "zyxwv"]
+    places = [titles.index(f"_{kind} ") for kind in "zyxwv"]
     assert titles.split()[:4] == ["case", "eval", "set", "status"] and places == sorted(places)
     assert [column.id for column in table.columns][-2:] == ["calls_v1", "calls_v1 why"]
 
