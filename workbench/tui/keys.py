@@ -213,7 +213,7 @@ _PLACES = (
         _key("list_duplicate", "d", "duplicate", "duplicate", "copy the selected case or eval set"),
         _key("list_move_up", "K,alt+up", "move_case(-1)", "move up", "move the case up in its file"),
         _key("list_move_down", "J,alt+down", "move_case(1)", "move down", "move the case down in its file"),
-        _key("list_move", "m", "move", "move to", "move the marked cases, else the selected one, to another eval set"),
+        _key("list_move", "m", "move_to_set", "move to", "move the marked cases, else the selected one, to another eval set"),
         _key("list_delete", "D,delete", "delete", "delete",
              "delete the marked cases, else the selected case or eval set; undo brings it back"),
     )),

@@ -550,8 +550,41 @@ def find_obstacle(action: str, state: ProjectState) -> str:
     return HISTORY_READ_ONLY if not has_use and state.browser.is_from_history(row.target, row.eval_set) else ""
 
 
+_NEEDS_SETS = frozenset({"filter", "status", "sort", "mark_listed", "toggle_project", "open_table"})
+_NEEDS_ROW = frozenset({"fold", "unfold", "mark"})
+_NEEDS_SET = frozenset({"new_case", "rename", "duplicate"})
+_NEEDS_CASE = frozenset({"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat"})
+_NEEDS_AGENT = frozenset({"run_fresh", "record_samples", "plan_selected", "criteria", "simulate", "generate"})
+
+
+def has_use(action: str, state: ProjectState) -> bool:
+    """True if an action has something to act on: a row, set or case that is selected, or marks."""
+    row, has_marks = state.browser.selected_row, any(state.browser.marks)
+    if action in _NEEDS_SETS:
+        return bool(state.browser.sets)
+    if action in _NEEDS_ROW:
+        return row is not None
+    if action in _NEEDS_SET:
+        return row is not None and bool(row.eval_set)
+    if action in _NEEDS_CASE:
+        return row is not None and row.case is not None
+    if action in _NEEDS_AGENT:
+        return not explain_empty_selection(state)
+    match action:
+        case "move_to_set":
+            return has_marks or (row is not None and row.case is not None)
+        case "delete":
+            return has_marks or (row is not None and bool(row.eval_set))
+        case "clear_marks":
+            return has_marks
+        case _:
+            return True
+
+
 def is_shown_in_footer(action: str, state: ProjectState) -> bool:
-    """True if an available action is also shown in the footer."""
+    """True if an available action is also shown in the footer and the palette."""
+    if not has_use(action, state):
+        return False
     if action == "toggle_watch" and not state.watch.is_active and not state.has_agents:
         row = state.browser.selected_row
         return row is None or not state.browser.is_from_history(row.target, row.eval_set)

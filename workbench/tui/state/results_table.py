@@ -596,8 +596,8 @@ class ResultTable(CursorRows):
         """Format the line at the top: a name, a note, and the number of listed rows and of their states."""
         rows = StyledText(f"   {plural(len(self._rows), 'row')}", Style.STRONG)
         counts = make_count_parts(self._states, self._stale, width=width)
-        title = StyledText(f" results of {name}", Style.STRONG)
-        return fit_parts([RankedPart(2, (title,)), RankedPart(4, (rows,)), *counts, RankedPart(1, (note,))], width)
+        title = [RankedPart(5, (StyledText(" results of"),)), RankedPart(2, (StyledText(f" {name}", Style.STRONG),))]
+        return fit_parts([*title, RankedPart(4, (rows,)), *counts, RankedPart(1, (note,))], width)
 
     def format_row(self, row: TableRow) -> str:
         """Format a row as text to copy: its cells with their titles."""
