@@ -91,9 +91,7 @@ async def test_actions_without_anything_to_act_on_are_not_listed(
         assert any(line.startswith("rename") for line in list_lines(screen))
 
 
-async def test_every_action_is_performed_by_the_node_that_takes_its_arguments(
-    open_fake_app: Open, lights: Any
-) -> None:
+async def test_every_action_is_performed_by_the_node_that_takes_its_arguments(open_fake_app: Open, lights: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
         await screen.press("j", "space")
