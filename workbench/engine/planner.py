@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -598,17 +597,14 @@ class Planner:
             yield from plan_recordings(recorded, name=entry.relative, target=target, criteria=criteria, chosen=chosen)
             return
         document = self._open_document(entry.relative)
-        chosen = _choose_cases(ids, document.entries, name=entry.relative)
         context = SetContext(eval_set_id=document.eval_set_id, target=target, criteria=criteria, tools=tools)
-        occurrences = Counter(item.eval_id for item in document.entries)
-        for item in document.entries:
-            if chosen is not None and (item.eval_id, item.occurrence) not in chosen:
-                continue
+        for item in _choose_entries(ids, document, name=entry.relative):
             key = CaseKey(target=target.name, eval_set=entry.relative, eval_id=item.eval_id, occurrence=item.occurrence)
             case, problem = _read_case(document, item.index, name=entry.relative, config=criteria.config)
-            if occurrences[item.eval_id] > 1:
+            count = len(document.case_index.find(item.eval_id))
+            if count > 1:
                 shown = shorten(repr(item.eval_id), 300)
-                message = f"duplicate eval_id {shown} ({occurrences[item.eval_id]} times); make it unique"
+                message = f"duplicate eval_id {shown} ({count} times); make it unique"
                 problem = Failure(kind=FailureKind.FILE, message=f"{entry.relative}: {message}")
             yield context.plan_case(key, case, problem=problem, remake=document.lazy_case(item.index))
 
@@ -618,10 +614,12 @@ class Planner:
         if self._get_target(entry).kind is AgentKind.RECORDED:
             return self._recorded(name).problems
         document = self._open_document(name)
+        errors = [error for error in document.errors if not error.stops_case]
+        if not errors:
+            return ()
         chosen = {(case.key.eval_id, case.key.occurrence) for case in planned}
         indexes = {item.index for item in document.entries if (item.eval_id, item.occurrence) in chosen}
-        errors = [error for error in document.errors if error.case is None or error.case in indexes]
-        return format_problems(error for error in errors if not error.stops_case)
+        return format_problems(error for error in errors if error.case is None or error.case in indexes)
 
     @property
     def root(self) -> Path:
@@ -714,6 +712,17 @@ def _read_case(
 
 def _index_by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseInSet]]:
     return group_cases_by_name((item.eval_id, item.occurrence) for item in cases)
+
+
+def _choose_entries(names: frozenset[str] | None, document: EvalSetDocument, *, name: str) -> Sequence[CaseEntry]:
+    """Return the entries of a document with these names, None for all, in the order of the file. Raises PlanError."""
+    if names is None:
+        return document.entries
+    found = {each: document.case_index.find(each) for each in names}
+    if not all(found.values()):
+        _choose_cases(names, document.entries, name=name)  # raises PlanError with a suggestion
+    chosen = {item.index: item for items in found.values() for item in items}
+    return [chosen[index] for index in sorted(chosen)]
 
 
 def _choose_cases(

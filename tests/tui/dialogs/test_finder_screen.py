@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.actions import parse
 from textual.widgets import Input
 
 from workbench.model.run_events import RunSummary
@@ -67,6 +69,37 @@ async def test_impossible_actions_are_not_listed(open_fake_app: Open, lights: An
         await find(screen, "run", "Actions")
         assert any(line.startswith("cancel run") for line in list_lines(screen))
         assert not any(line.startswith("run case") for line in list_lines(screen))
+
+
+async def test_actions_without_anything_to_act_on_are_not_listed(
+    tmp_path: Path, open_app: Open, open_fake_app: Open, lights: Any
+) -> None:
+    async with open_app(tmp_path) as screen:
+        await screen.until("No eval sets were found")
+        assert "filter" not in screen.text.splitlines()[-1]
+        await screen.press("ctrl+p")
+        await screen.until("new set", "add target")
+        names = {line.split("  ")[0] for line in list_lines(screen)}
+
+    assert not {"filter", "new case", "rename", "move", "delete", "criteria", "project", "results table"} & names
+    assert {"new set", "add target", "help", "problems pane"} <= names
+    async with open_fake_app(lights) as screen:
+        await find(screen, "", "Actions")
+        assert not any(line.startswith("rename") for line in list_lines(screen))
+        await screen.press("escape", "j", "ctrl+p")
+        await screen.until("Actions")
+        assert any(line.startswith("rename") for line in list_lines(screen))
+
+
+async def test_every_action_is_performed_by_the_node_that_takes_its_arguments(open_fake_app: Open, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯")
+        await screen.press("j", "space")
+        for keys in (("j",), ("2",), ("3",), ("4",), ("5",), ("o",), ("exclamation_mark",), ("O",)):
+            await screen.press(*keys)
+            for item, owner in screen.app.find_actions(screen.app.screen):
+                _, name, parameters = parse(item.action)
+                signature(getattr(owner, f"action_{name}")).bind(*parameters)
 
 
 async def test_a_colon_opens_it_too_but_not_while_text_is_typed(open_fake_app: Open, lights: Any) -> None:

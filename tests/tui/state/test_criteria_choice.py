@@ -244,6 +244,29 @@ def test_a_narrow_picker_shows_values_and_that_the_choice_is_changed() -> None:
     assert header.index("changed, not in the file") < 60
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            120,
+            " criteria of home/lights.evalset.json  from home/folder/test_config.json, which also judges 2 other sets",
+        ),
+        (90, " criteria of home/lights.evalset.json  also judges 2 other sets  from test_config.json"),
+        (70, " criteria of home/lights.evalset.json  also judges 2 other sets"),
+        (50, " criteria of lights  also judges 2 other sets"),
+        (34, " lights  also judges 2 other sets"),
+        (30, " l…s  also judges 2 other sets"),
+    ],
+)
+def test_the_header_leaves_parts_out_as_a_whole(width: int, expected: str) -> None:
+    choice = make_choice(Criterion(metric="tool_trajectory_avg_score", threshold=1.0))
+    file = CriteriaFile("home/folder/test_config.json", True, make_config(), also_judges=2)
+
+    header = format_header(choice, file, of="home/lights.evalset.json", width=width)
+
+    assert "".join(piece.text for piece in header) == expected
+
+
 def test_ranges_steps_and_typed_values_are_correct() -> None:
     assert [format_range(*bounds) for bounds in ((0, 1), (0, None), (None, 5), (None, None))] == [
         "a number from 0 to 1",

@@ -61,7 +61,7 @@ def test_the_run_line_shows_the_model_calls_so_far() -> None:
     progress.apply(ModelsAsked(models=(ASKED,)), now=1.0)
 
     expected = "12 judge calls (+4 cached) $0.0031 4.1k tokens"
-    assert expected in join_text(progress.format_line(now=1.0))
+    assert expected in join_text(progress.format_line(now=1.0, width=140))
     assert expected in join_text(format_summary(progress, now=1.0, width=120)[1])
 
 

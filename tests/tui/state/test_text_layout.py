@@ -16,6 +16,7 @@ from workbench.tui.state.text_layout import (
     Columns,
     Line,
     Paragraph,
+    RankedPart,
     Side,
     SideBySide,
     Style,
@@ -26,11 +27,13 @@ from workbench.tui.state.text_layout import (
     cut_parts,
     cut_to_rows,
     draw_track,
+    fit_parts,
     match_brackets,
     render_blocks,
     safe,
     safe_line,
     shorten,
+    shorten_name,
     split_json,
     wrap,
 )
@@ -164,6 +167,38 @@ def test_a_long_part_of_a_line_is_cut_if_enough_of_it_is_seen() -> None:
 
     assert join_text(cut_parts(line, 40)) == "difference 1 of 3  long long long long …"
     assert join_text(cut_parts(line, 30)) == "difference 1 of 3"
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (45, " one  a long part that may also be cut  three"),
+        (40, " one  a long part that may also …  three"),
+        (9, " three"),
+    ],
+)
+def test_the_parts_of_least_rank_are_shown_in_their_order(width: int, expected: str) -> None:
+    parts = [(1, " one"), (2, "  a long part that may also be cut"), (0, "  three")]
+
+    line = fit_parts([RankedPart(rank, (StyledText(text),)) for rank, text in parts], width)
+
+    assert join_text(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (25, "tool_trajectory_avg_score"),
+        (24, "tool_trajectory_…_score"),
+        (22, "…_trajectory_avg_score"),
+        (16, "tool_…_avg_score"),
+        (12, "tool_…_score"),
+        (8, "…_score"),
+        (5, "to…re"),
+    ],
+)
+def test_a_name_is_shortened_by_whole_words(width: int, expected: str) -> None:
+    assert shorten_name("tool_trajectory_avg_score", width) == expected
 
 
 def test_parts_are_added_up_to_the_first_that_does_not_fit() -> None:

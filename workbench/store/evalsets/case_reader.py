@@ -478,6 +478,24 @@ def list_entries(pieces: Pieces, errors: CaseErrors) -> list[CaseEntry]:
     return entries
 
 
+class CaseIndex:
+    """Finds the entries of a document by name, without a pass over all of them."""
+
+    def __init__(self, entries: Iterable[CaseEntry]) -> None:
+        self._first: dict[str, CaseEntry] = {}
+        self._later: dict[str, list[CaseEntry]] = {}  # those with an id that an earlier one has
+        for entry in entries:
+            if self._first.setdefault(entry.eval_id, entry) is not entry:
+                self._later.setdefault(entry.eval_id, []).append(entry)
+
+    def find(self, name: str) -> Sequence[CaseEntry]:
+        """Find the entries with this name: an id means all with it, `id#2` the second, unless that is an id itself."""
+        if name in self._first:
+            return self._first[name], *self._later.get(name, ())
+        eval_id, _, number = name.rpartition("#")
+        return [each for each in self._later.get(eval_id, ()) if str(each.occurrence + 1) == number]
+
+
 class _CaseText:
     """The text of a case, to find the positions of faults."""
 

@@ -29,6 +29,7 @@ from workbench.store.evalsets.case_frame import (
 from workbench.store.evalsets.case_reader import (
     CaseEntry,
     CaseErrors,
+    CaseIndex,
     CasePiece,
     Fault,
     Head,
@@ -68,6 +69,7 @@ class DocumentView:
 
     _pieces: Pieces
     _entries: Sequence[CaseEntry] | None
+    _case_index: CaseIndex | None
     _problems: Sequence[Problem] | None
     _adk_problems: Sequence[Problem] | None
     _strict: bool | None
@@ -207,6 +209,13 @@ class DocumentView:
             self._entries = list_entries(self._pieces, self.case_errors())
         return self._entries
 
+    @property
+    def case_index(self) -> CaseIndex:
+        """The entries by name."""
+        if self._case_index is None:
+            self._case_index = CaseIndex(self.entries)
+        return self._case_index
+
     def place_of_case(self, index: int) -> Place:
         """Return the place of a case in the data of the file."""
         if self.format is DocumentFormat.CURRENT:
@@ -333,7 +342,7 @@ class DocumentView:
     def _show(self, pieces: Pieces) -> None:
         """Show other pieces from now on; everything derived from the old ones is dropped."""
         self._pieces = pieces
-        self._entries = None
+        self._entries = self._case_index = None
         self._problems = None
         self._adk_problems = None
         self._strict = None

@@ -28,7 +28,7 @@ from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
-from workbench.tui.state.text_layout import Paragraph, Style, StyledText
+from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
 from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, copy, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
@@ -242,18 +242,18 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             line.show(shown or ())
         rows.show(self._table)
 
-    def _title(self) -> tuple[StyledText, ...]:
-        title = self._scope.title if self._scope is not None else self._run_title
-        pieces = [StyledText(f" results of {title}   ", Style.STRONG), *self._table.format_counts()]
+    def _title(self) -> Line:
+        note = StyledText("")
         if self._is_reading:
-            pieces.append(StyledText("   reading …", Style.RUNNING))
+            note = StyledText("   reading …", Style.RUNNING)
         elif self._problem:
-            pieces.append(StyledText(f"   ! {self._problem}", Style.ERROR))
+            note = StyledText(f"   ! {self._problem}", Style.ERROR)
         elif self._table.is_empty:
-            pieces.append(StyledText("   no case of it has run yet; r in the main screen runs it", Style.MUTED))
+            note = StyledText("   no case of it has run yet; r in the main screen runs it", Style.MUTED)
         elif not len(self._table):
-            pieces.append(StyledText("   no row has these words; escape lists all", Style.MUTED))
-        return tuple(pieces)
+            note = StyledText("   no row has these words; escape lists all", Style.MUTED)
+        title = self._scope.title if self._scope is not None else self._run_title
+        return self._table.format_title(title, note, self.size.width)
 
 
 # Comparison of two runs.

@@ -42,7 +42,7 @@ from workbench.tui.state.case_filter import (
     find_free_name,
     propose_copy_path,
 )
-from workbench.tui.state.project_state import find_edit_obstacle, find_removal_obstacle
+from workbench.tui.state.project_state import find_edit_obstacle, find_removal_obstacle, has_use
 from workbench.tui.state.text_layout import plural, safe_line
 from workbench.tui.widgets.inputs import FilterInput, FilterLine, say
 from workbench.tui.widgets.row_lists import CaseList, FramedBox
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 # Operations on eval sets and cases. Each asks for its input, checks it, and saves at once.
 
-_OF_MARKED = frozenset({"move", "delete"})
+_OF_MARKED = frozenset({"move_to_set", "delete"})
 _OF_CASES = frozenset({"new_case", "rename", "duplicate", "move_case", *_OF_MARKED})
 
 
@@ -160,7 +160,7 @@ class CaseOperations:
     async def move_to_set(self) -> None:
         """Move the marked cases, or the selected one, to the end of another set."""
         keys = self._get_targets()
-        if self._is_refused("move"):
+        if self._is_refused("move_to_set"):
             return
         others = sorted(name for name in self._list_paths() - {key.eval_set for key in keys} if name.endswith(".json"))
         if not keys or not others:
@@ -554,7 +554,7 @@ class BrowserPane(FramedBox):
 
     def offers(self, action: str) -> bool:
         """True if an action can be applied to the selected row."""
-        return not self._edits.find_obstacle(action)
+        return has_use(action, self._screen_context.state) and not self._edits.find_obstacle(action)
 
     def action_filter(self) -> None:
         """Open the filter line."""
@@ -652,7 +652,7 @@ class BrowserPane(FramedBox):
         """Move the selected case within its set."""
         self._carry_out(lambda: self._edits.move_case(by))
 
-    def action_move(self) -> None:
+    def action_move_to_set(self) -> None:
         """Move cases to another set."""
         self._carry_out(self._edits.move_to_set)
 
@@ -681,7 +681,7 @@ _ACTIONS = frozenset(
         "rename",
         "duplicate",
         "move_case",
-        "move",
+        "move_to_set",
         "delete",
     }
 )

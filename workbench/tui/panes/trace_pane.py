@@ -20,7 +20,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
-from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText, cut_parts
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput, say
@@ -52,7 +52,7 @@ class DetailTabs(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        return make_strip(self, self._line if y == 0 else (), width=self.size.width)
+        return make_strip(self, cut_parts(self._line, self.size.width) if y == 0 else (), width=self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked tab."""

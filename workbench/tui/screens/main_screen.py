@@ -187,7 +187,8 @@ class MainScreen(Screen[None]):
         self._refresh_keys()
 
     def _refresh_run_line(self) -> None:
-        self.query_one("#run-line", StatusLine).show(self.state.run_line(now=time.monotonic()))
+        line = self.state.run_line(now=time.monotonic(), width=self.size.width)
+        self.query_one("#run-line", StatusLine).show(line)
 
     def _refresh_detail(self) -> None:
         """Show the selected row in the panes that are open."""

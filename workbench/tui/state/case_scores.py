@@ -40,11 +40,11 @@ from workbench.tui.state.text_layout import (
     StyledText,
     bar,
     compute_share,
-    cut_line,
     format_duration,
     format_time_taken,
     safe,
     safe_line,
+    shorten_name,
     sparkline,
 )
 
@@ -290,11 +290,11 @@ def format_metric_row(metric: MetricResult, repeats: Sequence[float | None], *, 
             StyledText(f"  {draw_metric_bar(metric, _calculate_mean(repeats), width=_BAR) or ' ' * _BAR}", badge.style)
         )
     used = cell_len(lead) + sum(cell_len(piece.text) for piece in middle) + len(score)
-    name = cut_line(
-        (StyledText(safe_line(metric.name), Style.STRONG if not is_reported else Style.TEXT),), max(width - used, 8)
+    name = StyledText(
+        shorten_name(safe_line(metric.name), max(width - used, 8)), Style.TEXT if is_reported else Style.STRONG
     )
-    gap = max(width - used - sum(cell_len(piece.text) for piece in name), 0)
-    return (StyledText(lead, badge.style), *name, StyledText(" " * gap), *middle, StyledText(score, badge.style))
+    gap = StyledText(" " * max(width - used - cell_len(name.text), 0))
+    return (StyledText(lead, badge.style), name, gap, *middle, StyledText(score, badge.style))
 
 
 def format_score(metric: MetricResult, repeats: Sequence[float | None] = ()) -> str:

@@ -16,7 +16,7 @@ from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFini
 from workbench.model.trace import Span
 from workbench.report.run_report import REPLAY_MARK
 from workbench.store.history.history_queries import StoredJob
-from workbench.tui.state.text_layout import Style
+from workbench.tui.state.text_layout import RankedPart, Style, StyledText, measure_line
 
 # Case states, and the badge of each: a symbol, a word and a style, never a colour alone.
 
@@ -107,6 +107,48 @@ def find_worst_state(statuses: Iterable[CaseStatus]) -> CaseState:
     found = set(statuses)
     worst = next((status for status in _WORST_FIRST if status in found), None)
     return CaseState.NOT_RUN if worst is None else CaseState[worst.name]
+
+
+_OTHERS = (CaseState.RUNNING, CaseState.WAITING, CaseState.CANCELLED, CaseState.SKIPPED, CaseState.NOT_RUN)
+VERDICTS = (CaseState.PASSED, CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED)
+"""States of cases with a verdict, which may be stale."""
+
+_FAILING_BADGES = frozenset(_BADGES[state] for state in FAILING_STATES)
+
+
+def list_shares(counts: Mapping[CaseState, int], stale: Mapping[CaseState, int]) -> list[tuple[Badge, int]]:
+    """List how many cases have which badge; a case with a stale verdict counts as stale only."""
+    verdicts = [(get_badge(state), counts.get(state, 0) - stale.get(state, 0)) for state in VERDICTS]
+    outdated = (STALE, sum(stale.get(state, 0) for state in VERDICTS))
+    others = [(get_badge(state), counts.get(state, 0)) for state in _OTHERS]
+    return [share for share in (*verdicts, outdated, *others) if share[1] > 0]
+
+
+def describe_outdated(stale: Mapping[CaseState, int]) -> str:
+    """Describe the verdicts of stale cases: "✓ 3 ✗ 1"."""
+    found = ((get_badge(state), stale.get(state, 0)) for state in VERDICTS)
+    return " ".join(f"{badge.symbol} {count:,}" for badge, count in found if count)
+
+
+def make_count_parts(
+    counts: Mapping[CaseState, int], stale: Mapping[CaseState, int], *, width: int
+) -> list[RankedPart]:
+    """Make a part of a line for each badge: its count and its word, without words if these do not fit into `width`.
+
+    Failures have rank 0, stale verdicts 1, others 3.
+    """
+    parts: list[RankedPart] = []
+    for gap, has_words in (("   ", True), ("  ", False)):
+        parts.clear()
+        for badge, count in list_shares(counts, stale):
+            word = f" {badge.word}" if has_words else ""
+            outdated = f" ({describe_outdated(stale)})" if badge is STALE else ""
+            rank = 0 if badge in _FAILING_BADGES else 1 if badge is STALE else 3
+            pieces = StyledText(f"{gap}{badge.symbol} {count:,}", badge.style), StyledText(word + outdated, Style.MUTED)
+            parts.append(RankedPart(rank, pieces))
+        if sum(measure_line(part.pieces) for part in parts) <= width:
+            break
+    return parts
 
 
 # The status board: the state of every case, updated by RunEvents, with counts by set and target.

@@ -27,11 +27,13 @@ from workbench.tui.state.text_layout import (
     StyledText,
     TrackMark,
     add_fitting,
-    cut_line,
     draw_track,
+    format_set_name,
+    measure_line,
     plural,
     safe,
     safe_line,
+    shorten,
 )
 
 # Criteria picker: every known metric, on or off, with its threshold and options.
@@ -500,26 +502,30 @@ def format_option_value(value: Any) -> str:
 def format_header(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width: int) -> Line:
     """Format the line above the picker: the sets, the file of their criteria, and whether the choice differs.
 
-    A narrow line still warns that saving the criteria affects other sets.
+    A narrow line still warns that saving the criteria affects other sets; what does not fit is left out as a whole.
     """
     where = safe_line(file.path)
     file_note = f"from {where}" if file.exists else f"the default ones; saving them creates {where}"
     others = plural(file.also_judges, "other set")
     shared = f", which also judges {others}" if file.also_judges else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
-    title: Line = (StyledText(" criteria of ", Style.MUTED), StyledText(safe_line(of), Style.STRONG))
-    changed = StyledText("  ● changed, not in the file", Style.WARNING) if choice.is_changed else StyledText("")
-    line = (*title, changed, StyledText(f"  {file_note}{shared}{more}", Style.MUTED))  # what may be long at its end
-    if not file.also_judges or _measure_line(line) <= width:
+    whole, name = safe_line(of), format_set_name(of) if "/" in of else safe_line(of)
+    label = StyledText(" criteria of ", Style.MUTED)
+    also: Line = (StyledText(f"  also judges {others}", Style.WARNING),) if file.also_judges else ()
+    alerts = ["  ● changed, not in the file", "  ● changed"] if choice.is_changed else [""]
+    least = shorten(name, max(width - 1 - cell_len(alerts[-1]) - measure_line(also), 1))
+    titles: list[Line] = [(label, StyledText(text, Style.STRONG)) for text in (whole, name)]
+    titles.append((StyledText(f" {least}", Style.STRONG),))
+    heads = [(*title, StyledText(alert, Style.WARNING)) for title in titles for alert in alerts]
+    line = (*heads[0], StyledText(f"  {file_note}{shared}{more}", Style.MUTED))
+    if measure_line(line) <= width:
         return line
-    also = StyledText(f"  also judges {others}", Style.WARNING)
-    if choice.is_changed and _measure_line((*title, changed, also)) > width:
-        changed = StyledText("  ● changed", Style.WARNING)
-    title = cut_line(title, max(width - _measure_line((also, changed)), 0))
-    rest = cut_line(
-        (StyledText(f"  {file_note}{more}", Style.MUTED),), max(width - _measure_line((*title, changed, also)), 0)
-    )
-    return (*title, changed, also, *rest)
+    notes = [f"{file_note}{more}", file_note]
+    notes += [f"from {where.rpartition('/')[2]}"] if file.exists else []
+    line = next((one for head in heads if measure_line(one := (*head, *also)) <= width), (*heads[-1], *also))
+    left = width - measure_line(line)
+    note = next((f"  {note}" for note in notes if cell_len(note) + 2 <= left), "")
+    return (*line, StyledText(note, Style.MUTED))
 
 
 def describe_selected(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterator[Block]:
@@ -619,10 +625,6 @@ def _format_fit(info: MetricInfo, facts: CaseFacts | None) -> str:
 
 def _format_fact(name: str, text: str) -> Paragraph:
     return Paragraph((StyledText(f"{name:<{_NAME}}", Style.MUTED), StyledText(text)), hang=_NAME)
-
-
-def _measure_line(line: Line) -> int:
-    return sum(cell_len(piece.text) for piece in line)
 
 
 def _pad_text(text: str, width: int) -> str:

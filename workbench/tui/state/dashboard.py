@@ -19,7 +19,16 @@ from workbench.store.history.history_queries import RunPart
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
 from workbench.tui.state.case_scores import find_metric_info
-from workbench.tui.state.case_status import FAILING_STATES, STALE, Badge, CaseState, get_badge
+from workbench.tui.state.case_status import (
+    FAILING_STATES,
+    STALE,
+    VERDICTS,
+    Badge,
+    CaseState,
+    describe_outdated,
+    get_badge,
+    list_shares,
+)
 from workbench.tui.state.group_scores import GroupKey, GroupReport, MeasuredCase, MetricSummary
 from workbench.tui.state.history_state import calculate_pass_rate
 from workbench.tui.state.project_state import ProjectState
@@ -284,9 +293,6 @@ def _pad(text: str, width: int) -> str:
 
 # The content of the page.
 
-_VERDICTS = (CaseState.PASSED, CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED)
-_OTHERS = (CaseState.RUNNING, CaseState.WAITING, CaseState.CANCELLED, CaseState.SKIPPED, CaseState.NOT_RUN)
-
 _TRACK = (10, 32)  # least and most cells of a track
 _NAMES = 0.38  # most of a line for the names of metrics or cases
 _RUNS_IN_WORDS = 3
@@ -317,7 +323,7 @@ class _Group:
         self._sets = list_sets_of(state, key)
         self._total = sum(self._counts.values())
         self._failing = sum(self._counts.get(status, 0) for status in FAILING_STATES)
-        self._has_verdicts = any(self._counts.get(status) for status in _VERDICTS)
+        self._has_verdicts = any(self._counts.get(status) for status in VERDICTS)
 
     # Above the sections.
 
@@ -382,12 +388,7 @@ class _Group:
         return make_target_notes(target, self._sets)
 
     def _list_shares(self) -> list[tuple[Badge, int]]:
-        verdicts = [
-            (get_badge(status), self._counts.get(status, 0) - self._stale.get(status, 0)) for status in _VERDICTS
-        ]
-        stale = (STALE, sum(self._stale.get(status, 0) for status in _VERDICTS))
-        others = [(get_badge(status), self._counts.get(status, 0)) for status in _OTHERS]
-        return [share for share in (*verdicts, stale, *others) if share[1] > 0]
+        return list_shares(self._counts, self._stale)
 
     def _format_legend(self, width: int) -> Line:
         """Format the counts of the bar, with words and the outdated verdicts of stale cases if there is room."""
@@ -399,16 +400,11 @@ class _Group:
                 word = f" {badge.word}" if has_words else ""
                 pieces.append(StyledText(f"{lead}{badge.symbol} {count:,}{word}", badge.style))
                 if has_outdated and badge is STALE:
-                    pieces.append(StyledText(f" ({self._describe_outdated()})", Style.MUTED))
+                    pieces.append(StyledText(f" ({describe_outdated(self._stale)})", Style.MUTED))
             line = tuple(pieces)
             if sum(cell_len(piece.text) for piece in line) <= width:
                 break
         return cut_line(line, width)
-
-    def _describe_outdated(self) -> str:
-        """Describe the verdicts of stale cases: "✓ 3 ✗ 1"."""
-        found = ((get_badge(status), self._stale.get(status, 0)) for status in _VERDICTS)
-        return " ".join(f"{badge.symbol} {count:,}" for badge, count in found if count)
 
     def _choose_keys(self) -> Iterator[tuple[str, str]]:
         """Choose the actions that are useful now, the most useful first, with a few words about each."""

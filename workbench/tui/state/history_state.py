@@ -62,6 +62,7 @@ from workbench.tui.state.text_layout import (
     add_fitting,
     bar,
     cut_line,
+    cut_parts,
     format_duration,
     format_set_name,
     format_time_taken,
@@ -89,6 +90,7 @@ _IN_ONE = {Change.NEW: "only in the run after", Change.GONE: "only in the run be
 _MOST_UNFOLDED = 5  # maximum cases in only one run that are listed unfolded at first
 _WORD = max(map(len, Change))
 _VERDICT = 9
+_WORDS_FROM = 60  # minimum cells of a row with the words of verdicts
 _SCORES_FROM = 100  # minimum cells of a row with changed scores
 
 
@@ -130,7 +132,11 @@ class ComparedCases(CursorRows):
             return (StyledText(words, _TONES[case.change]),)
         style = _TONES[case.change]
         lead = StyledText(f" {CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD}} ", style)
-        verdicts = (*_format_verdict(case.before), StyledText("→ ", Style.MUTED), *_format_verdict(case.after))
+        verdicts = (
+            *_format_verdict(case.before, width),
+            StyledText("→ ", Style.MUTED),
+            *_format_verdict(case.after, width),
+        )
         scores = [StyledText(f" {_format_largest_change(case)}", Style.KEY)] if width >= _SCORES_FROM else []
         room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
         is_repeated = (case.case.eval_id, case.case.occurrence) in self._repeated_ids
@@ -232,12 +238,17 @@ def _describe_case(case: ComparedCase) -> Iterator[Block]:
         yield Paragraph((StyledText("duration  ", Style.KEY), StyledText(times)), indent=2)
 
 
-def _format_verdict(verdict: Verdict | None) -> tuple[StyledText, ...]:
+def _format_verdict(verdict: Verdict | None, width: int) -> tuple[StyledText, ...]:
+    """Format a verdict in a fixed width, in a narrow row without its word."""
+    has_words = width >= _WORDS_FROM
     if verdict is None:
-        return (StyledText(f"{'  not run':<{_VERDICT + 2}}", Style.MUTED),)
+        return (StyledText(f"{'  not run':<{_VERDICT + 2}}" if has_words else "-    ", Style.MUTED),)
     badge = get_badge(find_worst_state(verdict.statuses))
     passed = sum(status.value == "PASSED" for status in verdict.statuses)
-    word = badge.word if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)} passed"
+    count = "" if len(verdict.statuses) == 1 else f"{passed}/{len(verdict.statuses)}"
+    if not has_words:
+        return (StyledText(f"{badge.symbol} {count:<3}", badge.style),)
+    word = f"{count} passed" if count else badge.word
     partly = f" {PARTLY_JUDGED.symbol}" if verdict.has_missing_samples else ""
     return (StyledText(f"{badge.symbol} {f'{word}{partly}':<{_VERDICT}}", badge.style),)
 
@@ -548,6 +559,7 @@ def _describe_scores(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
 # Runs of a set or target as rows, and details of the selected one.
 
 _BAR = 10
+_BAR_FROM = 60  # minimum cells of a row with a bar
 _MOST_CONFIGS = 5
 
 
@@ -569,7 +581,8 @@ class GroupRuns(CursorRows):
         rate = calculate_pass_rate(summary)
         style = Style.PASSED if rate == 1.0 else Style.ERROR if summary.error else Style.FAILED
         mark = "●" if run.run_id == self.marked else " "
-        share = "  no verdict" if rate is None else f"  {bar(rate, width=_BAR)} {rate:>4.0%}"
+        drawn = f"  {bar(rate, width=_BAR)}" if rate is not None and width >= _BAR_FROM else ""
+        share = "  no verdict" if rate is None else f"{drawn or ' '} {rate:>4.0%}"
         pieces = [
             StyledText(f"{mark} {time_text(run.started_at)}"),
             StyledText(share, style if rate is not None else Style.MUTED),
@@ -579,7 +592,7 @@ class GroupRuns(CursorRows):
             StyledText(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Style.WARNING),
             StyledText(f"  {explain_incomplete(run)}" if explain_incomplete(run) else "", Style.WARNING),
         ]
-        return cut_line(tuple(pieces), width)
+        return cut_parts(tuple(pieces), width)
 
     @property
     def selected_run(self) -> StoredRun | None:

@@ -36,11 +36,22 @@ from workbench.tui.state.browser_state import (
     select_cases,
     select_matching,
 )
-from workbench.tui.state.case_status import FAILING_STATES, STALE, StatusBoard, get_badge
+from workbench.tui.state.case_status import FAILING_STATES, StatusBoard, make_count_parts
 from workbench.tui.state.problem_list import Problems, Source
 from workbench.tui.state.run_plan import PlannedRun
 from workbench.tui.state.run_progress import RunProgress, format_judge_line, format_project_line
-from workbench.tui.state.text_layout import Block, Heading, Line, Paragraph, Style, StyledText, cut_line, safe_line
+from workbench.tui.state.text_layout import (
+    Block,
+    Heading,
+    Line,
+    Paragraph,
+    RankedPart,
+    Style,
+    StyledText,
+    cut_line,
+    fit_parts,
+    safe_line,
+)
 from workbench.tui.state.watch_state import WatchState
 
 # The state of the main screen.
@@ -456,30 +467,18 @@ class ProjectState:
             width=room,
         )
 
-    def run_line(self, *, now: float) -> Line:
+    def run_line(self, *, now: float, width: int) -> Line:
         """Format the line at the bottom: the active or last run, else the number of cases by state."""
         if self.is_preparing and not self.is_asked:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
-            return self.progress.format_line(
-                now=now, can_resume=self.stopped[-1].options.resume if self.stopped else None
-            )
-        pieces = [StyledText(" no run in this session", Style.MUTED)]
-        if stale := len(self.browser.freshness.stale_cases):
-            pieces += [
-                StyledText(f"   {STALE.symbol} {stale:,}", STALE.style),
-                StyledText(f" {STALE.word}", Style.MUTED),
-            ]
-        for state, count in self.board.count_states().items():
-            if count:
-                badge = get_badge(state)
-                pieces += [
-                    StyledText(f"   {badge.symbol} {count:,}", badge.style),
-                    StyledText(f" {badge.word}", Style.MUTED),
-                ]
+            can_resume = self.stopped[-1].options.resume if self.stopped else None
+            return self.progress.format_line(now=now, width=width, can_resume=can_resume)
+        parts = [RankedPart(4, (StyledText(" no run in this session", Style.MUTED),))]
+        parts += make_count_parts(self.board.count_states(), self.board.count_stale_states(), width=width)
         if self.stopped:
-            pieces.append(StyledText("   the last run was stopped: alt+x resumes it", Style.KEY))
-        return tuple(pieces)
+            parts.append(RankedPart(2, (StyledText("   alt+x resumes the last run", Style.KEY),)))
+        return fit_parts(parts, width)
 
     def _is_failing(self, key: CaseKey) -> bool:
         record = self.board.get_record(key)
@@ -551,8 +550,41 @@ def find_obstacle(action: str, state: ProjectState) -> str:
     return HISTORY_READ_ONLY if not has_use and state.browser.is_from_history(row.target, row.eval_set) else ""
 
 
+_NEEDS_SETS = frozenset({"filter", "status", "sort", "mark_listed", "toggle_project", "open_table"})
+_NEEDS_ROW = frozenset({"fold", "unfold", "mark"})
+_NEEDS_SET = frozenset({"new_case", "rename", "duplicate"})
+_NEEDS_CASE = frozenset({"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat"})
+_NEEDS_AGENT = frozenset({"run_fresh", "record_samples", "plan_selected", "criteria", "simulate", "generate"})
+
+
+def has_use(action: str, state: ProjectState) -> bool:
+    """True if an action has something to act on: a row, set or case that is selected, or marks."""
+    row, has_marks = state.browser.selected_row, any(state.browser.marks)
+    if action in _NEEDS_SETS:
+        return bool(state.browser.sets)
+    if action in _NEEDS_ROW:
+        return row is not None
+    if action in _NEEDS_SET:
+        return row is not None and bool(row.eval_set)
+    if action in _NEEDS_CASE:
+        return row is not None and row.case is not None
+    if action in _NEEDS_AGENT:
+        return not explain_empty_selection(state)
+    match action:
+        case "move_to_set":
+            return has_marks or (row is not None and row.case is not None)
+        case "delete":
+            return has_marks or (row is not None and bool(row.eval_set))
+        case "clear_marks":
+            return has_marks
+        case _:
+            return True
+
+
 def is_shown_in_footer(action: str, state: ProjectState) -> bool:
-    """True if an available action is also shown in the footer."""
+    """True if an available action is also shown in the footer and the palette."""
+    if not has_use(action, state):
+        return False
     if action == "toggle_watch" and not state.watch.is_active and not state.has_agents:
         row = state.browser.selected_row
         return row is None or not state.browser.is_from_history(row.target, row.eval_set)

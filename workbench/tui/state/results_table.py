@@ -30,19 +30,23 @@ from workbench.tui.state.case_status import (
     find_worst_state,
     get_badge,
     get_metric_badge,
+    make_count_parts,
 )
 from workbench.tui.state.finder import Pattern
 from workbench.tui.state.text_layout import (
     CursorRows,
     Line,
+    RankedPart,
     Style,
     StyledText,
     cut_line,
+    fit_parts,
     format_set_name,
     format_time_taken,
     plural,
     safe_line,
     shorten,
+    shorten_name,
 )
 
 # Rows of the results table. A row has only the text of one line, not the whole result.
@@ -454,7 +458,7 @@ class ResultTable(CursorRows):
         self._has_live_samples = False
         self._longest_name = 0  # in cells
         self._states: Counter[CaseState] = Counter()
-        self._stale = 0  # rows that are listed
+        self._stale: Counter[CaseState] = Counter()  # of listed rows with stale verdicts
         self._statistics: dict[str, tuple[float | None, float | None]] = {}  # mean and deviation by column
 
     def __len__(self) -> int:
@@ -524,7 +528,7 @@ class ResultTable(CursorRows):
             rows = [row for row in rows if pattern.matches_text(row.search_text)]
         self._matching_rows = list(rows)
         self._states = Counter(row.status for row in rows)
-        self._stale = sum(row.is_stale for row in rows)
+        self._stale = Counter(row.status for row in rows if row.is_stale)
         self._statistics.clear()
         self._apply_order(selected)
 
@@ -562,7 +566,7 @@ class ResultTable(CursorRows):
         cells = []
         for index, column in self._find_visible_columns(width):
             arrow = "" if column.id != self.sorted_by else " ▼" if self.is_descending else " ▲"
-            text = shorten(column.title, column.width - 2 - len(arrow)) + arrow
+            text = shorten_name(column.title, column.width - 2 - len(arrow)) + arrow
             cells.append((StyledText(text, Style.TAB if index == self.column else Style.HEADING), column.width))
         return self._format_line(StyledText("case", Style.HEADING), cells, width=width)
 
@@ -588,17 +592,12 @@ class ResultTable(CursorRows):
             self._format_line(StyledText("deviation", Style.KEY), deviations, width=width),
         ]
 
-    def format_counts(self) -> list[StyledText]:
-        """Format the number of listed rows, and of their states."""
-        pieces = [StyledText(plural(len(self._rows), "row"), Style.STRONG)]
-        if self._stale:
-            pieces.append(StyledText(f"   {STALE.symbol} {self._stale:,} {STALE.word}", STALE.style))
-        for standing in CaseState:
-            count = self._states[standing]
-            if count:
-                badge = get_badge(standing)
-                pieces.append(StyledText(f"   {badge.symbol} {count:,} {badge.word}", badge.style))
-        return pieces
+    def format_title(self, name: str, note: StyledText, width: int) -> Line:
+        """Format the line at the top: a name, a note, and the number of listed rows and of their states."""
+        rows = StyledText(f"   {plural(len(self._rows), 'row')}", Style.STRONG)
+        counts = make_count_parts(self._states, self._stale, width=width)
+        title = [RankedPart(5, (StyledText(" results of"),)), RankedPart(2, (StyledText(f" {name}", Style.STRONG),))]
+        return fit_parts([*title, RankedPart(4, (rows,)), *counts, RankedPart(1, (note,))], width)
 
     def format_row(self, row: TableRow) -> str:
         """Format a row as text to copy: its cells with their titles."""

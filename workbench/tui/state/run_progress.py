@@ -27,11 +27,13 @@ from workbench.model.run_events import (
 from workbench.model.text import redact
 from workbench.report.run_report import describe_model_calls
 from workbench.report.text_report import quota_wait_text, spending_text
-from workbench.tui.state.case_status import EDITED, CaseState, find_worst_state, get_badge
+from workbench.tui.state.case_status import EDITED, FAILING_STATES, CaseState, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     Line,
+    RankedPart,
     Style,
     StyledText,
+    fit_parts,
     format_count,
     format_duration,
     format_time_taken,
@@ -383,48 +385,48 @@ class RunProgress:
         rate = self.calculate_rate(now=now)
         return self.remaining / rate if rate else None
 
-    def format_line(self, *, now: float, can_resume: str | None = None) -> Line:
-        """Format the progress in one line, the most important first. `can_resume` is the id of a stopped run, if
-        any.
+    def format_line(self, *, now: float, width: int, can_resume: str | None = None) -> Line:
+        """Format the progress in one line of at most `width` cells. `can_resume` is the id of a stopped run, if any.
+
+        Without room for all, what matters least is left out; the counts of cases that did not pass are left out last.
         """
+        return fit_parts(list(self._make_parts(now, can_resume)), width)
+
+    def _make_parts(self, now: float, can_resume: str | None) -> Iterator[RankedPart]:
         filled = _PROGRESS_WIDTH * self.done // self.total if self.total else _PROGRESS_WIDTH
-        pieces = [
-            StyledText(f" {self.activity}  ", Style.STRONG),
-            StyledText("█" * filled, Style.RUNNING),
-            StyledText("░" * (_PROGRESS_WIDTH - filled), Style.MUTED),
-            StyledText(f"  {self.done:,}/{self.total:,} "),
-        ]
-        for standing in SHOWN_COUNTS:
-            if count := self.jobs.counts[standing]:
-                badge = get_badge(standing)
-                pieces.append(StyledText(f" {badge.symbol}{count:,}", badge.style))
-        rate = self.calculate_rate(now=now)
+        yield RankedPart(1, (StyledText(f" {self.activity}", Style.STRONG),))
+        progress = StyledText("█" * filled, Style.RUNNING), StyledText("░" * (_PROGRESS_WIDTH - filled), Style.MUTED)
+        yield RankedPart(6, (StyledText("  "), *progress))
+        yield RankedPart(2, (StyledText(f"  {self.done:,}/{self.total:,}"),))
+        counts = [(state, self.jobs.counts[state]) for state in SHOWN_COUNTS if self.jobs.counts[state]]
+        for index, (state, count) in enumerate(counts):
+            badge = get_badge(state)
+            lead = " " if index else "  "
+            yield RankedPart(
+                0 if state in FAILING_STATES else 3, (StyledText(f"{lead}{badge.symbol}{count:,}", badge.style),)
+            )
+        rate, left = self.calculate_rate(now=now), self.estimate_remaining(now=now)
         if rate is not None:
-            pieces.append(StyledText(f"  {rate:,.1f}/s", Style.MUTED))
-        left = self.estimate_remaining(now=now)
+            yield RankedPart(8, (StyledText(f"  {rate:,.1f}/s", Style.MUTED),))
         if self.ended is not None:
-            pieces.append(StyledText(f"  in {format_duration(self.ended - self.began)}", Style.MUTED))
+            yield RankedPart(5, (StyledText(f"  in {format_duration(self.ended - self.began)}", Style.MUTED),))
             if can_resume is not None:
                 which = "" if can_resume == self.run_id else " the run that was stopped earlier"
-                pieces.append(StyledText(f"  alt+x resumes{which}", Style.KEY))
+                yield RankedPart(4, (StyledText(f"  alt+x resumes{which}", Style.KEY),))
         elif left is not None:
-            pieces.append(StyledText(f"  eta {format_duration(left)}", Style.MUTED))
+            yield RankedPart(5, (StyledText(f"  eta {format_duration(left)}", Style.MUTED),))
         if self.ended is None and self.waits_until > now:
-            pieces.append(StyledText(f"  {quota_wait_text(self.waits_until - now)}", Style.WARNING))
-        if self.why:  # before parts that may be cut
-            pieces.append(StyledText(f"  why: {safe_line(self.why)}", Style.KEY))
-        if self.model_calls.replayed:
-            pieces.append(StyledText(f"  {describe_model_calls(self.model_calls)}", Style.MUTED))
-        if self.tokens:
-            pieces.append(StyledText(f"  {format_count(self.tokens)} tokens", Style.MUTED))
-        if self.models:
-            pieces.append(StyledText(f"  {format_spending(self.models)}", Style.MUTED))
-        if self.retries:
-            pieces.append(
-                StyledText(f"  {self.retries:,} {'retry' if self.retries == 1 else 'retries'}", Style.WARNING)
-            )
-        pieces.append(StyledText(f"  run {safe_line(self.run_id)}", Style.MUTED))
-        return tuple(pieces)
+            yield RankedPart(4, (StyledText(f"  {quota_wait_text(self.waits_until - now)}", Style.WARNING),))
+        if self.why:
+            yield RankedPart(7, (StyledText(f"  why: {safe_line(self.why)}", Style.KEY),))
+        others = [
+            (describe_model_calls(self.model_calls) if self.model_calls.replayed else "", Style.MUTED),
+            (f"{format_count(self.tokens)} tokens" if self.tokens else "", Style.MUTED),
+            (format_spending(self.models) if self.models else "", Style.MUTED),
+            (_format_retries(self.retries) if self.retries else "", Style.WARNING),
+            (f"run {safe_line(self.run_id)}", Style.MUTED),
+        ]
+        yield from (RankedPart(9, (StyledText(f"  {text}", style),)) for text, style in others if text)
 
     @property
     def activity(self) -> str:
@@ -649,7 +651,11 @@ def _format_counts(progress: RunProgress) -> Iterator[StyledText]:
     if progress.models:
         yield StyledText(f"  {format_spending(progress.models)}", Style.MUTED)
     if progress.retries:
-        yield StyledText(f"  {progress.retries:,} {'retry' if progress.retries == 1 else 'retries'}", Style.WARNING)
+        yield StyledText(f"  {_format_retries(progress.retries)}", Style.WARNING)
+
+
+def _format_retries(count: int) -> str:
+    return f"{count:,} {'retry' if count == 1 else 'retries'}"
 
 
 def _make_sections(progress: RunProgress) -> Iterator[_Section]:

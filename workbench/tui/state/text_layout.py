@@ -185,6 +185,11 @@ def render_blocks(blocks: Iterable[Block], *, width: int, side_by_side: bool) ->
     return lines
 
 
+def measure_line(line: Line) -> int:
+    """Return the number of cells of a line."""
+    return sum(cell_len(piece.text) for piece in line)
+
+
 def cut_line(line: Line, width: int) -> Line:
     """Cut a line to `width` cells. A cut line ends with an ellipsis, unless only blanks at its end are cut."""
     too_long = sum(cell_len(piece.text) for piece in line) - width
@@ -243,6 +248,33 @@ def cut_parts(line: Line, width: int) -> Line:
     return line
 
 
+class RankedPart(NamedTuple):
+    """A part of a line, with the blanks before it. Parts of a higher rank are left out first."""
+
+    rank: int
+    pieces: Line
+
+
+def fit_parts(parts: Sequence[RankedPart], width: int) -> Line:
+    """Join the parts of least rank that fit into `width` cells. The first that does not fit is cut if it is long.
+
+    The line begins with one blank.
+    """
+    shown: dict[int, Line] = {}
+    left = width
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
+        pieces = parts[index].pieces
+        length = measure_line(pieces)
+        if length > left:
+            if not shown or (length > _SHORT_PART and left >= _CUT_PART):
+                shown[index] = cut_line(pieces, left)
+            break
+        shown[index] = pieces
+        left -= length
+    line = [piece for index in sorted(shown) for piece in shown[index]]
+    return (line[0]._replace(text=f" {line[0].text.lstrip()}"), *line[1:]) if line else ()
+
+
 def cut_to_rows(text: str, width: int, *, rows: int) -> str:
     """Wrap a text to at most `rows` rows of `width` cells, joined by line feeds. A longer text is cut in its middle."""
     text = " ".join(text.split())
@@ -259,6 +291,21 @@ def shorten(text: str, width: int) -> str:
     end = keep_end(text, max(width * 2 // 3, 1))[1:] if width > 2 else ""
     head = _cut_text(text, max(width - 1 - cell_len(end), 0))
     return f"{head}…{end}" if width > 0 else ""
+
+
+def shorten_name(name: str, width: int) -> str:
+    """Leave words out of the middle of a name such as `tool_trajectory_avg_score` until it fits into `width` cells.
+
+    A name whose last word does not fit is cut in the middle.
+    """
+    if cell_len(name) <= width:
+        return name
+    words = name.split("_")
+    last = len(words) - 1
+    shorter = (
+        "_".join((*words[:start], "…", *words[-end:])) for end in range(1, last + 1) for start in range(last - end + 1)
+    )
+    return max((text for text in shorter if cell_len(text) <= width), key=cell_len, default=shorten(name, width))
 
 
 def format_set_name(eval_set: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.model.evalset import IntermediateData
+from workbench.model.identity import group_cases_by_name
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -218,3 +219,21 @@ def test_keys_of_other_tools_are_not_a_fault(write_file: Callable[..., Path]) ->
     )
 
     assert document.entries[0].problem is None
+
+
+def test_cases_are_found_by_every_name_that_users_may_type(tmp_path: Path) -> None:
+    ids = ["a", "b", "a", "a#2", "a", "c#1", "d#2"]
+    cases = [{"eval_id": eval_id, "conversation": []} for eval_id in ids]
+    path = tmp_path / "x.evalset.json"
+    path.write_text(json.dumps({"eval_set_id": "x", "eval_cases": cases}), encoding="utf-8")
+    document = EvalSetDocument.open(path)
+    named = group_cases_by_name((entry.eval_id, entry.occurrence) for entry in document.entries)
+
+    for name, expected in named.items():
+        assert {(entry.eval_id, entry.occurrence) for entry in document.case_index.find(name)} == expected, name
+    assert [entry.index for entry in document.case_index.find("a")] == [0, 2, 4]
+    for unknown in ("", "#", "a#1", "a#4", "b#1", "b#2", "d"):
+        assert not document.case_index.find(unknown), unknown
+
+    document.remove_case(0)
+    assert [entry.index for entry in document.case_index.find("a")] == [1, 3]

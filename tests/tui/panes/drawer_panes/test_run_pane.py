@@ -426,7 +426,7 @@ async def test_a_run_stopped_by_quitting_can_be_resumed_in_the_next_session(
     (waiting_project / "go").touch()
 
     async with open_app(waiting_project) as screen:
-        await screen.until("the last run was stopped: alt+x resumes it")
+        await screen.until("alt+x resumes the last run")
         await screen.press("alt+x")
 
         await screen.until("finished", "5/5")

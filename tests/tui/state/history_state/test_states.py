@@ -23,14 +23,15 @@ from workbench.model.results import (
     ModelCalls,
     TurnResult,
 )
+from workbench.model.run_events import RunSummary
 from workbench.report.comparison import Change, RunComparison, collect_verdicts, compare_runs
-from workbench.store.history.history_queries import StoredJob, StoredRun, StoredScores
+from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, format_value
 from workbench.tui.state.group_scores import GroupScores, summarize_scores
-from workbench.tui.state.history_state import ComparedCases
+from workbench.tui.state.history_state import ComparedCases, GroupRuns
 from workbench.tui.state.results_table import Column, ResultTable, TableRow, make_columns, make_table_row
-from workbench.tui.state.text_layout import Line, bar, compute_share, histogram, render_blocks, sparkline
+from workbench.tui.state.text_layout import Line, StyledText, bar, compute_share, histogram, render_blocks, sparkline
 
 NASTY = "x [/foo] \x1b[31m \u202e é 👩‍👩‍👧 空港 " + "long " * 100
 
@@ -294,7 +295,7 @@ def test_all_scores_that_decide_are_visible_at_140_columns_in_the_order_of_the_c
 
     titles = join_lines([table.format_titles(140)])
 
-    places = [titles.index(f"d_{kind} ") for kind in "zyxwv"]
+    places = [titles.index(f"_{kind} ") for kind in "zyxwv"]
     assert titles.split()[:4] == ["case", "eval", "set", "status"] and places == sorted(places)
     assert [column.id for column in table.columns][-2:] == ["calls_v1", "calls_v1 why"]
 
@@ -366,6 +367,43 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
     assert "m  1.00 → 0.00 (-1.00)" in render_text(cases.blocks())
     assert len(ComparedCases(cases.comparison, only_flips=True)) == 2
     assert "1 regression, 1 fix, 2 same" in join_lines(cases.header_lines())
+
+
+def test_narrow_rows_leave_words_of_verdicts_out_and_keep_both_symbols() -> None:
+    cases = ComparedCases(make_comparison("PF", "FP"))
+
+    assert join_lines([cases.line(0, 36)]).split()[-3:] == ["✓", "→", "✗"]
+    assert join_lines([cases.line(0, 80)]).split()[-5:] == ["✓", "passed", "→", "✗", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (90, "  2026-01-01 00:00:00  █████░░░░░  50%  1/2  ✗ 1"),
+        (44, "  2026-01-01 00:00:00   50%  1/2  ✗ 1"),
+        (34, "  2026-01-01 00:00:00   50%  1/2"),
+        (30, "  2026-01-01 00:00:00   50%"),
+    ],
+)
+def test_rows_of_runs_leave_parts_out_as_a_whole(monkeypatch: pytest.MonkeyPatch, width: int, expected: str) -> None:
+    monkeypatch.setattr("workbench.tui.state.history_state.time_text", lambda _: "2026-01-01 00:00:00")
+    run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
+    runs = GroupRuns([RunPart(run, RunSummary(total=2, passed=1, failed=1))], target="t", eval_set=None)
+
+    assert join_lines([runs.line(0, width)]).rstrip() == expected
+
+
+def test_the_title_of_a_table_counts_stale_rows_once() -> None:
+    table = ResultTable()
+    table.add(make_table_row(result(name, metric("m", score, 0.5)), None) for name, score in (("a", 1.0), ("b", 0.0)))
+    table.arrange()
+    assert table.mark_stale({table.rows[0].case})
+    table.arrange()
+
+    titles = [join_lines([table.format_title("lights", StyledText(""), width)]) for width in (140, 30, 6)]
+    failing = table.rows[1].status.value
+    assert titles[0] == f" results of lights   2 rows   ✗ 1 {failing}   ● 1 stale (✓ 1)"
+    assert [title.split()[0] for title in titles[1:]] == ["lights", "✗"]
 
 
 def test_cases_of_the_same_id_have_their_set() -> None:

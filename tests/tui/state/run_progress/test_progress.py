@@ -36,7 +36,7 @@ def finish_job(progress: RunProgress, make: Any, status: CaseStatus, now: float,
 
 
 def format_line(progress: RunProgress, now: float) -> str:
-    return "".join(piece.text for piece in progress.format_line(now=now))
+    return "".join(piece.text for piece in progress.format_line(now=now, width=200))
 
 
 def test_a_slow_import_is_shown(progress: RunProgress) -> None:
@@ -163,3 +163,23 @@ def test_a_narrow_project_line_leaves_out_whole_parts(width: int, edited: int, e
     text = "".join(piece.text for piece in line)
     assert text == expected
     assert cell_len(text) <= width
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (70, " running  ████████████░░░░  3/4  ✓1 ✗1 !1  1.5/s  eta 667 ms  run r7"),
+        (57, " running  ████████████░░░░  3/4  ✓1 ✗1 !1  eta 667 ms"),
+        (40, " running  3/4  ✓1 ✗1 !1  eta 667 ms"),
+        (25, " running  3/4  ✓1 ✗1 !1"),
+        (20, " running  3/4 ✗1 !1"),
+        (7, " ✗1 !1"),
+    ],
+)
+def test_counts_of_cases_that_did_not_pass_are_left_out_last(
+    progress: RunProgress, make: Any, width: int, expected: str
+) -> None:
+    for eval_id, status in zip("abc", (CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.ERROR), strict=True):
+        finish_job(progress, make, status, 12.0, eval_id)
+
+    assert "".join(piece.text for piece in progress.format_line(now=12.0, width=width)) == expected
