@@ -27,7 +27,8 @@ def test_module_names_are_unique() -> None:
         name = path.parent.name if path.name == "__init__.py" else path.stem
         if name != "workbench" and "_bundled" not in path.parts:
             paths[name].append(path)
-    for name in ("backend", "dialogs", "history"):  # packages that contain a module of the same name
+    # Packages that contain a module of the same name, and the module that has the name of the SDK's.
+    for name in ("backend", "dialogs", "history", "metrics"):
         paths.pop(name)
 
     assert not {name for name, found in paths.items() if len(found) > 1}
