@@ -250,7 +250,7 @@ def _format_verdict(verdict: Verdict | None, width: int) -> tuple[StyledText, ..
         return (StyledText(f"{badge.symbol} {count:<3}", badge.style),)
     word = f"{count} passed" if count else badge.word
     partly = f" {PARTLY_JUDGED.symbol}" if verdict.has_missing_samples else ""
-    return (StyledText(f"{badge.symbol} {f'{word}{partly}':<{_VERDICT}}", badge.style),)
+    return (StyledText(f"{badge.symbol} {f'{word}{partly} ':<{_VERDICT}}", badge.style),)
 
 
 def _format_largest_change(case: ComparedCase) -> str:
