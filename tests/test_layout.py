@@ -11,7 +11,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 260  # modules, except `__init__.py` files with only a docstring
+_MOST = 262  # modules, except `__init__.py` files with only a docstring
 
 
 def test_modules_are_short_and_few() -> None:

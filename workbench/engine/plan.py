@@ -33,7 +33,7 @@ from workbench.model.results import (
     MetricResult,
     ModelSpending,
 )
-from workbench.model.target import Isolation, ModelMode, Target, Unrecorded
+from workbench.model.target import Executor, Isolation, ModelMode, Target, Unrecorded
 from workbench.model.text import add_secrets, is_secret_key, one_line, pluralise
 from workbench.simulation.replayed_models import ModelPlan
 from workbench.simulation.simulated_tools import ToolPlan
@@ -49,7 +49,7 @@ from workbench.simulation.users import (
 )
 from workbench.store.datasets.dataset_files import RecordedCase
 from workbench.store.errors import StoreError
-from workbench.store.settings import Settings
+from workbench.store.settings import RaySettings, Settings
 
 if TYPE_CHECKING:
     from workbench.engine.shards import Shard
@@ -114,6 +114,7 @@ class RunOptions(Fact):
     concurrency: int | None = None
     timeout_seconds: float | None = None
     isolation: Isolation | None = None
+    executor: Executor | None = None
     retries: int = 2
     resume: str | None = None
     command: str = ""
@@ -162,6 +163,8 @@ class Limits(Fact):
     timeout_seconds: float
     isolation: Isolation
     retries: int
+    ray: RaySettings | None = None
+    """The cluster that runs the agents; None if they run on this machine."""
     max_model_calls: int | None = None
     max_model_cost: float | None = None
     require_all_samples: bool = False
@@ -176,6 +179,7 @@ def resolve_limits(settings: Settings, options: RunOptions) -> Limits:
         timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
         isolation=options.isolation if options.isolation is not None else run.isolation,
         retries=options.retries,
+        ray=run.ray if (options.executor or run.executor) == "ray" else None,
         max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
         max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
         require_all_samples=(

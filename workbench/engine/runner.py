@@ -247,6 +247,9 @@ _result = make_fast_constructor(CaseResult, {*CaseResult.model_fields})
 _TELL_SECONDS = 0.25
 _SLOW_IMPORT = 0.5  # seconds until an import is reported
 
+_MOST_NODES = 5
+"""Lost machines after which a case counts as their cause."""
+
 # Small, so that cancelling and other tasks on the loop do not wait.
 _RECORDINGS_AT_ONCE = 256
 
@@ -569,6 +572,10 @@ class Runner:
         tries = 1
         attempt = await self._attempt(planned, key, number=tries, alone=False)
         while attempt.execution.failure is not None:
+            if attempt.retry_elsewhere and tries <= _MOST_NODES:
+                tries += 1
+                attempt = await self._attempt(planned, key, number=tries, alone=False)
+                continue
             if attempt.retry_alone:
                 tries += 1
                 return (await self._attempt(planned, key, number=tries, alone=True)).execution
