@@ -1,7 +1,8 @@
 """Agents on the nodes of a Ray cluster: the connection, the project that travels, and the launcher of processes there.
 
-Sessions stay with the engine. A process on a node is a `Child` like a local one; an actor on the node (`ray_node`) starts
-it and passes its messages on. Ray places the actors, carries the messages and the project, and notices lost nodes.
+Sessions stay with the engine. A process on a node is a `Child` like a local one; an actor on the node (`ray_node`)
+starts it and passes its messages on. Ray places the actors, carries the messages and the project, and notices lost
+nodes.
 """
 
 from __future__ import annotations
@@ -242,6 +243,7 @@ def import_ray() -> Any:
             make_setup_failure('the executor ray needs an extra: pip install "agent-eval-workbench[ray]"')
         ) from None
     logging.getLogger("ray").setLevel(logging.CRITICAL)
+    ray._private.worker._worker_logs_enabled = False  # else it prints about lost nodes to stdout
     ray.cloudpickle.register_pickle_by_value(ray_node)  # so that a node without workbench can say so
     return ray
 
@@ -265,8 +267,8 @@ def _make_connection_failure(address: str, problem: str) -> Failure:
         text = f"the Ray cluster at {address!r} needs the same versions: {one_line(problem, width=400)}"
         return make_setup_failure(text)
     return make_setup_failure(
-        f"no Ray cluster at {address!r}: {one_line(problem, width=300)}. Start one (`ray start --head`), or set address "
-        "in [run.ray]"
+        f"no Ray cluster at {address!r}: {one_line(problem, width=300)}. Start one (`ray start --head`), or set "
+        "address in [run.ray]"
     )
 
 
@@ -439,18 +441,9 @@ class _Node:
     def _handle_output(self, _: int, process: _Process, stdout: str, stderr: str) -> None:
         process.child.set_output(stdout, stderr)
 
-    def _handle_exit(
-        self,
-        number: int,
-        process: _Process,
-        code: int | None,
-        stdout: str,
-        stderr: str,
-        failure: str | None,
-        stopped: bool,
-    ) -> None:
-        found = None if failure is None else Failure.model_validate_json(failure)
-        self._end(number, process, Exit(code=code, stdout=stdout, stderr=stderr, failure=found, stopped=stopped))
+    def _handle_exit(self, number: int, process: _Process, end: Mapping[str, Any]) -> None:
+        failure = None if end["failure"] is None else Failure.model_validate_json(end["failure"])
+        self._end(number, process, Exit(**{**end, "failure": failure}))
 
     def _end(self, number: int, process: _Process, end: Exit) -> None:
         del self._processes[number]
@@ -592,7 +585,10 @@ class RayLauncher:
     async def _start_actors(self) -> None:
         _check_inside(self._target, self._cluster.root)
         await self._cluster.connect()
-        wanted = self._cluster.settings.max_workers or max(len(await asyncio.to_thread(list_nodes)), 1)
+        settings = self._cluster.settings
+        nodes = await asyncio.to_thread(list_nodes)
+        able = [node for node in nodes if _has_resources(node, settings.resources)]
+        wanted = settings.max_workers or max(len(able), 1)
         variables, needed = self._read_variables()
         for _ in range(wanted - len(self._nodes) - len(self._starting)):
             self._start_actor(variables, needed)
@@ -632,8 +628,7 @@ class RayLauncher:
         actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster.settings.resources)).remote(setup)
         try:
             description = await actor.describe.remote()
-            if (problem := find_node_problem(description)) is not None:
-                raise AgentError(make_setup_failure(problem))
+            _check_node(description)
             node = _Node(actor, description, self._replace)
             await node.update(self._cluster.root, await self._list_project())
         except (AgentError, RayError) as error:
@@ -685,6 +680,10 @@ def _claim(resources: Mapping[str, float]) -> dict[str, Any]:
     return {"num_cpus": 0, **options, "resources": others, "scheduling_strategy": "SPREAD", "max_restarts": 0}
 
 
+def _has_resources(node: Mapping[str, Any], resources: Mapping[str, float]) -> bool:
+    return all(node["Resources"].get(name, 0) >= count for name, count in resources.items())
+
+
 def list_nodes() -> list[Mapping[str, Any]]:
     """List the living nodes of the cluster. Blocking."""
     import ray
@@ -703,10 +702,15 @@ def find_node_problem(description: Mapping[str, Any]) -> str | None:
         return f"{node} runs {description['system']}, expected Linux"
     if description["missing"]:
         return (
-            f"{node} lacks the variables {', '.join(description['missing'])}, which a .env file sets here: name them in "
-            "[run.ray] runtime_env.env_vars, or set them there"
+            f"{node} lacks the variables {', '.join(description['missing'])}, which a .env file sets here: name them "
+            "in [run.ray] runtime_env.env_vars, or set them there"
         )
     return None
+
+
+def _check_node(description: Mapping[str, Any]) -> None:
+    if (problem := find_node_problem(description)) is not None:
+        raise AgentError(make_setup_failure(problem))
 
 
 def _describe_failed_actor(error: Exception) -> Failure:

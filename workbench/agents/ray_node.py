@@ -7,6 +7,7 @@ imports of workbench only what it needs, when it needs it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import platform
@@ -15,7 +16,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ Content = tuple[int, int, bytes | None]
 
 _MOST_NEWS = 1_000  # events in one answer
 _PATIENCE = 5.0  # seconds without an event until `receive` returns, so that the engine notices a lost node
+_NODE_CHECK = 1.0  # seconds
 _FOLDER = "workbench-ray-"  # then the process id
 
 
@@ -101,6 +103,7 @@ class AgentNode:
             await asyncio.to_thread(self._create_folder)
             await asyncio.to_thread(self._write, files, removed)
             self._launcher = self._create_launcher()
+            self._check_node(os.getppid())
         else:
             await asyncio.to_thread(self._write, files, removed)
             self._launcher.renew()
@@ -160,6 +163,23 @@ class AgentNode:
             home=target.path,
         )
 
+    def _check_node(self, raylet: int) -> None:
+        """End everything when Ray's process on this node is gone: the engine then runs these cases elsewhere."""
+        if os.getppid() == raylet:
+            asyncio.get_running_loop().call_later(_NODE_CHECK, self._check_node, raylet)
+        else:
+            self._start(self._end())
+
+    async def _end(self) -> None:
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.close(), _PATIENCE)
+        os._exit(1)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     # Processes
 
     async def send(self, commands: Sequence[News]) -> None:
@@ -169,9 +189,7 @@ class AgentNode:
                 assert self._launcher is not None
                 self._launcher.prepare(cases=number)
             elif kind == "launch":
-                task = asyncio.create_task(self._launch(number, *values))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(self._launch(number, *values))
             elif kind == "kill" and number in self._launching:
                 self._launching.discard(number)
             elif (child := self._children.get(number)) is None:
@@ -183,9 +201,7 @@ class AgentNode:
             elif kind == "interrupt":
                 child.interrupt()
             else:
-                task = asyncio.create_task(self._report_output(number, child))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(self._report_output(number, child))
 
     async def receive(self) -> list[News]:
         """Return the next events of the processes, in their order; none after some seconds without any."""
@@ -250,7 +266,8 @@ class AgentNode:
     def _report_exit(self, number: int, end: Exit) -> None:
         self._children.pop(number, None)
         failure = None if end.failure is None else end.failure.model_dump_json()
-        self._report("exit", number, end.code, end.stdout, end.stderr, failure, end.stopped)
+        fields = {"code": end.code, "stdout": end.stdout, "stderr": end.stderr, "stopped": end.stopped}
+        self._report("exit", number, {**fields, "failure": failure})
 
     def _report(self, *news: Any) -> None:
         self._news.append(news)

@@ -128,9 +128,9 @@ def display_options(command: Command) -> Command:
 
 
 def execution_options(command: Command) -> Command:
-    """Add `--runs`, `--concurrency`, `--timeout`, `--isolation`, `--executor`: how cases run. Defaults come from workbench.toml.
+    """Add `--runs`, `--concurrency`, `--timeout`, `--isolation`, `--executor`: how cases run.
 
-    The command gets them as `execution`, by their names in RunOptions.
+    Defaults come from workbench.toml. The command gets them as `execution`, by their names in RunOptions.
     """
 
     @wraps(command)

@@ -291,8 +291,8 @@ class RaySettings(Section):
     """`host:port` of the cluster, `ray://host:port` of its client server, or `auto`: `RAY_ADDRESS`, or the cluster of
     this machine."""
     runtime_env: dict[str, Any] = Field(default_factory=dict)
-    """The environment on the nodes, as Ray defines it (`pip`, `uv`, `conda`, `py_executable`, ...). `env_vars` is a list
-    of names, whose values are those of your environment and of `.env` files. `excludes` are patterns of files that stay
+    """The environment on the nodes, as Ray defines it: `pip`, `uv`, `conda`, `py_executable`. `env_vars` is a list of
+    names, whose values are those of your environment and of `.env` files. `excludes` are patterns of files that stay
     here, as in `.gitignore`. `working_dir` is always the project."""
     resources: dict[str, float] = Field(default_factory=lambda: {"CPU": 1.0}, strict=False)
     """What each agent host claims of its node, such as `{CPU = 2, GPU = 1}`."""

@@ -1,0 +1,257 @@
+"""Agents on a real Ray cluster of several nodes on this machine, which all tests of this module share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.engine.conftest import Project, get_statuses, turn
+from tests.processes import is_running
+from workbench.agents import ray_hosts
+from workbench.agents.agent_host import AgentError
+from workbench.agents.ray_hosts import list_project
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
+from workbench.model.run_events import CaseFinished, CaseStarted
+from workbench.watch.selector import select_affected
+
+REPOSITORY = Path(ray_hosts.__file__).parents[2]
+SET = [Selection(eval_set="set.evalset.json")]
+SECRET = "a-password-that-no-log-may-have"
+SETTINGS = """
+[targets.sample]
+kind = "function"
+target = "agent:answer"
+eval_sets = ["*.evalset.json"]
+
+[run]
+executor = "ray"
+concurrency = 6
+
+[run.ray]
+runtime_env = {env_vars = ["SAMPLE_PASSWORD"]}
+"""
+NODE = "import os, time\ndef answer(prompt):\n    time.sleep(0.3)\n    return os.environ['RAY_RAYLET_PID']\n"
+SLOW = "import time\ndef answer(prompt):\n    time.sleep(0.2 if prompt != 'slow' else 100)\n    return prompt\n"
+
+pytestmark = [pytest.mark.needs_ray, pytest.mark.needs_fork]
+
+
+def find_processes(*texts: str) -> dict[int, str]:
+    """Return the command lines of running processes that contain one of the texts, by process id."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            inherited = (folder / "environ").read_bytes().decode("utf-8", "replace")
+            if any(text in line or text in inherited for text in texts) and is_running(int(folder.name)):
+                found[int(folder.name)] = line
+    return found
+
+
+def wait_until(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@dataclass
+class RayNodes:
+    """A cluster with a head that runs no agents, and workers that tests may kill."""
+
+    cluster: Any
+    session: Path
+    workers: list[Any]
+
+    def add_worker(self) -> None:
+        self.workers.append(self.cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
+
+    def find_actors(self) -> list[int]:
+        return [pid for pid, line in find_processes(self.session.name).items() if line.startswith("ray::AgentNode")]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayNodes]:
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(REPOSITORY))
+        patch.setenv("SAMPLE_PASSWORD", "the nodes have another one")
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        nodes = RayNodes(cluster, Path(cluster.head_node.get_session_dir_path()), [])
+        try:
+            nodes.add_worker()
+            nodes.add_worker()
+            patch.setenv("RAY_ADDRESS", cluster.address)
+            patch.setenv("SAMPLE_PASSWORD", SECRET)
+            yield nodes
+        finally:
+            cluster.shutdown()
+            for pid in find_processes(nodes.session.name):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project for all tests: a connection takes seconds."""
+    project = Project(tmp_path_factory.mktemp("project"))
+    (project.root / "workbench.toml").write_text(SETTINGS)
+    project.add_criteria(response_match_score=0.0)
+    add_cases(project, "a")
+    yield project
+    project.close()
+
+
+@pytest.fixture(scope="module")
+def workspace(nodes: RayNodes, project: Project) -> Workspace:
+    return project.open_workspace()
+
+
+def add_cases(project: Project, *prompts: str) -> None:
+    project.add_set({f"c{index}": [turn(prompt)] for index, prompt in enumerate(prompts)})
+
+
+def get_responses(run: Run) -> list[str]:
+    results = sorted(run.results(), key=lambda result: result.case.eval_id)
+    return [result.execution.turns[0].invocation.final_response.text() for result in results]
+
+
+def find_reason(run: Run) -> str:
+    """Return the one reason why all cases ended in ERROR."""
+    assert set(get_statuses(run).values()) == {"ERROR"}
+    return {result.failure.message for result in run.results()}.pop()
+
+
+def test_cases_run_on_every_node(project: Project, workspace: Workspace, nodes: RayNodes) -> None:
+    project.add_agent(NODE)
+    add_cases(project, *"abcdefghijkl")
+
+    run = project.run(workspace=workspace)
+
+    raylets = {str(worker.all_processes["raylet"][0].process.pid) for worker in nodes.workers}
+    assert set(get_statuses(run).values()) == {"PASSED"}
+    assert set(get_responses(run)) == raylets
+
+
+def test_what_a_case_depends_on_is_the_same_as_in_a_run_here(project: Project, workspace: Workspace) -> None:
+    project.add_agent(
+        "import os\ndef answer(prompt): return open('data.txt').read() + str('SAMPLE_PASSWORD' in os.environ)\n"
+    )
+    (project.root / "data.txt").write_text("read ")
+    add_cases(project, "a")
+
+    there = project.run(workspace=workspace)
+    here = project.run(workspace=workspace, executor="local")
+
+    rows = [run.results()[0].execution.dependencies.rows for run in (there, here)]
+    assert get_responses(there) == get_responses(here) == ["read True"]
+    assert rows[0] == rows[1]
+
+
+def test_changed_code_reaches_the_nodes_and_only_affected_cases_run(project: Project, workspace: Workspace) -> None:
+    project.add_agent("def answer(prompt): return open(prompt).read()\n")
+    for name in ("one.txt", "two.txt"):
+        (project.root / name).write_text(f"first {name}")
+    add_cases(project, "one.txt", "two.txt")
+    assert get_responses(project.run(workspace=workspace)) == ["first one.txt", "first two.txt"]
+
+    (project.root / "two.txt").write_text("second")
+    plan = select_affected(workspace, workspace.plan(SET, RunOptions()))
+    run = workspace.start(plan)
+    list(run.iter_events())
+
+    assert len(plan.stored) == 1
+    assert get_responses(run) == ["first one.txt", "second"]
+
+
+def test_named_variables_reach_agents_and_no_log(project: Project, workspace: Workspace, nodes: RayNodes) -> None:
+    project.add_agent("import os\ndef answer(prompt): return os.environ['SAMPLE_PASSWORD'][2:10]\n")
+    add_cases(project, "a")
+
+    assert get_responses(project.run(workspace=workspace)) == [SECRET[2:10]]
+
+    logs = [path.read_bytes() for path in (nodes.session / "logs").rglob("*") if path.is_file()]
+    assert len(logs) > 10
+    assert not any(SECRET.encode() in log for log in logs)
+
+
+def test_a_timeout_ends_a_case_on_its_node(project: Project, workspace: Workspace) -> None:
+    project.add_agent(SLOW)
+    add_cases(project, "a", "slow")
+
+    run = project.run(workspace=workspace, timeout_seconds=1.0)
+
+    assert get_statuses(run) == {"c0": "PASSED", "c1": "ERROR"}
+    result = next(result for result in run.results() if result.case.eval_id == "c1")
+    assert result.failure.message == "took longer than 1 s"
+    assert result.execution.dependencies.complete
+
+
+def test_one_case_can_be_stopped(project: Project, workspace: Workspace) -> None:
+    project.add_agent(SLOW)
+    add_cases(project, "slow", "a")
+    run = workspace.start(workspace.plan(SET, RunOptions()))
+
+    for event in run.iter_events():
+        if isinstance(event, CaseFinished) and event.case.eval_id == "c1":
+            run.cancel(run.plan.jobs[0][0])
+
+    assert get_statuses(run) == {"c0": "CANCELLED", "c1": "PASSED"}
+
+
+def run_and_kill(project: Project, workspace: Workspace, kill: Callable[[], None]) -> Run:
+    """Run 60 cases of 0.2 s, and kill something when 12 have finished."""
+    project.add_agent(SLOW)
+    add_cases(project, *(f"prompt {index}" for index in range(60)))
+    run = workspace.start(workspace.plan(SET, RunOptions()))
+    finished = 0
+    for event in run.iter_events():
+        if isinstance(event, CaseFinished):
+            finished += 1
+            if finished == 12:
+                kill()
+    return run
+
+
+def assert_nothing_is_lost(workspace: Workspace, run: Run) -> None:
+    """Assert that each case passed, was reported once, and is stored once."""
+    assert set(get_statuses(run).values()) == {"PASSED"}
+    reported = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
+    with workspace.history() as history:
+        stored = [result.case.eval_id for result in history.results(run.run_id)]
+    assert sorted(reported) == sorted(stored) == sorted(f"c{index}" for index in range(60))
+
+
+def test_a_killed_host_costs_nothing(project: Project, workspace: Workspace, nodes: RayNodes) -> None:
+    run = run_and_kill(project, workspace, lambda: os.kill(nodes.find_actors()[0], signal.SIGKILL))
+
+    assert_nothing_is_lost(workspace, run)
+    assert any(isinstance(event, CaseStarted) and event.attempt > 1 for event in run.iter_events())
+    wait_until(lambda: len(nodes.find_actors()) == 2)  # the other one is replaced
+
+
+def test_a_killed_node_costs_nothing(
+    project: Project, workspace: Workspace, nodes: RayNodes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    raylet = nodes.workers[-1].all_processes["raylet"][0].process
+
+    run = run_and_kill(project, workspace, raylet.kill)
+
+    assert_nothing_is_lost(workspace, run)
+    assert "raylet" not in "".join(capfd.readouterr())
+    wait_until(lambda: not find_processes(f"RAY_RAYLET_PID={raylet.pid}"))  # its host ends, and its agents
