@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,11 +18,11 @@ import pytest
 from tests.engine.conftest import Project, get_statuses, turn
 from tests.processes import is_running
 from workbench.agents import ray_hosts
-from workbench.agents.agent_host import AgentError
-from workbench.agents.ray_hosts import list_project
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
+from workbench.engine.verdict_index import Asked
 from workbench.engine.workspace import Workspace
+from workbench.model.identity import Dependency
 from workbench.model.run_events import CaseFinished, CaseStarted
 from workbench.watch.selector import select_affected
 
@@ -34,6 +34,12 @@ SETTINGS = """
 kind = "function"
 target = "agent:answer"
 eval_sets = ["*.evalset.json"]
+
+[targets.keyed]
+kind = "function"
+target = "agent:answer"
+env_file = "keyed/.env"
+eval_sets = ["keyed/*.evalset.json"]
 
 [run]
 executor = "ray"
@@ -76,7 +82,12 @@ class RayNodes:
     workers: list[Any]
 
     def add_worker(self) -> None:
-        self.workers.append(self.cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
+        with pytest.MonkeyPatch.context() as patch:  # a value that only this machine has
+            patch.setenv("SAMPLE_PASSWORD", "another one")
+            self.workers.append(self.cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
+
+    def remove_worker(self) -> None:
+        self.cluster.remove_node(self.workers.pop(), allow_graceful=False)
 
     def find_actors(self) -> list[int]:
         return [pid for pid, line in find_processes(self.session.name).items() if line.startswith("ray::AgentNode")]
@@ -89,15 +100,11 @@ def nodes() -> Iterator[RayNodes]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(REPOSITORY))
-        patch.setenv("SAMPLE_PASSWORD", "the nodes have another one")
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         nodes = RayNodes(cluster, Path(cluster.head_node.get_session_dir_path()), [])
         try:
-            nodes.add_worker()
-            nodes.add_worker()
             patch.setenv("RAY_ADDRESS", cluster.address)
-            patch.setenv("SAMPLE_PASSWORD", SECRET)
             yield nodes
         finally:
             cluster.shutdown()
@@ -113,13 +120,28 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     (project.root / "workbench.toml").write_text(SETTINGS)
     project.add_criteria(response_match_score=0.0)
     add_cases(project, "a")
-    yield project
+    (project.root / ".gitignore").write_text(".env\n")
+    (project.root / "keyed").mkdir()
+    (project.root / "keyed" / ".env").write_text("KEYED_PASSWORD=word-of-the-file\n")
+    project.add_set({"k": [turn("hello")]}, name="keyed/set")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAMPLE_PASSWORD", SECRET)
+        yield project
     project.close()
 
 
 @pytest.fixture(scope="module")
-def workspace(nodes: RayNodes, project: Project) -> Workspace:
-    return project.open_workspace()
+def workspace(nodes: RayNodes, project: Project) -> Iterator[Workspace]:
+    """A workspace that was connected before the nodes joined: it must lose none of its own."""
+    import ray
+
+    workspace = project.open_workspace()
+    workspace.start_interpreters(SET, RunOptions())
+    wait_until(ray.is_initialized)
+    nodes.add_worker()
+    nodes.add_worker()
+    yield workspace
+    workspace.close()
 
 
 def add_cases(project: Project, *prompts: str) -> None:
@@ -131,10 +153,69 @@ def get_responses(run: Run) -> list[str]:
     return [result.execution.turns[0].invocation.final_response.text() for result in results]
 
 
+def list_rows(workspace: Workspace) -> set[Dependency]:
+    """List what the newest verdict on the first case depends on."""
+    verdicts = workspace.verdicts
+    newest = verdicts.find(Asked("sample", workspace.plan(SET, RunOptions()).cases[0].execution_hash, 0))[0]
+    return {verdicts.row(row) for row in verdicts.list_rows(newest.dependencies or 0)}
+
+
 def find_reason(run: Run) -> str:
     """Return the one reason why all cases ended in ERROR."""
     assert set(get_statuses(run).values()) == {"ERROR"}
     return {result.failure.message for result in run.results()}.pop()
+
+
+def test_no_cluster_is_one_clear_message(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+
+    reason = find_reason(project.run())
+
+    assert reason == (
+        "no Ray cluster at 'auto': Connection refused. Start one (`ray start --head`), or set address in [run.ray]"
+    )
+
+
+def test_a_missing_extra_is_one_clear_message(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+    assert find_reason(project.run()) == 'the executor ray needs an extra: pip install "agent-eval-workbench[ray]"'
+
+
+def test_another_version_of_ray_is_one_clear_message(
+    project: Project, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray.__version__", "1.0")
+
+    reason = find_reason(project.run())
+
+    assert reason.startswith("the Ray cluster at 'auto' needs the same versions: Version mismatch:")
+    assert "Ray: 1.0" in reason
+
+
+def test_a_variable_that_is_not_set_here_is_one_clear_message(
+    project: Project, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SAMPLE_PASSWORD")
+
+    reason = find_reason(project.run())
+
+    assert reason == "not set here: SAMPLE_PASSWORD, named in [run.ray] runtime_env.env_vars"
+
+
+def test_a_large_folder_is_named_before_anything_is_sent(
+    project: Project, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_hosts, "_MOST_BYTES", 1_000_000)
+    large = project.root / "models" / "weights" / "model.bin"
+    large.parent.mkdir(parents=True)
+    large.write_bytes(bytes(2_000_000))
+
+    reason = find_reason(project.run())
+    large.unlink()
+
+    assert "2 MB, expected at most 1 MB; models/weights/ has 2 MB of it" in reason
+    assert 'runtime_env.excludes = ["models/weights/"]' in reason
 
 
 def test_cases_run_on_every_node(project: Project, workspace: Workspace, nodes: RayNodes) -> None:
@@ -156,11 +237,12 @@ def test_what_a_case_depends_on_is_the_same_as_in_a_run_here(project: Project, w
     add_cases(project, "a")
 
     there = project.run(workspace=workspace)
+    rows = list_rows(workspace)
     here = project.run(workspace=workspace, executor="local")
 
-    rows = [run.results()[0].execution.dependencies.rows for run in (there, here)]
     assert get_responses(there) == get_responses(here) == ["read True"]
-    assert rows[0] == rows[1]
+    assert {row.key for row in rows} >= {str(project.root / "data.txt"), "SAMPLE_PASSWORD"}
+    assert rows == list_rows(workspace)
 
 
 def test_changed_code_reaches_the_nodes_and_only_affected_cases_run(project: Project, workspace: Workspace) -> None:
@@ -190,6 +272,15 @@ def test_named_variables_reach_agents_and_no_log(project: Project, workspace: Wo
     assert not any(SECRET.encode() in log for log in logs)
 
 
+def test_a_variable_of_an_env_file_that_stays_here_is_one_clear_message(project: Project, workspace: Workspace) -> None:
+    reason = find_reason(project.run(Selection(eval_set="keyed/set.evalset.json"), workspace=workspace))
+
+    assert reason == (
+        f"node {socket.gethostname()} lacks the variables KEYED_PASSWORD, which a .env file sets here: name them in "
+        "[run.ray] runtime_env.env_vars, or set them there"
+    )
+
+
 def test_a_timeout_ends_a_case_on_its_node(project: Project, workspace: Workspace) -> None:
     project.add_agent(SLOW)
     add_cases(project, "a", "slow")
@@ -197,9 +288,7 @@ def test_a_timeout_ends_a_case_on_its_node(project: Project, workspace: Workspac
     run = project.run(workspace=workspace, timeout_seconds=1.0)
 
     assert get_statuses(run) == {"c0": "PASSED", "c1": "ERROR"}
-    result = next(result for result in run.results() if result.case.eval_id == "c1")
-    assert result.failure.message == "took longer than 1 s"
-    assert result.execution.dependencies.complete
+    assert [result.failure.message for result in run.results() if result.failure] == ["took longer than 1 s"]
 
 
 def test_one_case_can_be_stopped(project: Project, workspace: Workspace) -> None:
@@ -230,6 +319,7 @@ def run_and_kill(project: Project, workspace: Workspace, kill: Callable[[], None
 
 def assert_nothing_is_lost(workspace: Workspace, run: Run) -> None:
     """Assert that each case passed, was reported once, and is stored once."""
+    assert not {result.failure.message for result in run.results() if result.failure is not None}
     assert set(get_statuses(run).values()) == {"PASSED"}
     reported = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
     with workspace.history() as history:
@@ -250,8 +340,19 @@ def test_a_killed_node_costs_nothing(
 ) -> None:
     raylet = nodes.workers[-1].all_processes["raylet"][0].process
 
-    run = run_and_kill(project, workspace, raylet.kill)
+    run = run_and_kill(project, workspace, nodes.remove_worker)
 
     assert_nothing_is_lost(workspace, run)
     assert "raylet" not in "".join(capfd.readouterr())
     wait_until(lambda: not find_processes(f"RAY_RAYLET_PID={raylet.pid}"))  # its host ends, and its agents
+
+
+def test_a_cluster_without_nodes_is_one_clear_message(
+    project: Project, workspace: Workspace, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_hosts, "_NODE_SECONDS", 1.0)
+    nodes.remove_worker()
+
+    reason = find_reason(project.run(workspace=workspace, retries=0))
+
+    assert reason.startswith("no node of the Ray cluster could host target 'sample' within 1 s: it needs CPU: 1, and")

@@ -488,6 +488,7 @@ class _Node:
 
 
 _CLOSE_SECONDS = 8.0
+_NODE_SECONDS = 60.0  # that sessions wait for a first node, which the cluster may have to start
 _ASK_AGAIN = 1.0  # seconds
 
 
@@ -557,7 +558,7 @@ class RayLauncher:
             beginning.result()  # raises its error
             if self._problem is not None and not self._starting:
                 raise self._problem
-            self._deadline = self._deadline or loop.time() + self._start_timeout
+            self._deadline = self._deadline or loop.time() + _NODE_SECONDS
             if loop.time() > self._deadline:
                 raise AgentError(await self._explain_no_node())
             self._changed.clear()
@@ -572,7 +573,7 @@ class RayLauncher:
         return Failure(
             kind=FailureKind.INFRASTRUCTURE,
             message=f"no node of the Ray cluster could host target {self._target.name!r} within "
-            f"{self._start_timeout:g} s: it needs {wanted}, and the cluster has {pluralise(len(nodes), 'node')}",
+            f"{_NODE_SECONDS:g} s: it needs {wanted}, and the cluster has {pluralise(len(nodes), 'node')}",
         )
 
     def _begin(self) -> asyncio.Task[None]:
@@ -584,12 +585,12 @@ class RayLauncher:
 
     async def _start_actors(self) -> None:
         _check_inside(self._target, self._cluster.root)
+        variables, needed = self._read_variables()
         await self._cluster.connect()
         settings = self._cluster.settings
         nodes = await asyncio.to_thread(list_nodes)
         able = [node for node in nodes if _has_resources(node, settings.resources)]
         wanted = settings.max_workers or max(len(able), 1)
-        variables, needed = self._read_variables()
         for _ in range(wanted - len(self._nodes) - len(self._starting)):
             self._start_actor(variables, needed)
 

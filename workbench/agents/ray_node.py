@@ -85,6 +85,7 @@ class AgentNode:
         self._news: list[News] = []
         self._has_news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_ending = False
 
     async def describe(self) -> dict[str, Any]:
         """Describe this node, with the names of needed variables that are not set here (`missing`)."""
@@ -168,6 +169,7 @@ class AgentNode:
         if os.getppid() == raylet:
             asyncio.get_running_loop().call_later(_NODE_CHECK, self._check_node, raylet)
         else:
+            self._is_ending = True
             self._start(self._end())
 
     async def _end(self) -> None:
@@ -270,6 +272,8 @@ class AgentNode:
         self._report("exit", number, {**fields, "failure": failure})
 
     def _report(self, *news: Any) -> None:
+        if self._is_ending:  # the processes did not end by themselves: the engine learns that the node is lost
+            return
         self._news.append(news)
         self._has_news.set()
 

@@ -568,8 +568,10 @@ class Runner:
             self._not_judged.discard(key)  # an earlier attempt may have added it
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
-        """Run the agent. Retry after infrastructure errors, alone if another case broke the shared process, and at once on
-        another machine if that of the case was lost."""
+        """Run the agent. Retry after infrastructure errors, and alone if another case broke the shared process.
+
+        If the machine of the case was lost, it runs again on another one at once.
+        """
         tries = 1
         attempt = await self._attempt(planned, key, number=tries, alone=False)
         while (failure := attempt.execution.failure) is not None:
