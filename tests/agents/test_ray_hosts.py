@@ -94,12 +94,13 @@ class RayNodes:
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[RayNodes]:
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(REPOSITORY))
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("nodes")))  # hosts that are killed leave files
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         nodes = RayNodes(cluster, Path(cluster.head_node.get_session_dir_path()), [])

@@ -11,12 +11,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import platform
 import socket
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -182,6 +184,22 @@ class RayCluster:
         self._connecting: asyncio.Task[None] | None = None
         self._packed: Mapping[str, ProjectFile] = {}
         self._is_connected = False
+        self.pinned: str | None = None
+        """The id of the node that gets all actors; None if Ray places them."""
+
+    async def describe_nodes(self) -> Mapping[str, Mapping[str, Any]]:
+        """Ask each node for its name and versions, by its id. Raises AgentError."""
+        await self.connect()
+        import ray
+        from ray.exceptions import RayError
+
+        ask = ray.remote(ray_node.describe_node)
+        nodes = [node["NodeID"] for node in await asyncio.to_thread(list_nodes)]
+        answers = [ask.options(num_cpus=0, scheduling_strategy=_pin(node)).remote() for node in nodes]
+        try:
+            return dict(zip(nodes, await asyncio.gather(*answers), strict=True))
+        except RayError as error:
+            raise AgentError(_describe_failed_actor(error)) from error
 
     async def connect(self) -> None:
         """Connect, unless connected. Raises AgentError; the next call after `forget_failure` tries again."""
@@ -590,7 +608,7 @@ class RayLauncher:
         settings = self._cluster.settings
         nodes = await asyncio.to_thread(list_nodes)
         able = [node for node in nodes if _has_resources(node, settings.resources)]
-        wanted = settings.max_workers or max(len(able), 1)
+        wanted = 1 if self._cluster.pinned is not None else settings.max_workers or max(len(able), 1)
         for _ in range(wanted - len(self._nodes) - len(self._starting)):
             self._start_actor(variables, needed)
 
@@ -626,7 +644,7 @@ class RayLauncher:
         import ray
         from ray.exceptions import RayError
 
-        actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster.settings.resources)).remote(setup)
+        actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster)).remote(setup)
         try:
             description = await actor.describe.remote()
             _check_node(description)
@@ -673,12 +691,20 @@ def _check_inside(target: Target, root: Path) -> None:
         )
 
 
-def _claim(resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return the options of an actor that claims resources."""
+def _pin(node: str) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def _claim(cluster: RayCluster) -> dict[str, Any]:
+    """Return the options of an actor: the resources that it claims, and how Ray places it."""
+    resources = cluster.settings.resources
     known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     options = {known[name]: count for name, count in resources.items() if name in known}
     others = {name: count for name, count in resources.items() if name not in known}
-    return {"num_cpus": 0, **options, "resources": others, "scheduling_strategy": "SPREAD", "max_restarts": 0}
+    place = "SPREAD" if cluster.pinned is None else _pin(cluster.pinned)
+    return {"num_cpus": 0, **options, "resources": others, "scheduling_strategy": place, "max_restarts": 0}
 
 
 def _has_resources(node: Mapping[str, Any], resources: Mapping[str, float]) -> bool:
@@ -699,9 +725,12 @@ def find_node_problem(description: Mapping[str, Any]) -> str | None:
         return f'{node} lacks workbench {__version__}: install it there, or name it in [run.ray] runtime_env ("pip")'
     if description["workbench"] != __version__:
         return f"{node} has workbench {description['workbench']}, expected {__version__} as here"
+    for name, here in (("python", platform.python_version()), ("ray", version("ray"))):
+        if description[name].split(".")[:2] != here.split(".")[:2]:
+            return f"{node} has {name.capitalize()} {description[name]}, expected {here} as here"
     if description["system"] != "Linux":
         return f"{node} runs {description['system']}, expected Linux"
-    if description["missing"]:
+    if description.get("missing"):
         return (
             f"{node} lacks the variables {', '.join(description['missing'])}, which a .env file sets here: name them "
             "in [run.ray] runtime_env.env_vars, or set them there"

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from workbench.cli.console import WRONG, write_lines
 from workbench.model.target import AgentKind
 
 if TYPE_CHECKING:
+    from workbench.agents.ray_hosts import RayCluster
     from workbench.engine.workspace import Workspace
     from workbench.model.target import Target
 
@@ -37,6 +38,7 @@ _EXTRAS = {
     "mcp": "mcp",
     "otlp": "opentelemetry-proto",
     "pandas": "pandas",
+    "ray": "ray",
     "serve": "textual-serve",
     "vertex": "google-cloud-aiplatform",
 }
@@ -78,10 +80,13 @@ def doctor(path: Path, *, check: bool) -> int:
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
         addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
         problems += [problem for problem in addresses.values() if problem is not None]
+        nodes = asyncio.run(_check_nodes(workspace)) if check and workspace.settings.run.cluster else Health()
+        problems += nodes.problems
         lines = [
             *_describe_machine(),
             "",
             *_describe_project(workspace, agents, addresses),
+            *nodes.lines,
             *format_judges(judges, workspace, answers=answers),
             "",
         ]
@@ -223,6 +228,7 @@ def _find_screen_problems(workspace: Workspace) -> Iterator[str]:
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _AGENT_SECONDS = 10.0  # seconds for an answer of a server
+_NODE_SECONDS = 90.0  # seconds until a node has got the project and imported an agent
 
 
 @dataclass(frozen=True)
@@ -401,23 +407,51 @@ async def _check_reachability(targets: Iterable[Target]) -> Mapping[str, Health]
     return {target.name: sign for target, sign in zip(targets, signs, strict=True)}
 
 
-async def _check_session(target: Target) -> Health:
+async def _check_nodes(workspace: Workspace) -> Health:
+    """Check each node of the Ray cluster: its versions, and whether it can import the agents."""
+    from workbench.agents.agent_host import AgentError
+    from workbench.agents.ray_hosts import RayCluster, find_node_problem
+
+    cluster = RayCluster(workspace.root, workspace.settings.run.ray)
+    found = Health(lines=(f"ray          {cluster.settings.address}",))
+    try:
+        for node, description in (await cluster.describe_nodes()).items():
+            versions = f"Python {description['python']}, Ray {description['ray']}"
+            line = f"  node {description['node']}: {versions}, workbench {description['workbench'] or 'missing'}"
+            found = replace(found, lines=(*found.lines, line))
+            problems = [problem] if (problem := find_node_problem(description)) is not None else []
+            cluster.pinned = node
+            for target in () if problems else workspace.project.targets.values():
+                if target.runs_in_worker:
+                    health = await _check_session(target, cluster=cluster, seconds=_NODE_SECONDS)
+                    problems += [f"node {description['node']}: {target.name}: {each}" for each in health.problems]
+            found = replace(found, problems=(*found.problems, *problems))
+    except AgentError as error:
+        return replace(found, problems=(*found.problems, error.failure.message))
+    finally:
+        await cluster.close()
+    return found
+
+
+async def _check_session(
+    target: Target, *, cluster: RayCluster | None = None, seconds: float = _AGENT_SECONDS
+) -> Health:
     """Check that a session opens and closes without a turn: a program starts, or an agent card exists."""
     from workbench.agents.agent_host import AgentError, SessionRequest
     from workbench.agents.worker_host import create_host
     from workbench.engine.case_run import DEFAULT_USER
 
-    host = create_host(target, isolation="case", concurrency=1)
+    host = create_host(target, isolation="case", concurrency=1, cluster=cluster)
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False)
     session = await host.open(request, on_span=lambda _: None)
     try:
-        async with asyncio.timeout(_AGENT_SECONDS):
+        async with asyncio.timeout(seconds):
             part = (await session.describe()).agents[0]
             await session.finish()
     except AgentError as error:
         return Health(problems=(error.failure.message,))
     except TimeoutError:
-        return Health(problems=(f"no session opened within {_AGENT_SECONDS:g} s",))
+        return Health(problems=(f"no session opened within {seconds:g} s",))
     finally:
         await session.kill()
         await host.close()
