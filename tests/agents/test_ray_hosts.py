@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from tests.engine.chat_session.test_chat import Listener
 from tests.engine.conftest import Project, get_statuses, turn
 from tests.processes import is_running
+from tests.serving import run_model_server
 from workbench.agents import ray_hosts
+from workbench.engine.chat_session import TurnAnswered
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Asked
@@ -34,6 +42,7 @@ SETTINGS = """
 kind = "function"
 target = "agent:answer"
 eval_sets = ["*.evalset.json"]
+tools = ["agent:add"]
 
 [targets.keyed]
 kind = "function"
@@ -304,6 +313,77 @@ def test_one_case_can_be_stopped(project: Project, workspace: Workspace) -> None
     assert get_statuses(run) == {"c0": "CANCELLED", "c1": "PASSED"}
 
 
+def test_models_are_recorded_and_replayed_on_the_nodes(project: Project, workspace: Workspace) -> None:
+    recording = project.root / "calls.jsonl"
+    with run_model_server("secret") as server:
+        project.add_agent(
+            "import httpx\n"
+            "def answer(prompt):\n"
+            "    body = {'messages': [{'role': 'user', 'content': prompt}]}\n"
+            f"    reply = httpx.post('{server.url}/v1/chat/completions', json=body)\n"
+            "    return reply.json()['choices'][0]['message']['content']\n"
+        )
+        add_cases(project, "a", "b", "c")
+
+        recorded = project.run(workspace=workspace, record=recording)
+        replayed = project.run(workspace=workspace, replay=recording)
+
+    assert server.count == 3
+    assert get_responses(recorded) == get_responses(replayed)
+    assert {result.execution.model_calls.replayed for result in replayed.results()} == {1}
+    assert all(result.execution.spans for result in replayed.results())
+
+
+def test_tools_are_recorded_and_replayed_on_the_nodes(project: Project, workspace: Workspace) -> None:
+    code = "def add(to): return to + {}\ndef answer(prompt): return str(add(int(prompt)))\n"
+    project.add_agent(code.format(1))
+    add_cases(project, "1", "5")
+    recording = project.root / "tools.jsonl"
+    assert get_responses(project.run(workspace=workspace, record_tools=recording)) == ["2", "6"]
+
+    project.add_agent(code.format(100))
+    replayed = project.run(workspace=workspace, replay_tools=recording)
+
+    assert get_responses(replayed) == ["2", "6"]
+
+
+def test_a_metric_of_the_project_runs_on_a_node(project: Project, workspace: Workspace) -> None:
+    project.add_agent("def answer(prompt): return prompt\n")
+    (project.root / "metric.py").write_text(
+        "import os\ndef score(instance): return {'mine': 'RAY_JOB_ID' in os.environ}\n"
+    )
+    add_cases(project, "a")
+    config = project.root / "custom.json"
+    metrics = {"mine": {"code_config": {"name": "metric.score"}}}
+    config.write_text(json.dumps({"criteria": {"mine": 1.0}, "custom_metrics": metrics}))
+
+    run = project.run(workspace=workspace, config=config)
+
+    assert [metric.score for result in run.results() for metric in result.metrics] == [1.0]
+
+
+def test_a_chat_runs_on_a_node_with_the_current_code(project: Project, workspace: Workspace) -> None:
+    project.add_agent("import os\ndef answer(prompt): return f'{prompt} {\"RAY_JOB_ID\" in os.environ}'\n")
+
+    listener = Listener(workspace.chat("sample"))
+    listener.say("hello")
+
+    (answered,) = [event for event in listener.events if isinstance(event, TurnAnswered)]
+    assert answered.result.invocation.final_response.text() == "hello True"
+
+
+def test_doctor_names_the_nodes_and_what_they_lack(project: Project, workspace: Workspace) -> None:
+    project.add_agent("import no_such_package\n")
+
+    command = [sys.executable, "-m", "workbench.cli.main", "doctor", "--check", str(project.root)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    node = f"node {socket.gethostname()}"
+    assert output.count(f"  {node}: Python {platform.python_version()}, Ray {version('ray')}, workbench ") == 3
+    assert f"{node}: sample: ModuleNotFoundError: No module named 'no_such_package' (agent.py:1)" in output
+    assert f"{node}: keyed: {node} lacks the variables KEYED_PASSWORD" in output
+
+
 def run_and_kill(project: Project, workspace: Workspace, kill: Callable[[], None]) -> Run:
     """Run 60 cases of 0.2 s, and kill something when 12 have finished."""
     project.add_agent(SLOW)
@@ -318,14 +398,14 @@ def run_and_kill(project: Project, workspace: Workspace, kill: Callable[[], None
     return run
 
 
-def assert_nothing_is_lost(workspace: Workspace, run: Run) -> None:
+def assert_nothing_is_lost(workspace: Workspace, run: Run, *, cases: int = 60) -> None:
     """Assert that each case passed, was reported once, and is stored once."""
     assert not {result.failure.message for result in run.results() if result.failure is not None}
     assert set(get_statuses(run).values()) == {"PASSED"}
     reported = [event.case.eval_id for event in run.iter_events() if isinstance(event, CaseFinished)]
     with workspace.history() as history:
         stored = [result.case.eval_id for result in history.results(run.run_id)]
-    assert sorted(reported) == sorted(stored) == sorted(f"c{index}" for index in range(60))
+    assert sorted(reported) == sorted(stored) == sorted(f"c{index}" for index in range(cases))
 
 
 def test_a_killed_host_costs_nothing(project: Project, workspace: Workspace, nodes: RayNodes) -> None:
@@ -352,8 +432,29 @@ def test_a_cluster_without_nodes_is_one_clear_message(
     project: Project, workspace: Workspace, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_hosts, "_NODE_SECONDS", 1.0)
-    nodes.remove_worker()
+    while nodes.workers:
+        nodes.remove_worker()
 
     reason = find_reason(project.run(workspace=workspace, retries=0))
 
     assert reason.startswith("no node of the Ray cluster could host target 'sample' within 1 s: it needs CPU: 1, and")
+
+
+@pytest.mark.skipif(
+    not os.environ.get("WORKBENCH_PROOF_KILLS"), reason="a proof; WORKBENCH_PROOF_KILLS=20 kills 20 nodes"
+)
+def test_no_killed_node_costs_anything(project: Project, workspace: Workspace, nodes: RayNodes) -> None:
+    project.add_agent("import time\ndef answer(prompt):\n    time.sleep(0.1)\n    return prompt\n")
+    add_cases(project, *(f"prompt {index}" for index in range(1_000)))
+    moments = Random(1)
+
+    for _ in range(int(os.environ["WORKBENCH_PROOF_KILLS"])):
+        while len(nodes.workers) < 2:
+            nodes.add_worker()
+        run = workspace.start(workspace.plan(SET, RunOptions(concurrency=20)))
+        moment, finished = moments.randrange(1, 800), 0
+        for event in run.iter_events():
+            finished += isinstance(event, CaseFinished)
+            if finished == moment and isinstance(event, CaseFinished):
+                nodes.remove_worker()
+        assert_nothing_is_lost(workspace, run, cases=1_000)
