@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 import os
 import platform
@@ -188,18 +189,29 @@ class RayCluster:
         """The id of the node that gets all actors; None if Ray places them."""
 
     async def describe_nodes(self) -> Mapping[str, Mapping[str, Any]]:
-        """Ask each node for its name and versions, by its id. Raises AgentError."""
+        """Ask each node for its name and versions, by its id; `lacks` are resources that hosts claim.
+
+        Raises AgentError.
+        """
         await self.connect()
         import ray
         from ray.exceptions import RayError
 
         ask = ray.remote(ray_node.describe_node)
-        nodes = [node["NodeID"] for node in await asyncio.to_thread(list_nodes)]
-        answers = [ask.options(num_cpus=0, scheduling_strategy=_pin(node)).remote() for node in nodes]
+        nodes = await asyncio.to_thread(list_nodes)
+        answers = [ask.options(num_cpus=0, scheduling_strategy=_pin(node["NodeID"])).remote() for node in nodes]
         try:
-            return dict(zip(nodes, await asyncio.gather(*answers), strict=True))
+            found = zip(nodes, await asyncio.gather(*answers), strict=True)
         except RayError as error:
             raise AgentError(_describe_failed_actor(error)) from error
+        resources = self.settings.resources
+        return {node["NodeID"]: {**description, "lacks": _list_lacking(node, resources)} for node, description in found}
+
+    def pin(self, node: str) -> RayCluster:
+        """Return the connected cluster for hosts on one node."""
+        pinned = copy.copy(self)
+        pinned.pinned = node
+        return pinned
 
     async def connect(self) -> None:
         """Connect, unless connected. Raises AgentError; the next call after `forget_failure` tries again."""
@@ -268,7 +280,7 @@ def import_ray() -> Any:
 
 def _probe(address: str) -> str | None:
     """Return why nothing listens at an address; Ray itself would wait for a minute."""
-    if address in ("auto", "local"):
+    if address == "auto":
         address = os.environ.get("RAY_ADDRESS", address)
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
@@ -586,7 +598,7 @@ class RayLauncher:
         return min(self._nodes, key=lambda node: node.load)
 
     async def _explain_no_node(self) -> Failure:
-        wanted = ", ".join(f"{name}: {count:g}" for name, count in self._cluster.settings.resources.items())
+        wanted = _format_resources(self._cluster.settings.resources)
         nodes = await asyncio.to_thread(list_nodes)
         return Failure(
             kind=FailureKind.INFRASTRUCTURE,
@@ -607,7 +619,7 @@ class RayLauncher:
         await self._cluster.connect()
         settings = self._cluster.settings
         nodes = await asyncio.to_thread(list_nodes)
-        able = [node for node in nodes if _has_resources(node, settings.resources)]
+        able = [node for node in nodes if not _list_lacking(node, settings.resources)]
         wanted = 1 if self._cluster.pinned is not None else settings.max_workers or max(len(able), 1)
         for _ in range(wanted - len(self._nodes) - len(self._starting)):
             self._start_actor(variables, needed)
@@ -707,8 +719,16 @@ def _claim(cluster: RayCluster) -> dict[str, Any]:
     return {"num_cpus": 0, **options, "resources": others, "scheduling_strategy": place, "max_restarts": 0}
 
 
-def _has_resources(node: Mapping[str, Any], resources: Mapping[str, float]) -> bool:
-    return all(node["Resources"].get(name, 0) >= count for name, count in resources.items())
+def _list_lacking(node: Mapping[str, Any], resources: Mapping[str, float]) -> str:
+    """Return the resources that a node does not have, in words."""
+    return _format_resources(
+        {name: count for name, count in resources.items() if node["Resources"].get(name, 0) < count}
+    )
+
+
+def _format_resources(resources: Mapping[str, float]) -> str:
+    """Return resources in words."""
+    return ", ".join(f"{name}: {count:g}" for name, count in resources.items())
 
 
 def list_nodes() -> list[Mapping[str, Any]]:

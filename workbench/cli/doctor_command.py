@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -413,24 +413,29 @@ async def _check_nodes(workspace: Workspace) -> Health:
     from workbench.agents.ray_hosts import RayCluster, find_node_problem
 
     cluster = RayCluster(workspace.root, workspace.settings.run.ray)
-    found = Health(lines=(f"ray          {cluster.settings.address}",))
+    lines, problems = [f"ray          {cluster.settings.address}"], []
+    checks = []
     try:
         for node, description in (await cluster.describe_nodes()).items():
+            name = f"node {description['node']}"
+            rest = f"; no agents run here: it lacks {description['lacks']}" if description["lacks"] else ""
             versions = f"Python {description['python']}, Ray {description['ray']}"
-            line = f"  node {description['node']}: {versions}, workbench {description['workbench'] or 'missing'}"
-            found = replace(found, lines=(*found.lines, line))
-            problems = [problem] if (problem := find_node_problem(description)) is not None else []
-            cluster.pinned = node
-            for target in () if problems else workspace.project.targets.values():
-                if target.runs_in_worker:
-                    health = await _check_session(target, cluster=cluster, seconds=_NODE_SECONDS)
-                    problems += [f"node {description['node']}: {target.name}: {each}" for each in health.problems]
-            found = replace(found, problems=(*found.problems, *problems))
+            lines.append(f"  {name}: {versions}, workbench {description['workbench'] or 'missing'}{rest}")
+            if (problem := find_node_problem(description)) is not None:
+                problems.append(problem)
+            elif not rest:
+                targets = [target for target in workspace.project.targets.values() if target.runs_in_worker]
+                checks += [(f"{name}: {target.name}", target, cluster.pin(node)) for target in targets]
+        healths = await asyncio.gather(
+            *(_check_session(target, cluster=pinned, seconds=_NODE_SECONDS) for _, target, pinned in checks)
+        )
+        for (where, *_), health in zip(checks, healths, strict=True):
+            problems += [f"{where}: {problem}" for problem in health.problems]
     except AgentError as error:
-        return replace(found, problems=(*found.problems, error.failure.message))
+        problems.append(error.failure.message)
     finally:
         await cluster.close()
-    return found
+    return Health(tuple(lines), tuple(problems))
 
 
 async def _check_session(

@@ -294,16 +294,16 @@ class RaySettings(Section):
     """The environment on the nodes, as Ray defines it: `pip`, `uv`, `conda`, `py_executable`. `env_vars` is a list of
     names, whose values are those of your environment and of `.env` files. `excludes` are patterns of files that stay
     here, as in `.gitignore`. `working_dir` is always the project."""
-    resources: dict[str, float] = Field(default_factory=lambda: {"CPU": 1.0}, strict=False)
-    """What each agent host claims of its node, such as `{CPU = 2, GPU = 1}`."""
+    resources: dict[str, float] = Field(default_factory=lambda: {"CPU": 0.01}, strict=False)
+    """What each agent host claims of its node, such as `{CPU = 2, GPU = 1}`. Each agent of a run has hosts of its own."""
     max_workers: int | None = Field(default=None, ge=1)
     """Maximum agent hosts of an agent. Default: one for each node."""
 
     @field_validator("address")
     @classmethod
     def _is_an_address(cls, value: str) -> str:
-        if value not in ("auto", "local") and not _RAY_ADDRESS.fullmatch(value):
-            raise ValueError("auto, local, host:port or ray://host:port")
+        if value != "auto" and not _RAY_ADDRESS.fullmatch(value):
+            raise ValueError("auto, host:port or ray://host:port")
         return value
 
     @field_validator("runtime_env")

@@ -121,7 +121,7 @@ OTHER_VENDOR = ": models of vendors other than Google are named provider/model"
         (
             "[run.ray]\naddress = 'head'",
             2,
-            "run.ray.address: found 'head', expected auto, local, host:port or ray://host:port",
+            "run.ray.address: found 'head', expected auto, host:port or ray://host:port",
         ),
         ("[run.ray]\nmax_workers = 0", 2, "run.ray.max_workers: found 0, expected 1 or more"),
         ("[run.ray]\nresources = {CPU = 0}", 2, "run.ray.resources: found a table, expected numbers above 0"),
