@@ -100,7 +100,8 @@ class RayNodes:
         self.cluster.remove_node(self.workers.pop(), allow_graceful=False)
 
     def find_actors(self) -> list[int]:
-        return [pid for pid, line in find_processes(self.session.name).items() if line.startswith("ray::AgentNode")]
+        raylets = [f"RAY_RAYLET_PID={worker.all_processes['raylet'][0].process.pid}\0" for worker in self.workers]
+        return [pid for pid, line in find_processes(*raylets).items() if line.startswith("ray::AgentNode")]
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(REPOSITORY))
+        patch.setenv("RAY_worker_niceness", "0")  # by default Ray gives way to all other processes
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("nodes")))  # hosts that are killed leave files
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
         cluster = Cluster(initialize_head=True, head_node_args=head)
@@ -175,6 +177,12 @@ def find_reason(run: Run) -> str:
     """Return the one reason why all cases ended in ERROR."""
     assert set(get_statuses(run).values()) == {"ERROR"}
     return {result.failure.message for result in run.results()}.pop()
+
+
+def run_command(*arguments: str) -> str:
+    """Run workbench in a process of its own, with its own connection. Return its output."""
+    command = [sys.executable, "-m", "workbench.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def test_no_cluster_is_one_clear_message(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,14 +381,34 @@ def test_a_chat_runs_on_a_node_with_the_current_code(project: Project, workspace
 def test_doctor_names_the_nodes_and_what_they_lack(project: Project, workspace: Workspace) -> None:
     project.add_agent("import no_such_package\n")
 
-    command = [sys.executable, "-m", "workbench.cli.main", "doctor", "--check", str(project.root)]
-    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    output = run_command("doctor", "--check", str(project.root))
 
     node = f"node {socket.gethostname()}"
     assert output.count(f"  {node}: Python {platform.python_version()}, Ray {version('ray')}, workbench ") == 3
     assert output.count(f"workbench {__version__}; no agents run here: it lacks CPU: 0.01\n") == 1  # the head
-    assert f"{node}: sample: ModuleNotFoundError: No module named 'no_such_package' (agent.py:1)" in output
-    assert f"{node}: keyed: {node} lacks the variables KEYED_PASSWORD" in output
+    assert f"  sample: {node}: ModuleNotFoundError: No module named 'no_such_package' (agent.py:1)" in output
+    assert f"  keyed: {node} lacks the variables KEYED_PASSWORD" in output
+
+
+def test_a_large_project_travels_as_a_package(tmp_path: Path, workspace: Workspace) -> None:
+    project = Project(tmp_path)
+    project.add_agent(
+        "import os, subprocess\n"
+        "def answer(prompt):\n"
+        "    said = subprocess.run(['./tool.sh'], capture_output=True, text=True).stdout\n"
+        "    size, names = os.path.getsize('large.bin'), os.listdir('empty')\n"
+        "    return f'{said.strip()} {size} {names} {\"RAY_JOB_ID\" in os.environ}'\n"
+    )
+    (tmp_path / "large.bin").write_bytes(bytes(5_000_000))
+    (tmp_path / "tool.sh").write_text("#!/bin/sh\necho ran\n")
+    (tmp_path / "tool.sh").chmod(0o755)
+    (tmp_path / "empty").mkdir()
+    project.add_set({"a": [turn("hello", response="ran 5000000 [] True")]})
+    project.add_criteria(response_match_score=1.0)
+
+    output = run_command("run", "--executor", "ray", "--plain", str(tmp_path))
+
+    assert "1 case: 1 passed" in output
 
 
 def run_and_kill(project: Project, workspace: Workspace, kill: Callable[[], None]) -> Run:
@@ -436,7 +464,7 @@ def test_a_cluster_without_nodes_is_one_clear_message(
 
     reason = find_reason(project.run(workspace=workspace, retries=0))
 
-    assert reason.startswith("no node of the Ray cluster could host target 'sample' within 1 s: it needs CPU: 0.01, and")
+    assert reason.startswith("no node of the Ray cluster could host target 'sample' within 1 s: it needs CPU: 0.01, ")
 
 
 @pytest.mark.skipif(not KILLS, reason="a proof: WORKBENCH_PROOF_KILLS is how many nodes it kills")

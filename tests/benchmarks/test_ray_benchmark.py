@@ -40,6 +40,7 @@ def cluster() -> Iterator[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(ray_hosts.__file__).parents[2]))
+        patch.setenv("RAY_worker_niceness", "0")  # by default Ray gives way to all other processes
         arguments = {"num_cpus": 2, "object_store_memory": 80_000_000}
         cluster = Cluster(initialize_head=True, head_node_args={**arguments, "include_dashboard": False})
         try:

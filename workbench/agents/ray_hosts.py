@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 # The project as it travels.
 
 _MOST_BYTES = 500 * 1024 * 1024  # a little less than the largest package that Ray stores
+_MOST_DIRECT = (
+    4_000_000  # bytes that hosts get as changed files: only without a package Ray uses a process that is ready
+)
 _NEVER = frozenset({".git", ".hg", ".svn", ".workbench", ".adk", "__pycache__", "node_modules"})
 _ENVIRONMENT = "pyvenv.cfg"  # marks a virtual environment, which works only where it was made
 _PACKED_AT = (1980, 1, 1, 0, 0, 0)  # for all files, so that the same project is the same package
@@ -247,13 +250,17 @@ class RayCluster:
         address = self.settings.address
         if (problem := _probe(address)) is not None:
             raise AgentError(_make_connection_failure(address, problem))
+        environment = dict(self.settings.shipped_environment)
+        is_packed = bool(environment) or sum(file.size for file in files.values()) > _MOST_DIRECT
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            package = Path(folder) / "project.zip"
-            _pack(self.root, list(files), package)
+            if is_packed:
+                package = Path(folder) / "project.zip"
+                _pack(self.root, list(files), package)
+                environment["working_dir"] = str(package)
             try:
                 ray.init(
                     address=address,
-                    runtime_env={**self.settings.shipped_environment, "working_dir": str(package)},
+                    runtime_env=environment or None,
                     namespace="workbench",
                     log_to_driver=False,
                     logging_level=logging.CRITICAL,
@@ -261,7 +268,7 @@ class RayCluster:
             except Exception as error:
                 raise AgentError(_make_connection_failure(address, str(error))) from error
         self._is_connected = True
-        self._packed = files
+        self._packed = files if is_packed else {}
 
 
 def import_ray() -> Any:
@@ -342,6 +349,7 @@ class _Node:
 
     def __init__(self, actor: Any, description: Mapping[str, Any], on_lost: Callable[[_Node], None]) -> None:
         self._actor = actor
+        self.id = str(description["id"])
         self.name = str(description["node"])
         self._cpus = int(description["cpus"])
         self._on_lost = on_lost
@@ -538,7 +546,7 @@ class RayLauncher:
         self._concurrency = concurrency
         self._layers = layers
         self._nodes: list[_Node] = []
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting: dict[asyncio.Task[None], str] = {}  # with the node for which an actor starts, if any
         self._beginning: asyncio.Task[None] | None = None
         self._listing: asyncio.Task[Shipment] | None = None
         self._problem: AgentError | None = None  # of the last start of an actor
@@ -619,10 +627,14 @@ class RayLauncher:
         await self._cluster.connect()
         settings = self._cluster.settings
         nodes = await asyncio.to_thread(list_nodes)
-        able = [node for node in nodes if not _list_lacking(node, settings.resources)]
-        wanted = 1 if self._cluster.pinned is not None else settings.max_workers or max(len(able), 1)
-        for _ in range(wanted - len(self._nodes) - len(self._starting)):
-            self._start_actor(variables, needed)
+        able = [node["NodeID"] for node in nodes if not _list_lacking(node, settings.resources)]
+        if self._cluster.pinned is not None:
+            able = [self._cluster.pinned]
+        wanted = max(len(able), 1) if self._cluster.pinned or settings.max_workers is None else settings.max_workers
+        used = {*(node.id for node in self._nodes), *self._starting.values()}
+        free = [node for node in able if node not in used]
+        for index in range(wanted - len(self._nodes) - len(self._starting)):
+            self._start_actor(variables, needed, free[index] if index < len(free) else "")
 
     def _read_variables(self) -> tuple[dict[str, str], list[str]]:
         """Return the variables to send, and the names that the nodes must have. Raises AgentError."""
@@ -635,7 +647,8 @@ class RayLauncher:
             )
         return {name: values[name] for name in names}, sorted(set(dotenv.effective(files, {})) - set(names))
 
-    def _start_actor(self, variables: Mapping[str, str], needed: Sequence[str]) -> None:
+    def _start_actor(self, variables: Mapping[str, str], needed: Sequence[str], place: str) -> None:
+        """Start an actor on the node with the id `place`, or where Ray places it if that is empty."""
         setup = {
             "target": self._target.model_dump_json(),
             "root": str(self._cluster.root),
@@ -647,16 +660,16 @@ class RayLauncher:
             "concurrency": self._concurrency,
             "layers": self._layers,
         }
-        task = asyncio.create_task(self._start_node(setup))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        task = asyncio.create_task(self._start_node(setup, place))
+        self._starting[task] = place
+        task.add_done_callback(self._starting.pop)
 
-    async def _start_node(self, setup: Mapping[str, Any]) -> None:
+    async def _start_node(self, setup: Mapping[str, Any], place: str) -> None:
         """Start an actor, and add its node when it answers."""
         import ray
         from ray.exceptions import RayError
 
-        actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster)).remote(setup)
+        actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster, place)).remote(setup)
         try:
             description = await actor.describe.remote()
             _check_node(description)
@@ -703,19 +716,20 @@ def _check_inside(target: Target, root: Path) -> None:
         )
 
 
-def _pin(node: str) -> Any:
+def _pin(node: str, *, soft: bool = False) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    return NodeAffinitySchedulingStrategy(node, soft=False)
+    return NodeAffinitySchedulingStrategy(node, soft=soft)
 
 
-def _claim(cluster: RayCluster) -> dict[str, Any]:
-    """Return the options of an actor: the resources that it claims, and how Ray places it."""
+def _claim(cluster: RayCluster, node: str) -> dict[str, Any]:
+    """Return the options of an actor: the resources that it claims, and its place, which is another one if the node
+    is lost."""
     resources = cluster.settings.resources
     known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     options = {known[name]: count for name, count in resources.items() if name in known}
     others = {name: count for name, count in resources.items() if name not in known}
-    place = "SPREAD" if cluster.pinned is None else _pin(cluster.pinned)
+    place = _pin(node, soft=cluster.pinned is None) if node else "SPREAD"
     return {"num_cpus": 0, **options, "resources": others, "scheduling_strategy": place, "max_restarts": 0}
 
 

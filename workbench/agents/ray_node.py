@@ -89,9 +89,11 @@ class AgentNode:
 
     async def describe(self) -> dict[str, Any]:
         """Describe this node, with the names of needed variables that are not set here (`missing`)."""
+        import ray
+
         os.environ.update(self._setup["variables"])
         missing = [name for name in self._setup["needed"] if name not in os.environ]
-        return {**describe_node(), "missing": missing}
+        return {**describe_node(), "id": ray.get_runtime_context().get_node_id(), "missing": missing}
 
     # The project
 
@@ -308,6 +310,8 @@ class AgentNode:
                 for name, text in message.items()
                 if name in ("message", "traceback") and text
             }
+            if message["kind"] == "setup":  # what may differ from node to node
+                texts["message"] = f"node {socket.gethostname()}: {texts['message']}"
             return {**message, **texts}
         return message
 

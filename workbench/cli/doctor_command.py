@@ -425,12 +425,13 @@ async def _check_nodes(workspace: Workspace) -> Health:
                 problems.append(problem)
             elif not rest:
                 targets = [target for target in workspace.project.targets.values() if target.runs_in_worker]
-                checks += [(f"{name}: {target.name}", target, cluster.pin(node)) for target in targets]
+                checks += [(name, target, cluster.pin(node)) for target in targets]
         healths = await asyncio.gather(
             *(_check_session(target, cluster=pinned, seconds=_NODE_SECONDS) for _, target, pinned in checks)
         )
-        for (where, *_), health in zip(checks, healths, strict=True):
-            problems += [f"{where}: {problem}" for problem in health.problems]
+        for (name, target, _), health in zip(checks, healths, strict=True):
+            places = [problem if name in problem else f"{name}: {problem}" for problem in health.problems]
+            problems += [f"{target.name}: {problem}" for problem in places]
     except AgentError as error:
         problems.append(error.failure.message)
     finally:

@@ -295,7 +295,7 @@ class RaySettings(Section):
     names, whose values are those of your environment and of `.env` files. `excludes` are patterns of files that stay
     here, as in `.gitignore`. `working_dir` is always the project."""
     resources: dict[str, float] = Field(default_factory=lambda: {"CPU": 0.01}, strict=False)
-    """What each agent host claims of its node, such as `{CPU = 2, GPU = 1}`. Each agent of a run has hosts of its own."""
+    """What each agent host claims of its node, such as `{CPU = 2, GPU = 1}`. Each agent of a run has its own hosts."""
     max_workers: int | None = Field(default=None, ge=1)
     """Maximum agent hosts of an agent. Default: one for each node."""
 
