@@ -282,10 +282,10 @@ class AgentNode:
     # Paths
 
     def _to_node(self, path: str) -> str:
-        return _replace_prefix(path, [(there, here) for here, there in self._paths])
+        return replace_prefix(path, [(there, here) for here, there in self._paths])
 
     def _to_engine(self, text: str) -> str:
-        return _replace_prefix(text, self._paths)
+        return replace_prefix(text, self._paths)
 
     def _translate_request(self, message: dict[str, Any]) -> dict[str, Any]:
         """Replace the engine's paths: folders with files that agents wrote earlier."""
@@ -316,7 +316,7 @@ class AgentNode:
         return message
 
 
-def _replace_prefix(path: str, pairs: Sequence[tuple[str, str]]) -> str:
+def replace_prefix(path: str, pairs: Sequence[tuple[str, str]]) -> str:
     """Replace the first folder of `pairs` that contains the path; what follows the path may be anything."""
     for old, new in pairs:
         if path.startswith(old) and path[len(old) : len(old) + 1] in ("", "/", ":"):

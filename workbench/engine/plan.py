@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pydantic import Field
+
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.responses import is_plain
 from workbench.agents.worker.responses import names_secret as may_name_secret
@@ -162,9 +164,10 @@ class Limits(Fact):
     concurrency: int
     timeout_seconds: float
     isolation: Isolation
-    retries: int
-    ray: RaySettings | None = None
+    executor: Executor = "local"
+    ray: RaySettings | None = Field(default=None, exclude=True)
     """The cluster that runs the agents; None if they run on this machine."""
+    retries: int
     max_model_calls: int | None = None
     max_model_cost: float | None = None
     require_all_samples: bool = False
@@ -173,13 +176,15 @@ class Limits(Fact):
 def resolve_limits(settings: Settings, options: RunOptions) -> Limits:
     """Resolve the options; the settings provide defaults. Raises PlanError."""
     run, judge = settings.run, settings.judge
+    executor = options.executor or run.executor
     limits = Limits(
         runs=options.runs if options.runs is not None else run.runs,
         concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
         timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
         isolation=options.isolation if options.isolation is not None else run.isolation,
         retries=options.retries,
-        ray=run.ray if (options.executor or run.executor) == "ray" else None,
+        executor=executor,
+        ray=run.ray if executor == "ray" else None,
         max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
         max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
         require_all_samples=(
