@@ -34,6 +34,7 @@ Content = tuple[int, int, bytes | None]
 """A file: its mode, the time of its last change (ns), and its bytes; None for those in the package."""
 
 _MOST_NEWS = 1_000  # events in one answer
+_GATHER = 0.005  # seconds in which further events join the first: a call of Ray costs more than an event
 _PATIENCE = 5.0  # seconds without an event until `receive` returns, so that the engine notices a lost node
 _NODE_CHECK = 1.0  # seconds
 _FOLDER = "workbench-ray-"  # then the process id
@@ -216,6 +217,7 @@ class AgentNode:
                     await self._has_news.wait()
             except TimeoutError:
                 return []
+            await asyncio.sleep(_GATHER)
         news, self._news = self._news[:_MOST_NEWS], self._news[_MOST_NEWS:]
         return news
 
