@@ -87,6 +87,7 @@ NEEDS = {
         "needs the extra pandas: pip install -e '.[pandas]'",
     ),
     "permissions": (are_permissions_enforced(), "needs a user whom permissions bind; root may write everywhere"),
+    "ray": (importlib.util.find_spec("ray") is not None, "needs the extra ray: pip install -e '.[ray]'"),
     "vertex": (
         importlib.util.find_spec("agentplatform") is not None,
         "needs the extra vertex: pip install -e '.[vertex]'",

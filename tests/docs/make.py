@@ -71,6 +71,7 @@ def describe_settings() -> Iterator[str]:
         "[targets.NAME.http]": settings.HttpSettings,
         "[targets.NAME.command]": settings.CommandSettings,
         "[run]": settings.RunSettings,
+        "[run.ray]": settings.RaySettings,
         "[judge]": settings.JudgeSettings,
         '[judge.prices."MODEL"]': settings.PriceSettings,
         "[simulation]": settings.SimulationSettings,
@@ -170,7 +171,7 @@ def _describe_type(annotation: Any) -> str:
     if get_origin(annotation) is tuple:
         return "list of texts"
     if get_origin(annotation) is dict:
-        return "table of texts"
+        return {str: "table of texts", float: "table of numbers"}.get(parts[1], "table")
     if parts:
         return _describe_type(parts[0])
     return {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "text or table"}[annotation]
@@ -182,6 +183,8 @@ def _format_default(field: Any) -> str:
     value = field.get_default(call_default_factory=True)
     if value in (None, "", (), {}):
         return ""
+    if isinstance(value, dict):
+        return f"`{{{', '.join(f'{key} = {each:g}' for key, each in value.items())}}}`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

@@ -164,8 +164,8 @@ class SessionEnd:
 class AgentError(Exception):
     """The agent, its process or a custom metric failed; `failure` is shown.
 
-    With `retry_alone` another case killed the shared process: run the case again, alone, once. `dependencies` are those
-    of a custom metric; a session reports its own.
+    With `retry_alone` another case killed the shared process: run the case again, alone, once. With `retry_elsewhere`
+    the machine of the process was lost. `dependencies` are those of a custom metric; a session reports its own.
     """
 
     def __init__(
@@ -173,6 +173,7 @@ class AgentError(Exception):
         failure: Failure,
         *,
         retry_alone: bool = False,
+        retry_elsewhere: bool = False,
         stdout_tail: str = "",
         stderr_tail: str = "",
         dependencies: Dependencies | None = None,
@@ -181,6 +182,7 @@ class AgentError(Exception):
         self.dependencies = dependencies
         self.failure = failure
         self.retry_alone = retry_alone
+        self.retry_elsewhere = retry_elsewhere
         self.stdout_tail = stdout_tail
         self.stderr_tail = stderr_tail
 

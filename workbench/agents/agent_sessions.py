@@ -489,7 +489,13 @@ class WorkerSession:
         failure = failure.model_copy(update={"turn": self._turn, "stderr_tail": end.stderr or None})
         # A process without an exit status was lost with the process that forked it.
         innocent = (child.shared or end.code is None) and not self._request.alone and end.failure is None
-        return AgentError(failure, retry_alone=innocent, stdout_tail=end.stdout, stderr_tail=end.stderr)
+        return AgentError(
+            failure,
+            retry_alone=innocent,
+            retry_elsewhere=end.lost,
+            stdout_tail=end.stdout,
+            stderr_tail=end.stderr,
+        )
 
     def _release_process(self, *, reusable: bool) -> None:
         child, self._child = self._child, None

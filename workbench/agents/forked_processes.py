@@ -11,6 +11,7 @@ import subprocess
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import IO, Any
 
 from workbench.agents.agent_host import AgentError
@@ -166,9 +167,18 @@ class ForkLauncher:
     """Forks the processes of one target. With `layers`, further zygotes import what many cases need."""
 
     def __init__(
-        self, target: Target, listener: Listener, *, start_timeout: float, concurrency: int, layers: bool
+        self,
+        target: Target,
+        listener: Listener,
+        *,
+        start_timeout: float,
+        concurrency: int,
+        layers: bool,
+        home: Path | None = None,
     ) -> None:
+        """`home` is the target's path on the engine's machine, if that is another one."""
         self._target = target
+        self._home = home or target.path
         self._listener = listener
         self._start_timeout = start_timeout
         self._concurrency = concurrency
@@ -538,6 +548,7 @@ class ForkLauncher:
             "address": self._listener.address,
             "token": token,
             "target": worker_target(self._target),
+            "home": str(self._home),
         }
         try:
             with open_unnamed_file() as stderr:

@@ -39,7 +39,7 @@ class Exit:
     """The end of a process. `code` is its exit status, a negated signal number, or None if unknown.
 
     `failure` is set if we ended it, or could not start it, for a reason. `stopped`: it, or the process that forked it,
-    was stopped (SIGSTOP).
+    was stopped (SIGSTOP). `lost`: its machine was lost.
     """
 
     code: int | None = None
@@ -47,6 +47,7 @@ class Exit:
     stderr: str = ""
     failure: Failure | None = None
     stopped: bool = False
+    lost: bool = False
 
     def describe(self) -> str:
         """Describe the end in words."""

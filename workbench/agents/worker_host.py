@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from typing import TYPE_CHECKING
 
 from workbench.agents.agent_host import (
     AgentError,
@@ -22,12 +23,22 @@ from workbench.agents.processes import Launcher, OwnProcess, SharedProcesses, wo
 from workbench.agents.worker.adapters.base import LoadError
 from workbench.model.target import AgentKind, Isolation, Target
 
+if TYPE_CHECKING:
+    from workbench.agents.ray_hosts import RayCluster
+
 
 class WorkerHost:
     """Gives each session its own process, or a place in a shared one. See `AgentHost`."""
 
     def __init__(
-        self, target: Target, *, isolation: Isolation, concurrency: int, start_timeout: float, mode: Mode
+        self,
+        target: Target,
+        *,
+        isolation: Isolation,
+        concurrency: int,
+        start_timeout: float,
+        mode: Mode,
+        cluster: RayCluster | None,
     ) -> None:
         self._target = target
         self._start_timeout = start_timeout
@@ -40,6 +51,7 @@ class WorkerHost:
             concurrency=concurrency,
             layers=isolation == "case",
             mode=mode,
+            cluster=cluster,
         )
         self._own = OwnProcess(self._launcher, role="session" if mode == "fork" and isolation == "case" else "shared")
         self._shares = isolation == "worker"
@@ -93,8 +105,19 @@ class WorkerHost:
 
 
 def _create_launcher(
-    target: Target, listener: Listener, *, start_timeout: float, concurrency: int, layers: bool, mode: Mode
+    target: Target,
+    listener: Listener,
+    *,
+    start_timeout: float,
+    concurrency: int,
+    layers: bool,
+    mode: Mode,
+    cluster: RayCluster | None,
 ) -> Launcher:
+    if cluster is not None:
+        from workbench.agents.ray_hosts import RayLauncher
+
+        return RayLauncher(target, cluster, start_timeout=start_timeout, concurrency=concurrency, layers=layers)
     if mode == "fork":
         from workbench.agents.forked_processes import ForkLauncher
 
@@ -111,20 +134,22 @@ def create_host(
     concurrency: int,
     start_timeout: float = 60.0,
     mode: Mode | None = None,
+    cluster: RayCluster | None = None,
 ) -> AgentHost:
     """Create the host of a target. No process is started before `prepare` or the first turn.
 
     `concurrency` is the maximum number of open sessions, and of threads for blocking functions in a shared process.
     Cases of an agent that runs elsewhere share a process whatever the `isolation`, because there is nothing to isolate.
     `start_timeout` is in seconds, for the interpreter and separately for the import of the agent. `mode` is for tests:
-    by default processes are forked where that is safe (Linux).
+    by default processes are forked where that is safe (Linux). With `cluster` they run on its nodes, which run Linux.
     """
     return WorkerHost(
         target,
         isolation="worker" if target.is_remote else isolation,
         concurrency=concurrency,
         start_timeout=start_timeout,
-        mode=mode or choose_mode(),
+        mode="fork" if cluster is not None else mode or choose_mode(),
+        cluster=cluster,
     )
 
 

@@ -21,6 +21,7 @@ from workbench.cli.console import WRONG, write_lines
 from workbench.model.target import AgentKind
 
 if TYPE_CHECKING:
+    from workbench.agents.ray_hosts import RayCluster
     from workbench.engine.workspace import Workspace
     from workbench.model.target import Target
 
@@ -37,6 +38,7 @@ _EXTRAS = {
     "mcp": "mcp",
     "otlp": "opentelemetry-proto",
     "pandas": "pandas",
+    "ray": "ray",
     "serve": "textual-serve",
     "vertex": "google-cloud-aiplatform",
 }
@@ -78,10 +80,13 @@ def doctor(path: Path, *, check: bool) -> int:
         problems += [*unanswered, *(problem for agent in agents.values() for problem in agent.problems)]
         addresses = check_remote_datasets(workspace.project.eval_sets) if check else {}
         problems += [problem for problem in addresses.values() if problem is not None]
+        nodes = asyncio.run(_check_nodes(workspace)) if check and workspace.settings.run.cluster else Health()
+        problems += nodes.problems
         lines = [
             *_describe_machine(),
             "",
             *_describe_project(workspace, agents, addresses),
+            *nodes.lines,
             *format_judges(judges, workspace, answers=answers),
             "",
         ]
@@ -223,6 +228,7 @@ def _find_screen_problems(workspace: Workspace) -> Iterator[str]:
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _AGENT_SECONDS = 10.0  # seconds for an answer of a server
+_NODE_SECONDS = 90.0  # seconds until a node has got the project and imported an agent
 
 
 @dataclass(frozen=True)
@@ -401,23 +407,57 @@ async def _check_reachability(targets: Iterable[Target]) -> Mapping[str, Health]
     return {target.name: sign for target, sign in zip(targets, signs, strict=True)}
 
 
-async def _check_session(target: Target) -> Health:
+async def _check_nodes(workspace: Workspace) -> Health:
+    """Check each node of the Ray cluster: its versions, and whether it can import the agents."""
+    from workbench.agents.agent_host import AgentError
+    from workbench.agents.ray_hosts import RayCluster, find_node_problem
+
+    cluster = RayCluster(workspace.root, workspace.settings.run.ray)
+    lines, problems = [f"ray          {cluster.settings.address}"], []
+    checks = []
+    try:
+        for node, description in (await cluster.describe_nodes()).items():
+            name = f"node {description['node']}"
+            rest = f"; no agents run here: it lacks {description['lacks']}" if description["lacks"] else ""
+            versions = f"Python {description['python']}, Ray {description['ray']}"
+            lines.append(f"  {name}: {versions}, workbench {description['workbench'] or 'missing'}{rest}")
+            if (problem := find_node_problem(description)) is not None:
+                problems.append(problem)
+            elif not rest:
+                targets = [target for target in workspace.project.targets.values() if target.runs_in_worker]
+                checks += [(name, target, cluster.pin(node)) for target in targets]
+        healths = await asyncio.gather(
+            *(_check_session(target, cluster=pinned, seconds=_NODE_SECONDS) for _, target, pinned in checks)
+        )
+        for (name, target, _), health in zip(checks, healths, strict=True):
+            places = [problem if name in problem else f"{name}: {problem}" for problem in health.problems]
+            problems += [f"{target.name}: {problem}" for problem in places]
+    except AgentError as error:
+        problems.append(error.failure.message)
+    finally:
+        await cluster.close()
+    return Health(tuple(lines), tuple(problems))
+
+
+async def _check_session(
+    target: Target, *, cluster: RayCluster | None = None, seconds: float = _AGENT_SECONDS
+) -> Health:
     """Check that a session opens and closes without a turn: a program starts, or an agent card exists."""
     from workbench.agents.agent_host import AgentError, SessionRequest
     from workbench.agents.worker_host import create_host
     from workbench.engine.case_run import DEFAULT_USER
 
-    host = create_host(target, isolation="case", concurrency=1)
+    host = create_host(target, isolation="case", concurrency=1, cluster=cluster)
     request = SessionRequest(app_name=target.name, user_id=DEFAULT_USER, collect_spans=False)
     session = await host.open(request, on_span=lambda _: None)
     try:
-        async with asyncio.timeout(_AGENT_SECONDS):
+        async with asyncio.timeout(seconds):
             part = (await session.describe()).agents[0]
             await session.finish()
     except AgentError as error:
         return Health(problems=(error.failure.message,))
     except TimeoutError:
-        return Health(problems=(f"no session opened within {_AGENT_SECONDS:g} s",))
+        return Health(problems=(f"no session opened within {seconds:g} s",))
     finally:
         await session.kill()
         await host.close()

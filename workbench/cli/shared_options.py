@@ -128,17 +128,23 @@ def display_options(command: Command) -> Command:
 
 
 def execution_options(command: Command) -> Command:
-    """Add `--runs`, `--concurrency`, `--timeout`, `--isolation`: how cases run. Defaults come from workbench.toml.
+    """Add `--runs`, `--concurrency`, `--timeout`, `--isolation`, `--executor`: how cases run.
 
-    The command gets them as `execution`, by their names in RunOptions.
+    Defaults come from workbench.toml. The command gets them as `execution`, by their names in RunOptions.
     """
 
     @wraps(command)
     def with_execution(
-        *, runs: int | None, concurrency: int | None, timeout: float | None, isolation: str | None, **others: Any
+        *,
+        runs: int | None,
+        concurrency: int | None,
+        timeout: float | None,
+        isolation: str | None,
+        executor: str | None,
+        **others: Any,
     ) -> Any:
         times = {"runs": runs, "concurrency": concurrency, "timeout_seconds": timeout}
-        return command(execution={**times, "isolation": isolation}, **others)
+        return command(execution={**times, "isolation": isolation, "executor": executor}, **others)
 
     options: list[Option] = [
         click.option("--runs", type=click.IntRange(min=1), help="Repetitions per case."),
@@ -148,6 +154,11 @@ def execution_options(command: Command) -> Command:
             "--isolation",
             type=click.Choice(["case", "worker"]),
             help="A process for each case (default), or one for all cases of an agent.",
+        ),
+        click.option(
+            "--executor",
+            type=click.Choice(["local", "ray"]),
+            help="Where agents run: on this machine (default), or on a Ray cluster.",
         ),
     ]
     return cast(Command, _add_options(options, with_execution))

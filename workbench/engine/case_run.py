@@ -32,10 +32,15 @@ DEFAULT_USER = "test_user_id"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a case. `retry_alone`: another case broke the shared process; retry in a separate one."""
+    """One attempt at a case.
+
+    `retry_alone`: another case broke the shared process; retry in a separate one. `retry_elsewhere`: its machine was
+    lost.
+    """
 
     execution: Execution
     retry_alone: bool = False
+    retry_elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,9 @@ async def execute(
     except AgentError as error:
         failure = _set_turn(error.failure, turn=len(turns), of=user.turns)
         return Attempt(
-            ended(failure, stdout=error.stdout_tail, stderr=error.stderr_tail), retry_alone=error.retry_alone
+            ended(failure, stdout=error.stdout_tail, stderr=error.stderr_tail),
+            retry_alone=error.retry_alone,
+            retry_elsewhere=error.retry_elsewhere,
         )
     except TimeoutError:
         if not deadline.expired():

@@ -309,7 +309,11 @@ def start_chat(
 
     async def open_session(on_span: OnSpan, on_opened: OnOpened) -> AgentSession:
         # The host of runs, which is kept warm.
-        host = hosts.get_host(target, isolation=settings.isolation, concurrency=settings.concurrency)
+        host = hosts.get_host(
+            target, isolation=settings.isolation, concurrency=settings.concurrency, ray=settings.cluster
+        )
+        if settings.cluster is not None:  # nodes get the current code
+            host.renew()
         return await host.open(request, on_span=on_span, on_opened=on_opened)
 
     chat = Chat(target, given, call_engine=thread.call)

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pydantic import Field
+
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.responses import is_plain
 from workbench.agents.worker.responses import names_secret as may_name_secret
@@ -33,7 +35,7 @@ from workbench.model.results import (
     MetricResult,
     ModelSpending,
 )
-from workbench.model.target import Isolation, ModelMode, Target, Unrecorded
+from workbench.model.target import Executor, Isolation, ModelMode, Target, Unrecorded
 from workbench.model.text import add_secrets, is_secret_key, one_line, pluralise
 from workbench.simulation.replayed_models import ModelPlan
 from workbench.simulation.simulated_tools import ToolPlan
@@ -49,7 +51,7 @@ from workbench.simulation.users import (
 )
 from workbench.store.datasets.dataset_files import RecordedCase
 from workbench.store.errors import StoreError
-from workbench.store.settings import Settings
+from workbench.store.settings import RaySettings, Settings
 
 if TYPE_CHECKING:
     from workbench.engine.shards import Shard
@@ -114,6 +116,7 @@ class RunOptions(Fact):
     concurrency: int | None = None
     timeout_seconds: float | None = None
     isolation: Isolation | None = None
+    executor: Executor | None = None
     retries: int = 2
     resume: str | None = None
     command: str = ""
@@ -161,6 +164,9 @@ class Limits(Fact):
     concurrency: int
     timeout_seconds: float
     isolation: Isolation
+    executor: Executor = "local"
+    ray: RaySettings | None = Field(default=None, exclude=True)
+    """The cluster that runs the agents; None if they run on this machine."""
     retries: int
     max_model_calls: int | None = None
     max_model_cost: float | None = None
@@ -170,12 +176,15 @@ class Limits(Fact):
 def resolve_limits(settings: Settings, options: RunOptions) -> Limits:
     """Resolve the options; the settings provide defaults. Raises PlanError."""
     run, judge = settings.run, settings.judge
+    executor = options.executor or run.executor
     limits = Limits(
         runs=options.runs if options.runs is not None else run.runs,
         concurrency=options.concurrency if options.concurrency is not None else run.concurrency,
         timeout_seconds=options.timeout_seconds if options.timeout_seconds is not None else run.timeout_seconds,
         isolation=options.isolation if options.isolation is not None else run.isolation,
         retries=options.retries,
+        executor=executor,
+        ray=run.ray if executor == "ray" else None,
         max_model_calls=options.max_model_calls if options.max_model_calls is not None else judge.max_calls,
         max_model_cost=options.max_model_cost if options.max_model_cost is not None else judge.max_cost,
         require_all_samples=(

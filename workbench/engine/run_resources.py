@@ -34,9 +34,10 @@ from workbench.model.results import Failure, FailureKind, ModelSpending
 from workbench.model.target import AgentKind, Isolation, Target
 from workbench.store.errors import StoreError
 from workbench.store.project_discovery import Project
-from workbench.store.settings import JudgeSettings
+from workbench.store.settings import JudgeSettings, RaySettings
 
 if TYPE_CHECKING:
+    from workbench.agents.ray_hosts import RayCluster
     from workbench.engine.run import Run
 
 
@@ -198,26 +199,43 @@ _ROUNDS_TO_START = 3  # of the event loop: begin, listen for workers, start the 
 class Hosts:
     """One host for each target, isolation and concurrency. Used on the engine's loop."""
 
-    def __init__(self) -> None:
-        self._hosts: dict[tuple[Target, Isolation, int], AgentHost] = {}
+    def __init__(self, root: Path) -> None:
+        """`root` is the folder of the project, which travels to the nodes of a cluster."""
+        self._root = root
+        self._hosts: dict[tuple[Target, Isolation, int, bool], AgentHost] = {}
+        self._cluster: RayCluster | None = None
 
     def get_plan_host(self, target: Target, plan: Plan) -> AgentHost:
         """Return the host of a target within the limits of a plan."""
-        return self.get_host(target, isolation=plan.limits.isolation, concurrency=plan.limits.concurrency)
+        limits = plan.limits
+        return self.get_host(target, isolation=limits.isolation, concurrency=limits.concurrency, ray=limits.ray)
 
-    def get_host(self, target: Target, *, isolation: Isolation, concurrency: int) -> AgentHost:
-        """Return the host of a target."""
-        key = (target, isolation, concurrency)
+    def get_host(self, target: Target, *, isolation: Isolation, concurrency: int, ray: RaySettings | None) -> AgentHost:
+        """Return the host of a target, on the cluster `ray` or on this machine."""
+        key = (target, isolation, concurrency, ray is not None)
         if key not in self._hosts:
             from workbench.agents.worker_host import create_host
 
-            self._hosts[key] = create_host(target, isolation=isolation, concurrency=concurrency)
+            self._hosts[key] = create_host(
+                target,
+                isolation=isolation,
+                concurrency=concurrency,
+                cluster=None if ray is None else self._get_cluster(ray),
+            )
         return self._hosts[key]
+
+    def _get_cluster(self, settings: RaySettings) -> RayCluster:
+        if self._cluster is None:
+            from workbench.agents.ray_hosts import RayCluster
+
+            self._cluster = RayCluster(self._root, settings)
+        return self._cluster
 
     async def start_interpreters(self, targets: Iterable[Target], limits: Limits) -> None:
         """Start the interpreters of these agents in advance. Returns before they are ready."""
         for target in targets:
-            self.get_host(target, isolation=limits.isolation, concurrency=limits.concurrency).prepare(cases=0)
+            host = self.get_host(target, isolation=limits.isolation, concurrency=limits.concurrency, ray=limits.ray)
+            host.prepare(cases=0)
         for _ in range(_ROUNDS_TO_START):
             await asyncio.sleep(0)
 
@@ -238,6 +256,9 @@ class Hosts:
         """Close every host."""
         hosts, self._hosts = list(self._hosts.values()), {}
         await asyncio.gather(*(host.close() for host in hosts))
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            await cluster.close()
 
 
 # The thread and event loop of the engine, so that a busy front end does not block runs.
@@ -294,7 +315,7 @@ class Resources:
         self._root = root
         self._thread: EngineThread | None = None
         self._judges: Judges | None = None
-        self.hosts = Hosts()
+        self.hosts = Hosts(root)
         self.text = TextScorer()
         self.cache_warnings = CacheWarnings()
 

@@ -248,6 +248,9 @@ _result = make_fast_constructor(CaseResult, {*CaseResult.model_fields})
 _TELL_SECONDS = 0.25
 _SLOW_IMPORT = 0.5  # seconds until an import is reported
 
+_MOST_MACHINES = 5
+"""Machines that a case may lose: then it counts as the cause."""
+
 # Small, so that cancelling and other tasks on the loop do not wait.
 _RECORDINGS_AT_ONCE = 256
 
@@ -566,16 +569,20 @@ class Runner:
             self._not_judged.discard(key)  # an earlier attempt may have added it
 
     async def _execute(self, planned: PlannedCase, key: JobKey) -> Execution:
-        """Run the agent. Retry after infrastructure errors, and alone if another case broke the shared process."""
+        """Run the agent. Retry after infrastructure errors, and alone if another case broke the shared process.
+
+        If the machine of the case was lost, it runs again on another one at once.
+        """
         tries = 1
         attempt = await self._attempt(planned, key, number=tries, alone=False)
-        while attempt.execution.failure is not None:
+        while (failure := attempt.execution.failure) is not None:
             if attempt.retry_alone:
                 tries += 1
                 return (await self._attempt(planned, key, number=tries, alone=True)).execution
-            if attempt.execution.failure.kind is not FailureKind.INFRASTRUCTURE or tries > self._plan.limits.retries:
-                break
-            await asyncio.sleep(_backoff_seconds(tries))
+            if not attempt.retry_elsewhere or tries > _MOST_MACHINES:
+                if failure.kind is not FailureKind.INFRASTRUCTURE or tries > self._plan.limits.retries:
+                    break
+                await asyncio.sleep(_backoff_seconds(tries))
             tries += 1
             attempt = await self._attempt(planned, key, number=tries, alone=False)
         return attempt.execution

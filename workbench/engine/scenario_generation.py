@@ -153,7 +153,7 @@ def start_generation(
     async def write(progress: Callable[[str], None]) -> Generated:
         progress(f"asking {target.name} for its description")
         run = settings.run
-        host = hosts.get_host(target, isolation=run.isolation, concurrency=run.concurrency)
+        host = hosts.get_host(target, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster)
         try:
             description = await describe_agent(target, host, timeout_seconds=run.timeout_seconds)
         except NotDescribed as error:

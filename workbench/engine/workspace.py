@@ -428,7 +428,9 @@ class Workspace:
         if found is None:
             raise PlanError(f"there is no target {target!r}{suggest_name(target, self._project.targets)}")
         run = self.settings.run
-        host = self._resources.hosts.get_host(found, isolation=run.isolation, concurrency=run.concurrency)
+        host = self._resources.hosts.get_host(
+            found, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster
+        )
         try:
             work = describe_agent(found, host, timeout_seconds=run.timeout_seconds)
             return list_tools(self._resources.thread.submit(work).result())

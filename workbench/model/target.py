@@ -30,6 +30,10 @@ Isolation = Literal["case", "worker"]
 """A process for each case, or one process for all cases of a target."""
 
 
+Executor = Literal["local", "ray"]
+"""Where agents run: on this machine, or on the nodes of a Ray cluster."""
+
+
 class ModelMode(StrEnum):
     """Where the answers to model calls of agents come from."""
 

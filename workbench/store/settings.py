@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, ValidationE
 from workbench.model.criteria import explain_wrong_vendor
 from workbench.model.facts import Fact
 from workbench.model.patterns import MAX_FOLDER_WILDCARDS, Pattern, PatternError
-from workbench.model.target import DEPLOYED, AgentKind, Isolation
+from workbench.model.target import DEPLOYED, AgentKind, Executor, Isolation
 from workbench.model.text import one_line, suggest_name
 from workbench.store.datasets.dataset_rows import check_columns
 from workbench.store.errors import StoreError, shown_path
@@ -29,6 +29,7 @@ KINDS = ", ".join(kind.value for kind in AgentKind if kind is not AgentKind.RECO
 _OBJECT = re.compile(r"[^\s:]+:[^\s:]+")
 _RESOURCE = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/reasoningEngines/[^/\s]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_RAY_ADDRESS = re.compile(r"(?:ray://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
@@ -283,6 +284,67 @@ def _check_expression(text: str) -> str:
     return text
 
 
+class RaySettings(Section):
+    """`[run.ray]`: the Ray cluster that runs agents with `executor = "ray"`."""
+
+    address: str = "auto"
+    """`host:port` of the cluster, `ray://host:port` of its client server, or `auto`: `RAY_ADDRESS`, or the cluster of
+    this machine."""
+    runtime_env: dict[str, Any] = Field(default_factory=dict)
+    """The environment on the nodes, as Ray defines it: `pip`, `uv`, `conda`, `py_executable`. `env_vars` is a list of
+    names, whose values are those of your environment and of `.env` files. `excludes` are patterns of files that stay
+    here, as in `.gitignore`. `working_dir` is always the project."""
+    resources: dict[str, float] = Field(default_factory=lambda: {"CPU": 0.01}, strict=False)
+    """What each agent host claims of its node, such as `{CPU = 2, GPU = 1}`. Each agent of a run has its own hosts."""
+    max_workers: int | None = Field(default=None, ge=1)
+    """Maximum agent hosts of an agent. Default: one for each node."""
+
+    @field_validator("address")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        if value != "auto" and not _RAY_ADDRESS.fullmatch(value):
+            raise ValueError("auto, host:port or ray://host:port")
+        return value
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _is_an_environment(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if "working_dir" in value:
+            raise ValueError("no working_dir: the project is the working folder")
+        for name, what in (
+            ("env_vars", "names of variables; values come from your environment"),
+            ("excludes", "patterns"),
+        ):
+            given = value.get(name, [])
+            if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+                raise ValueError(f"{name} as a list of {what}")
+        return value
+
+    @field_validator("resources")
+    @classmethod
+    def _are_positive(cls, value: dict[str, float]) -> dict[str, float]:
+        if not all(0 < count < float("inf") for count in value.values()):
+            raise ValueError("numbers above 0")
+        return value
+
+    @property
+    def variable_names(self) -> Sequence[str]:
+        """Names of the variables that travel to the nodes."""
+        names: Sequence[str] = self.runtime_env.get("env_vars", ())
+        return names
+
+    @property
+    def excludes(self) -> Sequence[str]:
+        """Patterns of files that do not travel."""
+        patterns: Sequence[str] = self.runtime_env.get("excludes", ())
+        return patterns
+
+    @property
+    def shipped_environment(self) -> dict[str, Any]:
+        """The part of `runtime_env` for Ray: values of variables must not be in it, because Ray logs it."""
+        return {name: value for name, value in self.runtime_env.items() if name not in ("env_vars", "excludes")}
+
+
 class RunSettings(Section):
     """`[run]`: how cases are run."""
 
@@ -297,6 +359,15 @@ class RunSettings(Section):
     confirm: Literal["costly", "always", "never"] = "costly"
     """Which runs the screen shows and asks about before they start. `costly`: runs with repetitions, a judge, or more
     than 10 jobs of agents with a model."""
+    executor: Executor = "local"
+    """Where agents run. `local`: on this machine. `ray`: on the nodes of a Ray cluster."""
+    ray: RaySettings = RaySettings()
+    """`[run.ray]`: the Ray cluster that runs agents with `executor = "ray"`."""
+
+    @property
+    def cluster(self) -> RaySettings | None:
+        """The cluster that runs agents; None if they run on this machine."""
+        return self.ray if self.executor == "ray" else None
 
 
 class PriceSettings(Section):
@@ -514,6 +585,8 @@ def _find_unknown_keys(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], 
                     yield from _list_unknown_keys(section, (name, target, kind), table.get(kind))
         elif isinstance(value, dict) and name in _SECTIONS:
             yield from _list_unknown_keys(_SECTIONS[name], (name,), value)
+            if name == "run":
+                yield from _list_unknown_keys(RaySettings, (name, "ray"), value.get("ray"))
             prices = value.get("prices") if name == "judge" else None
             for model, table in prices.items() if isinstance(prices, dict) else ():
                 yield from _list_unknown_keys(PriceSettings, (name, "prices", model), table)

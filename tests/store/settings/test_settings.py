@@ -85,13 +85,15 @@ def test_an_unknown_key_is_reported_with_its_line_and_the_nearest_known_one(
     loaded = load(
         tmp_path,
         "\n[run]\nruns = 2\nconcurency = 3\n[targets.x]\nkind = 'recorded'\nwatch = [\n 'a',\n]\npyton = '''\n'''\n"
-        "[jugde]\nmodel = 'm'\n[simulation]\nmodell = 'm'\n",
+        "[jugde]\nmodel = 'm'\n[simulation]\nmodell = 'm'\n[run.ray]\nadress = 'auto'\n",
     )
 
     assert loaded.settings.run.runs == 2
     assert loaded.problems == (
         "workbench.toml:4: run.concurency: unknown key, expected one of concurrency, timeout_seconds, runs, isolation, "
-        "confirm; did you mean 'concurrency'?",
+        "confirm, executor, ray; did you mean 'concurrency'?",
+        "workbench.toml:17: run.ray.adress: unknown key, expected one of address, runtime_env, resources, max_workers; "
+        "did you mean 'address'?",
         "workbench.toml:10: targets.x.pyton: unknown key, expected one of kind, target, path, python, env_file, "
         "eval_sets, config, watch, rerun, scripted_models, simulate_tools, tools, columns, a2a, http, command; did you "
         "mean 'python'?",
@@ -115,6 +117,25 @@ OTHER_VENDOR = ": models of vendors other than Google are named provider/model"
         ("[run]\ntimeout_seconds = nan", 2, "run.timeout_seconds: found nan, expected more than 0"),
         ("[run]\ntimeout_seconds = '9'", 2, "run.timeout_seconds: found '9', expected a number"),
         ("[run]\nisolation = 'none'", 2, "run.isolation: found 'none', expected 'case' or 'worker'"),
+        ("[run]\nexecutor = 'slurm'", 2, "run.executor: found 'slurm', expected 'local' or 'ray'"),
+        (
+            "[run.ray]\naddress = 'head'",
+            2,
+            "run.ray.address: found 'head', expected auto, host:port or ray://host:port",
+        ),
+        ("[run.ray]\nmax_workers = 0", 2, "run.ray.max_workers: found 0, expected 1 or more"),
+        ("[run.ray]\nresources = {CPU = 0}", 2, "run.ray.resources: found a table, expected numbers above 0"),
+        (
+            "[run.ray]\n\nruntime_env = {env_vars = {API_KEY = 'a'}}",
+            3,
+            "run.ray.runtime_env: found a table, expected env_vars as a list of names of variables; values come from "
+            "your environment",
+        ),
+        (
+            "[run.ray.runtime_env]\nworking_dir = '.'",
+            1,
+            "run.ray.runtime_env: found a table, expected no working_dir: the project is the working folder",
+        ),
         ("run = 3", 1, "run: found 3, expected a table"),
         ("[judge]\nmodel = 'gpt-4o'", 2, f"judge.model: found 'gpt-4o', expected 'openai/gpt-4o'{OTHER_VENDOR}"),
         ("[simulation]\nmodel = 'o3'", 2, f"simulation.model: found 'o3', expected 'openai/o3'{OTHER_VENDOR}"),

@@ -54,11 +54,22 @@ def make_sides(expected: str | None, actual: str | None, *, differs: bool) -> Si
     return SideBySide(sides[0], sides[1], differs)
 
 
-@given(_TEXTS, st.integers(2, 60))
-def test_wrapping_loses_only_blanks_and_line_feeds_at_line_breaks(text: str, width: int) -> None:
-    lines = [text[start:end] for start, end in wrap(text, width)]
+@given(_TEXTS, st.integers(-2, 60), st.integers(0, 6))
+def test_wrapping_loses_only_blanks_and_line_feeds_at_line_breaks(text: str, width: int, hang: int) -> None:
+    lines = [text[start:end] for start, end in wrap(text, width, hang=hang)]
 
     assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
+
+
+@given(_TEXTS, st.integers(0, 8), st.booleans())
+def test_blocks_are_laid_out_however_narrow_the_pane(text: str, width: int, side_by_side: bool) -> None:
+    paragraph = Paragraph.from_text(text, indent=4, hang=2)
+    sides = [make_sides(text, None, differs=True), Columns("EXPECTED", "ACTUAL")]
+
+    lines = render_blocks([paragraph], width=width, side_by_side=side_by_side)
+
+    assert "".join(map(join_text, lines)).replace(" ", "") == text.replace("\n", "").replace(" ", "")
+    assert render_blocks(sides, width=width, side_by_side=side_by_side)
 
 
 @given(_TEXTS, _TEXTS, st.integers(8, 120), st.booleans(), st.booleans())

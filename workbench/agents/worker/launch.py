@@ -47,7 +47,7 @@ def _run(path):
     loading.save_path(path)
     loading.install_source_loader()
     config = _read_config()
-    _record(config["target"]["path"], path)
+    _record(config, path)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     if config["role"] == "zygote":
@@ -60,11 +60,12 @@ def _run(path):
         shared.run_spawned(config)
 
 
-def _record(target_path, path):
+def _record(config, path):
     from _workbench_worker.recording import hooks  # type: ignore[import-not-found]
     from _workbench_worker.recording.recorder import Recorder  # type: ignore[import-not-found]
 
-    recorder = Recorder(target_path)
+    target_path = config["target"]["path"]
+    recorder = Recorder(target_path, home=config.get("home", target_path))
     recorder.begin(path)
     hooks.install(recorder)
 

@@ -326,13 +326,14 @@ def keep_end(text: str, width: int) -> str:
 def wrap(text: str, width: int, *, hang: int = 0) -> list[tuple[int, int]]:
     """Return the start and end of each line: broken at line feeds, at blanks, and within words wider than a line.
 
-    A blank at a break belongs to neither line. All lines but the first are narrower by `hang` cells.
+    A blank at a break belongs to neither line. All lines but the first are narrower by `hang` cells. However narrow,
+    each line has at least one character.
     """
     spans: list[tuple[int, int]] = []
     start = 0
     for paragraph in text.split("\n"):
-        first = width - hang if spans else width
-        lines = _wrap_paragraph(paragraph, first=first, others=width - hang)
+        others = max(width - hang, 1)
+        lines = _wrap_paragraph(paragraph, first=others if spans else max(width, 1), others=others)
         spans += [(start + begin, start + end) for begin, end in lines]
         start += len(paragraph) + 1
     return spans

@@ -203,10 +203,11 @@ quiet = Quiet()
 class Recorder:
     """The record of one process. All methods may be called from any thread."""
 
-    def __init__(self, target_path: str) -> None:
+    def __init__(self, target_path: str, *, home: str) -> None:
+        """`home` is the path on the engine's machine, which compares the fingerprints."""
         self.places = AgentFolders(target_path)
         self.tainted: str | None = None
-        self._secret = derive_secret(target_path)
+        self._secret = derive_secret(home)
         self._kind_of_variable = "early_variable"
         self._values: dict[str, str] = {}
         """Variables when the agent took over, without those that this process had set."""

@@ -20,7 +20,7 @@ def collect_rows(recorder: Recorder) -> dict[tuple[str, str], str]:
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(str(tmp_path))
+    return Recorder(str(tmp_path), home=str(tmp_path))
 
 
 def test_rows_are_read_once_from_each_position(tmp_path: Path, recorder: Recorder) -> None:
