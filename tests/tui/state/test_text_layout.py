@@ -64,7 +64,7 @@ def test_wrapping_loses_only_blanks_and_line_feeds_at_line_breaks(text: str, wid
 @given(_TEXTS, st.integers(0, 8), st.booleans())
 def test_blocks_are_laid_out_however_narrow_the_pane(text: str, width: int, side_by_side: bool) -> None:
     paragraph = Paragraph.from_text(text, indent=4, hang=2)
-    sides = [make_sides(text, None, differs=True), Columns("EXPECTED", "ACTUAL")]
+    sides: list[Block] = [make_sides(text, None, differs=True), Columns("EXPECTED", "ACTUAL")]
 
     lines = render_blocks([paragraph], width=width, side_by_side=side_by_side)
 
