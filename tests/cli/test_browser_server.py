@@ -134,7 +134,10 @@ def test_without_the_extra_the_command_says_what_to_install(
     assert 'textual-serve is not installed: pip install "agent-eval-workbench[serve]"' in result.error
 
 
-async def test_the_screen_ends_with_its_page_and_with_the_server(served: Served, client: aiohttp.ClientSession) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+async def test_the_screen_ends_with_its_page_and_with_the_server(
+    served: Served, client: aiohttp.ClientSession, number: signal.Signals
+) -> None:
     async with client.get(served.link):
         pass
     address = f"{served.address}/ws?width=120&height=40"
@@ -147,10 +150,10 @@ async def test_the_screen_ends_with_its_page_and_with_the_server(served: Served,
     second = await client.ws_connect(address, headers={"Origin": served.address})
     await read_screen(second, "off")
     (screen,) = find_children(served.process.pid)
-    served.process.send_signal(signal.SIGINT)
+    served.process.send_signal(number)
     await until(lambda: served.process.poll() is not None)
 
-    assert served.process.returncode == 0
+    assert served.process.returncode == (0 if number is signal.SIGINT else -number)
     await until(lambda: screen not in find_children(1))
     await second.close()
 

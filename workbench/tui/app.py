@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import gc
 import os
+import select
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -262,8 +264,9 @@ class WorkbenchApp(App[None]):
         # Immediate, because the process stops as soon as the signal is published.
         self.app_suspend_signal.subscribe(self, lambda _: self._backend.write_recovery_files(), immediate=True)
         self._quit_when_told()
-        if not self.is_headless and os.isatty(_STANDARD_INPUT):
-            self._quit_when_terminal_is_gone()
+        has_terminal = None if self.is_headless else _find_terminal()
+        if has_terminal is not None:
+            self._quit_when_terminal_is_gone(has_terminal)
         self._list_problems(self._problems)
         for problem in self._problems:
             say(self, problem, severity="warning")
@@ -545,9 +548,9 @@ class WorkbenchApp(App[None]):
                     asyncio.get_running_loop().add_signal_handler(number, quit_now)
 
     @work(group="terminal", description="watch the terminal")
-    async def _quit_when_terminal_is_gone(self) -> None:
+    async def _quit_when_terminal_is_gone(self, has_terminal: Callable[[], bool]) -> None:
         """Exit after the terminal was closed, for programs that it does not control: they get no SIGHUP."""
-        while os.isatty(_STANDARD_INPUT):  # noqa: ASYNC110 - nothing announces it
+        while has_terminal():  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(_TERMINAL_SECONDS)
         self._quit_without_terminal()
 
@@ -611,6 +614,17 @@ def _make_driver_class(early: EarlyScreen) -> type[Driver]:
                 super().write(data)
 
     return TakingOver
+
+
+def _find_terminal() -> Callable[[], bool] | None:
+    """Return a check whether the terminal, or the server of a browser, is still there; None if there is neither."""
+    if os.isatty(_STANDARD_INPUT):
+        return lambda: os.isatty(_STANDARD_INPUT)
+    if stat.S_ISFIFO(os.fstat(_STANDARD_INPUT).st_mode) and hasattr(select, "poll"):
+        pipe = select.poll()
+        pipe.register(_STANDARD_INPUT, 0)  # no event but that the other end was closed
+        return lambda: not pipe.poll(0)
+    return None
 
 
 class _ClosableTerminal:
