@@ -569,7 +569,7 @@ def has_use(action: str, state: ProjectState) -> bool:
     if action in _NEEDS_CASE:
         return row is not None and row.case is not None
     if action in _NEEDS_AGENT:
-        return not explain_empty_selection(state)
+        return row is not None and bool(row.target)
     match action:
         case "move_to_set":
             return has_marks or (row is not None and row.case is not None)
