@@ -97,7 +97,7 @@ def test_text_of_agents_is_one_short_redacted_line() -> None:
     divergence = find_divergence(make_result(make_turn(secret)), make_result(make_turn(answer="a\x1b[31m\nb" * 500)))
     flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1"], divergence=divergence, disagreeing=())
 
-    lines = list(flaky_lines([flaky]))
+    lines = list(flaky_lines([flaky], repeated=1))
 
     assert "hunter2" not in "\n".join(lines)
     assert "\x1b" not in "\n".join(lines)
@@ -107,4 +107,43 @@ def test_text_of_agents_is_one_short_redacted_line() -> None:
 def test_deleted_traces_are_said() -> None:
     flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1", "2"], divergence=None, disagreeing=())
 
-    assert list(flaky_lines([flaky]))[-1] == ("  where they differ is not known: their traces are not stored any more")
+    assert list(flaky_lines([flaky], repeated=1))[-1] == (
+        "  where they differ is not known: their traces are not stored any more"
+    )
+
+
+def test_the_difference_of_long_steps_is_visible() -> None:
+    one, other = ("x" * 300 + middle + "y" * 300 for middle in ("left", "right"))
+    divergence = Divergence(0, None, "the answer", one, other)
+    flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1"], divergence=divergence, disagreeing=())
+
+    *_, passed, failed = flaky_lines([flaky], repeated=1)
+
+    assert "xleft" in passed
+    assert "xright" in failed
+    assert len(passed) < 250
+
+
+def test_a_difference_that_is_masked_is_said() -> None:
+    [one, other] = [make_turn({"function_call": {"name": "login", "args": {"password": word}}}) for word in ("a", "b")]
+    divergence = find_divergence(make_result(one), make_result(other))
+    flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1"], divergence=divergence, disagreeing=())
+
+    assert (
+        list(flaky_lines([flaky], repeated=1))[-1]
+        == "    they differ in a value that is masked here, or in white space"
+    )
+
+
+def test_calls_of_the_older_form_do_not_name_a_model_call() -> None:
+    def make(city: str) -> TurnResult:
+        invocation = {
+            "user_content": {"role": "user", "parts": [{"text": "sky?"}]},
+            "intermediate_data": {"tool_uses": [{"name": "a", "args": {}}, {"name": "get", "args": {"city": city}}]},
+        }
+        return TurnResult(invocation=Invocation.model_validate(invocation), duration_seconds=1.0, inference_calls=2)
+
+    divergence = find_divergence(make_result(make("Oslo")), make_result(make("Rome")))
+
+    assert divergence is not None
+    assert (divergence.what, divergence.model_call) == ("the call of get", None)

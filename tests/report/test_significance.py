@@ -16,7 +16,6 @@ from workbench.model.results import cohen_kappa
 from workbench.report.significance import (
     Finding,
     PairedTest,
-    bootstrap_mean,
     bootstrap_statistic,
     compare_pass_rates,
     compare_scores,
@@ -26,6 +25,8 @@ from workbench.report.significance import (
     estimate_pass_at_k,
     explain_pass_rates,
     explain_scores,
+    format_p_value,
+    format_points,
     wilson_interval,
 )
 
@@ -131,7 +132,8 @@ def test_the_bootstrap_is_close_to_that_of_scipy() -> None:
     values = [generator.random() ** 2 for _ in range(80)]
     expected = stats.bootstrap((values,), lambda drawn, axis: drawn.mean(axis=axis), method="percentile", rng=1)
 
-    assert bootstrap_mean(values) == pytest.approx(tuple(expected.confidence_interval), abs=0.01)
+    interval = compare_scores([(0.0, value) for value in values]).interval
+    assert interval == pytest.approx(tuple(expected.confidence_interval), abs=0.01)
 
 
 def test_the_bootstrap_draws_the_items_of_a_case_together() -> None:
@@ -160,10 +162,14 @@ def test_the_interval_of_kappa_contains_kappa() -> None:
     assert 0 < interval.low < kappa < interval.high < 1
 
 
-@pytest.mark.parametrize("values", [[], [0.5], [0.1, 0.2, 0.3, 0.4], [0.5] * 20], ids=len)
+@pytest.mark.parametrize("values", [[0.5], [number / 9 for number in range(9)], [0.5] * 20], ids=len)
 def test_too_few_or_equal_values_have_no_interval(values: Sequence[float]) -> None:
-    assert bootstrap_mean(values) is None
+    assert compare_scores([(0.0, value) for value in values]).interval is None
     assert bootstrap_statistic([[value] for value in values], lambda _: 0.5) is None
+
+
+def test_a_statistic_that_is_the_same_in_all_draws_has_no_interval() -> None:
+    assert bootstrap_statistic([[("y", "y")], [("n", "n")]] * 8, cohen_kappa) is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_too_few_or_equal_values_have_no_interval(values: Sequence[float]) -> No
         (make_pairs(better=15, worse=1, passed=100), "better: the pass rate rose by 12.1 points over 116 cases (95 %"),
         (make_pairs(better=2, worse=2, passed=400), "no difference of 5 points or more: the pass rate changed by +0.0"),
         (make_pairs(better=1, worse=4, passed=95), "cannot tell: the pass rate changed by -3.0 points over 100 cases"),
-        (make_pairs(better=0, worse=1), "cannot tell: the pass rate changed by -100.0 points over 1 case (p = 1); 3"),
+        (make_pairs(better=0, worse=1), "cannot tell: the pass rate changed by -100.0 points over 1 case (p = 1); 5"),
     ],
 )  # fmt: skip
 def test_the_verdict_comes_first_in_words(pairs: list[tuple[float, float]], words: str) -> None:
@@ -231,3 +237,25 @@ def test_probabilities_of_k_repeats_assume_draws_without_replacement() -> None:
     assert estimate_pass_at_k(2, passed=2, total=4) == pytest.approx(5 / 6)
     assert estimate_pass_all_k(2, passed=2, total=4) == pytest.approx(1 / 6)
     assert (estimate_pass_at_k(4, passed=1, total=4), estimate_pass_all_k(4, passed=3, total=4)) == (1.0, 0.0)
+
+
+def test_errors_of_rounding_are_no_differences() -> None:
+    test = compare_scores([(0.1 + 0.2, 0.3)] * 12)
+
+    assert (test.p_value, explain_scores(test)) == (1.0, "unchanged")
+
+
+def test_a_single_large_difference_among_many_small_ones_is_not_significant() -> None:
+    generator = random.Random(12)
+    differences = [100.0, *(-generator.random() / 100 for _ in range(600))]
+
+    assert compute_p_value(differences) > 0.9
+
+
+@pytest.mark.parametrize(("p_value", "text"), [(0.0499, "p = 0.0499"), (0.0504, "p = 0.0504"), (0.0451, "p = 0.045")])
+def test_a_p_value_is_not_rounded_to_the_limit(p_value: float, text: str) -> None:
+    assert format_p_value(p_value) == text
+
+
+def test_a_small_negative_share_is_not_written_as_minus_zero() -> None:
+    assert format_points(-0.0001) == "+0.0"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -204,7 +205,7 @@ _COMPARISON_FORMATS = ("text", "json", "markdown", "html")
     default=_REGRESSION,
     show_default=True,
     help="What gives exit status 1. regression: a case that passed fails now; significant: the pass rate, or the score "
-    "of a criterion, fell by more than chance explains; then 3 if a case that passed ended in ERROR.",
+    "of a criterion, got worse by more than chance explains; then 3 if a case that passed ended in ERROR.",
 )
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
@@ -306,37 +307,71 @@ def flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
 
     Exit status: 1 if a case is flaky, else 0.
     """
+    from workbench.model.text import pluralise
     from workbench.report.flaky_cases import find_flaky_cases, flaky_lines, flaky_record
     from workbench.report.report_formats import dump
     from workbench.store.project_discovery import find_root
 
     root = find_root(path)
+    is_named = _make_filter(root, what)
     with require_history(root) as history:
-        found = find_flaky_cases(history)
-    if what:
-        is_named = _make_filter(root, what)
-        found = [each for each in found if is_named(each.case)]
+        found = [each for each in find_flaky_cases(history) if is_named(each.case)]
+        repeated = history.count_repeated_cases()
+    gone = [each for each in found if not _is_in_project(root, each.case)]
+    if gone:
+        message(f"left out: {pluralise(len(gone), 'flaky case')} that the project no longer has")
+        found = [each for each in found if each not in gone]
     if report_format == "json":
         write_document(dump(flaky_record(found), indent=2) + "\n")
     else:
-        write_lines(flaky_lines(found))
+        write_lines(flaky_lines(found, repeated=repeated))
     return _WORSE if found else _SAME
 
 
 def _make_filter(root: Path, what: Sequence[str]) -> Callable[[CaseKey], bool]:
     """Return whether a case is one of those that the arguments name. Raises PlanError for unknown names."""
-    from workbench.cli.case_selection import select, split_names
+    from workbench.cli.case_selection import only_cases, select, split_names
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
+    if not what:
+        return lambda _: True
     project = discover(root, load_settings(root), root=root)
-    selections = select(project, split_names(project, what))
+    named = split_names(project, what)
+    targets = {each.name for each in named if each.name in project.targets}
+    others = select(project, [each for each in named if each.name not in targets]) if len(targets) < len(named) else []
+    for selection in others:
+        if selection.cases is not None:
+            only_cases([selection], selection.cases, names_of=lambda eval_set: _list_case_names(root / eval_set))
 
     def is_named(case: CaseKey) -> bool:
-        of_set = [each.cases for each in selections if each.eval_set == case.eval_set]
-        return any(cases is None or case.name in cases for cases in of_set)
+        of_set = [each.cases for each in others if each.eval_set == case.eval_set]
+        return case.target in targets or any(cases is None or case.name in cases for cases in of_set)
 
     return is_named
+
+
+def _is_in_project(root: Path, case: CaseKey) -> bool:
+    """Return False for a case whose eval set is gone, or no longer has it. Rows of datasets are not looked for."""
+    from workbench.store.datasets.remote_data import is_address
+    from workbench.store.files import EVAL_SET_SUFFIXES
+
+    path = root / case.eval_set
+    if is_address(case.eval_set) or not path.name.endswith(EVAL_SET_SUFFIXES):
+        return is_address(case.eval_set) or path.exists()
+    try:
+        return case.name in _list_case_names(path)
+    except StoreError:
+        return path.exists()
+
+
+@cache
+def _list_case_names(path: Path) -> Collection[str]:
+    """Return the names of the cases of an eval set. Raises StoreError."""
+    from workbench.model.identity import format_case_name
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+    return {format_case_name(entry.eval_id, entry.occurrence) for entry in EvalSetDocument.open(path).entries}
 
 
 # Earlier runs, read from the history.

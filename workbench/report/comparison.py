@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseStatus
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.model.text import format_score_change, format_threshold, one_line, pluralise, redact, score_text
 from workbench.report.report_formats import SCHEMA_VERSION, escape_markdown, summary_record
 from workbench.report.run_report import (
@@ -139,6 +139,7 @@ class Verdict:
     statuses: tuple[CaseStatus, ...]
     scores: Mapping[str, float]  # the mean of each metric over the repeats that have it
     deciding: frozenset[str]  # the metrics with a threshold; the others are only reported
+    limited: frozenset[str]  # the metrics whose threshold is an upper limit
     duration_seconds: float  # the mean, as of agent_seconds
     agent_seconds: float
     execution_key: str
@@ -221,8 +222,9 @@ class ComparedCase:
 class RunComparison:
     """Two runs. `cases` are sorted by how urgent their change is, then by set and id.
 
-    `pass_rates` tests the verdicts on the cases that both runs judged; None if there is no such case. `metrics` tests
-    each metric over the cases with a score in both runs, so that an added case changes no mean. Their p-values are
+    `pass_rates` tests the verdicts on the cases that both runs judged; None if there is no such case, or if
+    `is_selected`: the later run has only cases that did not pass before, and can only get better. `metrics` tests each
+    metric over the cases with a score in both runs, so that an added case changes no mean. Their p-values are
     corrected, since one of many metrics may seem to differ by chance: those of criteria with a threshold, and those of
     the other metrics.
     """
@@ -234,18 +236,25 @@ class RunComparison:
     counts: Mapping[Change, int]
     pass_rates: PairedTest | None
     metrics: Mapping[str, PairedTest]
+    is_selected: bool
 
     @property
     def is_significantly_worse(self) -> bool:
-        """True if the pass rate, or the score of a criterion with a threshold, fell by more than chance explains."""
+        """True if the pass rate, or a criterion with a threshold, got worse by more than chance explains."""
         deciding = _list_deciding(self.cases)
-        tests = [test for name, test in self.metrics.items() if name in deciding]
-        tests += [] if self.pass_rates is None else [self.pass_rates]
-        return any(test.finding is Finding.LOWER for test in tests)
+        limited = {name for case in self.cases for each in (case.before, case.after) if each for name in each.limited}
+        has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is Finding.LOWER
+        return has_worse_rate or any(
+            test.finding is (Finding.HIGHER if name in limited else Finding.LOWER)
+            for name, test in self.metrics.items()
+            if name in deciding
+        )
 
     @property
     def unjudged(self) -> int:
         """The number of cases of both runs that are in no test, because one of the runs has no verdict on them."""
+        if self.is_selected:
+            return 0
         in_both = sum(case.before is not None and case.after is not None for case in self.cases)
         return in_both - (0 if self.pass_rates is None else self.pass_rates.cases)
 
@@ -305,15 +314,27 @@ def compare_runs(
     counts = dict.fromkeys(Change, 0)
     for case in cases:
         counts[case.change] += 1
+    is_selected = _has_selected_cases(cases)
     return RunComparison(
         before=before,
         after=after,
         cases=cases,
         configuration_changes=describe_run_changes(before, after),
         counts=counts,
-        pass_rates=_test_pass_rates(cases),
-        metrics=_test_metrics(cases),
+        pass_rates=None if is_selected else _test_pass_rates(cases),
+        metrics=_test_metrics(cases, is_selected=is_selected),
+        is_selected=is_selected,
     )
+
+
+def _has_selected_cases(cases: Sequence[ComparedCase]) -> bool:
+    """Return True if the cases of the later run were chosen because they did not pass, as by `run --failed`.
+
+    A case that passes by chance half of the time then seems to get better: its bad draw is compared with a new one.
+    """
+    in_both = [case.before for case in cases if case.before is not None and case.after is not None]
+    has_passed = any(case.before.is_passed for case in cases if case.before is not None and case.after is None)
+    return bool(in_both) and has_passed and not any(verdict.is_passed for verdict in in_both)
 
 
 def _test_pass_rates(cases: Sequence[ComparedCase]) -> PairedTest | None:
@@ -325,13 +346,15 @@ def _test_pass_rates(cases: Sequence[ComparedCase]) -> PairedTest | None:
     return compare_pass_rates([(one, other) for one, other in rates if one is not None and other is not None])
 
 
-def _test_metrics(cases: Sequence[ComparedCase]) -> Mapping[str, PairedTest]:
+def _test_metrics(cases: Sequence[ComparedCase], *, is_selected: bool) -> Mapping[str, PairedTest]:
     pairs: dict[str, list[tuple[float, float]]] = {}
     for case in cases:
         for score in case.scores:
             if score.before is not None and score.after is not None:
                 pairs.setdefault(score.name, []).append((score.before, score.after))
     tests = {name: compare_scores(scores) for name, scores in pairs.items()}
+    if is_selected:
+        return {name: replace(test, p_value=1.0, interval=None) for name, test in tests.items()}
     deciding = _list_deciding(cases)
     criteria = correct_for_many({name: test for name, test in tests.items() if name in deciding})
     others = correct_for_many({name: test for name, test in tests.items() if name not in deciding})
@@ -350,8 +373,18 @@ def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
         if job.status not in _NEVER_RAN:
             numbers = {metric.name: metric.score for metric in metrics if metric.score is not None}
             deciding = frozenset(metric.name for metric in metrics if metric.threshold is not None)
-            repeats.setdefault(job.case, []).append(_Repeat(job.key.repeat, job, numbers, deciding))
+            limited = frozenset(metric.name for metric in metrics if _has_upper_limit(metric))
+            repeats.setdefault(job.case, []).append(_Repeat(job.key.repeat, job, numbers, deciding, limited))
     return {case: _verdict(sorted(found, key=lambda repeat: repeat.number)) for case, found in repeats.items()}
+
+
+def _has_upper_limit(metric: MetricResult) -> bool:
+    """Return True if the verdict shows that a lower score is better: this layer does not know the metrics."""
+    if metric.score is None or metric.threshold is None:
+        return False
+    if metric.status is MetricStatus.PASSED:
+        return metric.score < metric.threshold
+    return metric.status is MetricStatus.FAILED and metric.score > metric.threshold
 
 
 class _Repeat(NamedTuple):
@@ -361,6 +394,7 @@ class _Repeat(NamedTuple):
     job: StoredJob
     scores: Mapping[str, float]
     deciding: frozenset[str]
+    limited: frozenset[str]
 
 
 def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
@@ -373,6 +407,7 @@ def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
         statuses=tuple(repeat.job.status for repeat in repeats),
         scores={name: sum(values) / len(values) for name, values in scores.items()},
         deciding=frozenset().union(*(repeat.deciding for repeat in repeats)),
+        limited=frozenset().union(*(repeat.limited for repeat in repeats)),
         duration_seconds=sum(repeat.job.duration_seconds for repeat in repeats) / len(repeats),
         agent_seconds=sum(repeat.job.agent_seconds for repeat in repeats) / len(repeats),
         execution_key=newest.execution_key,
@@ -471,6 +506,8 @@ def difference_text(comparison: RunComparison) -> str:
 
 def significance_text(comparison: RunComparison) -> str:
     """Say in a sentence whether the verdicts differ by more than chance."""
+    if comparison.is_selected:
+        return "cannot tell: the later run has only cases that did not pass before, so that they could only get better"
     test = comparison.pass_rates
     sentence = "cannot tell: no case has a verdict in both runs" if test is None else explain_pass_rates(test)
     left_out = pluralise(comparison.unjudged, "case")
@@ -535,6 +572,7 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
             "sentence": significance_text(comparison),
             "significantly_worse": comparison.is_significantly_worse,
             "unjudged": comparison.unjudged,
+            "only_failed": comparison.is_selected,
             "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
         },
         "metrics": {name: _test_record(test) for name, test in comparison.metrics.items()},
@@ -552,6 +590,7 @@ def _test_record(test: PairedTest) -> dict[str, Any]:
         "p_value": test.p_value,
         "interval": None if test.interval is None else list(test.interval),
         "cases_needed": test.needed,
+        "visible_difference": test.visible,
     }
 
 

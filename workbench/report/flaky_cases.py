@@ -7,14 +7,16 @@ as the newest one. Replayed executions are no samples: they repeat one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from workbench.model.identity import CaseKey
+from workbench.model.evalset import InvocationEvents
+from workbench.model.identity import CaseKey, DependencyKind
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
-from workbench.model.text import mask_named_secrets, one_line, pluralise, redact, shorten
+from workbench.model.text import mask_named_secrets, one_line, pluralise, redact
 from workbench.model.trace import CallEvent, GroundingEvent, ResponseEvent, TextEvent, TurnEvent, iterate_events
 from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.report.significance import Interval, format_interval, wilson_interval
@@ -22,6 +24,8 @@ from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 
 _LONGEST = 200  # characters of a step in text
+_BEFORE = 60  # characters before the first difference of two long steps
+_MOST_READ = 20  # executions of which the newest with a trace is looked for
 
 
 class Divergence(NamedTuple):
@@ -42,8 +46,8 @@ class Divergence(NamedTuple):
 class FlakyCase:
     """A flaky case. `passed` of its `samples` passed; they come from `runs` runs.
 
-    `divergence` is None if no two executions with different verdicts differ, or if their traces are deleted.
-    `disagreeing` are the criteria that judged the same execution, or equal ones, differently.
+    `divergence` is None if the compared executions do not differ; `disagreeing` are then the criteria that judged them
+    differently. Both are empty if nothing was compared, because the traces are deleted.
     """
 
     case: CaseKey
@@ -68,24 +72,23 @@ def find_flaky_cases(history: History) -> list[FlakyCase]:
     """Find the flaky cases, those whose verdict is least certain first. Raises StoreError."""
     found = []
     verdicts = history.list_mixed_verdicts()
-    rows = _DependencyRows(history, verdicts)
+    rows = _DependencyRows(history)
     by_case: dict[CaseKey, list[StoredVerdict]] = {}
     for each in verdicts:
         by_case.setdefault(each.job.case, []).append(each)
     for case, of_case in by_case.items():
-        [newest] = history.list_executions(case, limit=1)
-        if newest.job.hashes != of_case[0].job.hashes:
-            continue  # its input or criteria changed after it was flaky
-        samples = _select_samples(of_case, rows)
+        newest = history.get_newest_verdict(case)
+        samples = [] if newest is None else _select_samples(of_case, newest, rows)
         passed = [each for each in samples if each.job.status is CaseStatus.PASSED]
         if 0 < len(passed) < len(samples):
             found.append(_describe(history, case, passed, samples))
     return sorted(found, key=lambda flaky: (abs(flaky.probability - 0.5), str(flaky.case)))
 
 
-def _select_samples(newest_first: Sequence[StoredVerdict], rows: _DependencyRows) -> list[StoredVerdict]:
-    """Return the verdicts on the same input, criteria and state of the project as the newest one."""
-    newest = newest_first[0]
+def _select_samples(
+    newest_first: Sequence[StoredVerdict], newest: StoredVerdict, rows: _DependencyRows
+) -> list[StoredVerdict]:
+    """Return the verdicts on the same input, criteria and state of the project as the newest job, also an ERROR."""
     samples: dict[tuple[int | None, float], StoredVerdict] = {}
     for each in newest_first:
         if each.job.hashes == newest.job.hashes and rows.are_equal(each, newest):
@@ -97,57 +100,78 @@ def _select_samples(newest_first: Sequence[StoredVerdict], rows: _DependencyRows
 class _DependencyRows:
     """The dependencies of verdicts, to find out whether something changed between them."""
 
-    def __init__(self, history: History, verdicts: Sequence[StoredVerdict]) -> None:
-        sets = {number for each in verdicts for number in (each.dependencies, each.scoring_dependencies) if number}
-        self._rows: dict[int, dict[tuple[str, str], str]] = {number: {} for number in sets}
-        for number, row in history.dependencies(sets):
-            self._rows[number][row.kind, row.key] = row.fingerprint
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._rows: dict[int, Mapping[tuple[str, str], str]] = {}
         self._known: dict[tuple[int, int], bool] = {}
 
     def are_equal(self, one: StoredVerdict, other: StoredVerdict) -> bool:
-        """Return True if nothing that both used differs. Unknown dependencies are equal within one run only."""
-        if one.job.run_id == other.job.run_id:
-            return True
-        if not (one.is_certain and other.is_certain) or one.dependencies is None or other.dependencies is None:
-            return False
-        has_same_scoring = (one.scoring_dependencies is None) == (other.scoring_dependencies is None) and (
-            one.scoring_dependencies is None
-            or other.scoring_dependencies is None
-            or self._agree(one.scoring_dependencies, other.scoring_dependencies)
-        )
-        return has_same_scoring and self._agree(one.dependencies, other.dependencies)
+        """Return True if nothing that both used differs.
 
-    def _agree(self, one: int, other: int) -> bool:
-        if one == other:
+        What cannot be followed may have changed: it counts as equal within one run only, although a run can go on after
+        a change.
+        """
+        pairs = [
+            (one.dependencies, other.dependencies),
+            (one.scoring_dependencies, other.scoring_dependencies),
+        ]
+        is_known = one.dependencies is not None and other.dependencies is not None
+        if (is_known and not (one.is_certain and other.is_certain)) or not all(self._agree(*pair) for pair in pairs):
+            return False
+        return one.job.run_id == other.job.run_id or (is_known and not any(self._is_opaque(*pair) for pair in pairs))
+
+    def _agree(self, one: int | None, other: int | None) -> bool:
+        if one is None or other is None or one == other:
             return True
         if (one, other) not in self._known:
-            left, right = self._rows[one], self._rows[other]
+            left, right = self._read(one), self._read(other)
             self._known[one, other] = all(right.get(key, state) == state for key, state in left.items())
         return self._known[one, other]
+
+    def _is_opaque(self, *numbers: int | None) -> bool:
+        return any(
+            kind == DependencyKind.OPAQUE for number in numbers if number is not None for kind, _ in self._read(number)
+        )
+
+    def _read(self, number: int) -> Mapping[tuple[str, str], str]:
+        if number not in self._rows:
+            self._rows[number] = {
+                (row.kind, row.key): row.fingerprint for _, row in self._history.dependencies([number])
+            }
+        return self._rows[number]
 
 
 def _describe(
     history: History, case: CaseKey, passed: Sequence[StoredVerdict], samples: Sequence[StoredVerdict]
 ) -> FlakyCase:
     failed = [each for each in samples if each.job.status is CaseStatus.FAILED]
-    executions = {each.execution for each in passed}
+    executions = {each.execution: each for each in passed}
     same = next((each for each in failed if each.execution in executions), None)
-    pair = (
-        (passed[0], failed[0])
-        if same is None
-        else (next(each for each in passed if each.execution == same.execution), same)
-    )
-    one, other = (history.result(each.job.run_id, each.job.key) for each in pair)
-    divergence = None if one is None or other is None or same is not None else find_divergence(one, other)
-    disagreeing = _list_disagreeing(one, other) if one and other and divergence is None else ()
+    if same is not None:
+        one, other = _read_result(history, executions[same.execution]), _read_result(history, same)
+        divergence = None
+    else:
+        one, other = _find_stored(history, passed), _find_stored(history, failed)
+        divergence = None if one is None or other is None else find_divergence(one, other)
+    is_judged_only = one is not None and other is not None and divergence is None
     return FlakyCase(
         case=case,
         passed=len(passed),
         samples=len(samples),
         runs=list(dict.fromkeys(each.job.run_id for each in samples)),
         divergence=divergence,
-        disagreeing=disagreeing,
+        disagreeing=_list_disagreeing(one, other) if is_judged_only and one and other else (),
     )
+
+
+def _read_result(history: History, verdict: StoredVerdict) -> CaseResult | None:
+    return history.result(verdict.job.run_id, verdict.job.key)
+
+
+def _find_stored(history: History, newest_first: Sequence[StoredVerdict]) -> CaseResult | None:
+    """Return the newest result whose trace is still stored: retention keeps the last few of a case."""
+    results = (_read_result(history, verdict) for verdict in newest_first[:_MOST_READ])
+    return next((result for result in results if result is not None and result.execution.turns), None)
 
 
 def _list_disagreeing(one: CaseResult, other: CaseResult) -> Sequence[str]:
@@ -169,8 +193,6 @@ class _Step(NamedTuple):
 
 def find_divergence(passed: CaseResult, failed: CaseResult) -> Divergence | None:
     """Find the first step in which two executions of a case differ; None if they are equal."""
-    if passed.execution is None or failed.execution is None:
-        return None
     turns = zip_longest(passed.execution.turns, failed.execution.turns)
     for number, (one, other) in enumerate(turns):
         pairs = zip_longest(_list_steps(one), _list_steps(other))
@@ -195,7 +217,8 @@ def _list_steps(turn: TurnResult | None) -> Iterator[_Step]:
     invocation = turn.invocation
     prompt = invocation.user_content.text(thoughts=False)
     yield _Step("the message of the user", None, (prompt,), prompt)
-    has_models = bool(turn.inference_calls)
+    # The older form of a recording does not say which calls a model made in one reply.
+    has_models = bool(turn.inference_calls) and isinstance(invocation.intermediate_data, InvocationEvents)
     model_call = 1
     is_after_response = False
     for event in iterate_events(invocation):
@@ -229,22 +252,28 @@ def _format(value: Mapping[str, Any]) -> str:
 # Flaky cases as text and as a versioned JSON document.
 
 
-def flaky_lines(found: Sequence[FlakyCase]) -> Iterator[str]:
-    """Yield the flaky cases as text."""
+def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
+    """Yield the flaky cases as text. `repeated` cases have more than one verdict, so that they could be flaky."""
     if not found:
-        yield "no flaky case: no verdict changed while what its case uses stayed the same"
+        cases = pluralise(repeated, "case")
+        yield f"no flaky case among {cases} with more than one verdict on the same input and criteria"
         return
+    counts = Counter(str(flaky.case) for flaky in found)
+    name_of = {
+        flaky.case: f"{flaky.case}, agent {flaky.case.target}" if counts[str(flaky.case)] > 1 else str(flaky.case)
+        for flaky in found
+    }
     yield f"{pluralise(len(found), 'flaky case')}: the verdict changed, and nothing that the case uses did"
     for flaky in found:
         yield ""
         yield (
-            f"{one_line(str(flaky.case))}: {flaky.passed} of {flaky.samples} passed, "
+            f"{_safe(name_of[flaky.case])}: {flaky.passed} of {flaky.samples} passed, "
             f"{flaky.probability:.0%}{format_interval(flaky.interval, '.0%')}, in {pluralise(len(flaky.runs), 'run')}"
         )
         if flaky.divergence is not None:
             yield from _divergence_lines(flaky.divergence)
         elif flaky.disagreeing:
-            names = ", ".join(map(one_line, flaky.disagreeing))
+            names = ", ".join(map(_safe, flaky.disagreeing))
             yield f"  the executions are equal; they were judged differently: {names}"
         else:
             yield "  where they differ is not known: their traces are not stored any more"
@@ -252,13 +281,25 @@ def flaky_lines(found: Sequence[FlakyCase]) -> Iterator[str]:
 
 def _divergence_lines(divergence: Divergence) -> Iterator[str]:
     call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
-    yield f"  first difference: turn {divergence.turn + 1}{call}, {one_line(divergence.what)}"
-    yield f"    passed: {_shorten(divergence.passed)}"
-    yield f"    failed: {_shorten(divergence.failed)}"
+    yield f"  first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
+    passed, failed = _safe(divergence.passed), _safe(divergence.failed)
+    if passed == failed:
+        yield "    they differ in a value that is masked here, or in white space"
+        return
+    yield f"    passed: {_cut(passed, failed)}"
+    yield f"    failed: {_cut(failed, passed)}"
 
 
-def _shorten(text: str) -> str:
-    return shorten(one_line(redact(text)), _LONGEST) or "(empty)"
+def _cut(text: str, other: str) -> str:
+    """Shorten a step so that its first difference from the other is visible."""
+    same = next((place for place, pair in enumerate(zip(text, other, strict=False)) if pair[0] != pair[1]), len(other))
+    start = max(same - _BEFORE, 0)
+    begin = f"…{text[start:]}" if start and len(text) > _LONGEST else text
+    return (begin if len(begin) <= _LONGEST else f"{begin[:_LONGEST]}…") or "(empty)"
+
+
+def _safe(text: str) -> str:
+    return one_line(redact(text))
 
 
 def flaky_record(found: Sequence[FlakyCase]) -> Mapping[str, Any]:
@@ -288,7 +329,7 @@ def _divergence_record(divergence: Divergence) -> Mapping[str, Any]:
     return {
         "turn": divergence.turn + 1,
         "model_call": divergence.model_call,
-        "what": divergence.what,
+        "what": redact(divergence.what),
         "passed": redact(divergence.passed),
         "failed": redact(divergence.failed),
     }

@@ -34,7 +34,11 @@ _MOST_EXACT = 12  # differences, whose signs are then all tried: 4,096 ways
 _MOST_FLIPPED = 500  # differences, whose signs are then flipped
 _SEED = 20_240_229  # the same runs always give the same interval
 _CHUNK = 1_000_000  # random numbers that are made at once
-_FEWEST = 5  # cases for an interval
+_SAME = 1e-9  # differences below this are errors of rounding
+_FEWEST_PAIRS = 5  # cases for an interval of verdicts
+_FEWEST = 10  # cases for an interval of the bootstrap, which is too narrow for fewer
+_FEWEST_CHANGED = 6  # cases that the exact test needs to find a difference
+_LARGEST_SHARE = 0.02  # of one difference in the sum of squares, for a normal distribution of the sum
 
 
 _Item = TypeVar("_Item", bound=Hashable)
@@ -74,8 +78,8 @@ class PairedTest:
 
     `before` and `after` are means over the `cases`. `p_value` is the probability of a difference at least as large if
     both runs were alike; for several quantities, corrected by `correct_for_many`. `interval` is that of the difference,
-    None for fewer than 5 cases. `needed` are the additional cases with which a difference of 5 points would be seen in
-    4 of 5 comparisons; None if there are enough, or if the quantity has no such scale.
+    None for few cases. `needed` are the additional cases with which a difference of `visible` (a share) would be seen
+    in about 4 of 5 comparisons; None if there are enough, or if the quantity has no such scale.
     """
 
     cases: int
@@ -84,6 +88,7 @@ class PairedTest:
     p_value: float
     interval: Interval | None
     needed: int | None = None
+    visible: float | None = None
     margin: float | None = None  # differences below this do not count; None: every difference counts
 
     @property
@@ -115,22 +120,24 @@ def compare_pass_rates(pairs: Sequence[tuple[float, float]]) -> PairedTest | Non
     """
     if not pairs:
         return None
-    differences = [after - before for before, after in pairs]
+    differences = _subtract(pairs)
     cases = len(pairs)
     if all(abs(each) in (0.0, 1.0) for each in differences):
         mean = sum(differences) / (cases + 2)
         variance = (sum(each * each for each in differences) + 2) / (cases + 2)
         half = _Z * sqrt((variance - mean * mean) / (cases + 2))
-        interval = Interval(max(mean - half, -1.0), min(mean + half, 1.0))
+        interval: Interval | None = Interval(max(mean - half, -1.0), min(mean + half, 1.0))
     else:
         interval = _bootstrap_mean([*differences, 1.0, -1.0])
+    visible = max(SMALLEST_DIFFERENCE, abs(sum(differences)) / cases)
     return PairedTest(
         cases=cases,
         before=sum(before for before, _ in pairs) / cases,
         after=sum(after for _, after in pairs) / cases,
         p_value=compute_p_value(differences),
-        interval=interval if cases >= _FEWEST else None,
-        needed=_count_needed_cases(differences),
+        interval=interval if cases >= _FEWEST_PAIRS else None,
+        needed=_count_needed_cases(differences, visible),
+        visible=visible,
         margin=SMALLEST_DIFFERENCE,
     )
 
@@ -141,7 +148,7 @@ def compare_scores(pairs: Sequence[tuple[float, float]]) -> PairedTest:
     The interval is that of the bootstrap: B. Efron and R. Tibshirani, "An Introduction to the Bootstrap" (1993),
     section 13.3, percentile interval.
     """
-    differences = [after - before for before, after in pairs]
+    differences = _subtract(pairs)
     return PairedTest(
         cases=len(pairs),
         before=sum(before for before, _ in pairs) / len(pairs),
@@ -156,13 +163,13 @@ def compute_p_value(differences: Sequence[float]) -> float:
 
     If all differences that are not 0 have the same size, this is the exact sign test (for verdicts: McNemar's). Else
     the signs are flipped: in all ways for up to 12 differences, in 9,999 random ways for up to 500. For more, their sum
-    has a normal distribution.
+    has a normal distribution, unless a few of them are much larger than the others.
     """
-    changed = [each for each in differences if each]
+    changed = [each for each in differences if abs(each) > _SAME]
     if not changed:
         return 1.0
     sizes = [abs(each) for each in changed]
-    if max(sizes) - min(sizes) <= 1e-12:
+    if max(sizes) - min(sizes) <= _SAME:
         return _compute_sign_test(sum(each > 0 for each in changed), len(changed))
     return _flip_signs(changed)
 
@@ -200,8 +207,10 @@ def _flip_signs(changed: Sequence[float]) -> float:
     if count <= _MOST_EXACT:
         ways = np.arange(2**count)[:, None] >> np.arange(count) & 1
         return float(np.mean(np.abs((2 * ways - 1) @ sizes) >= observed))
-    if count > _MOST_FLIPPED:  # the sum of so many random signs has a normal distribution
-        return erfc(abs(sum(changed)) / sqrt(2 * float(sizes @ sizes)))
+    squares = float(sizes @ sizes)
+    if count > _MOST_FLIPPED and float(sizes.max()) ** 2 < _LARGEST_SHARE * squares:
+        # The sum of so many random signs has a normal distribution.
+        return erfc(abs(sum(changed)) / sqrt(2 * squares))
     generator = np.random.default_rng(_SEED)
     random_bytes = generator.integers(0, 256, (_FLIPS, ceil(count / 8)), dtype=np.uint8)
     positive = np.unpackbits(random_bytes, axis=1, count=count).astype(float) @ sizes
@@ -209,16 +218,21 @@ def _flip_signs(changed: Sequence[float]) -> float:
     return (reached + 1) / (_FLIPS + 1)  # the observed signs are one of the ways
 
 
-def _count_needed_cases(differences: Sequence[float]) -> int | None:
-    """Return how many more cases show a difference of 5 points in 4 of 5 comparisons; None if there are enough.
+def _subtract(pairs: Sequence[tuple[float, float]]) -> list[float]:
+    differences = [after - before for before, after in pairs]
+    return [each if abs(each) > _SAME else 0.0 for each in differences]
+
+
+def _count_needed_cases(differences: Sequence[float], visible: float) -> int | None:
+    """Return how many more cases show such a difference in about 4 of 5 comparisons; None if there are enough.
 
     R. J. Connor, "Sample size for testing differences in proportions for the paired-sample design", Biometrics 43
     (1987). A difference of 5 points needs a variance of at least 0.05.
     """
     cases = len(differences)
-    spread = max(sum(each * each for each in differences) / cases, SMALLEST_DIFFERENCE)
-    power = _Z * sqrt(spread) + _Z_OF_POWER * sqrt(spread - SMALLEST_DIFFERENCE**2)
-    missing = ceil((power / SMALLEST_DIFFERENCE) ** 2) - cases
+    spread = max(sum(each * each for each in differences) / cases, visible)
+    power = _Z * sqrt(spread) + _Z_OF_POWER * sqrt(max(spread - visible**2, 0.0))
+    missing = max(ceil((power / visible) ** 2), _FEWEST_CHANGED) - cases
     return missing if missing > 0 else None
 
 
@@ -243,20 +257,13 @@ def estimate_pass_all_k(k: int, *, passed: int, total: int) -> float:
     return comb(passed, k) / comb(total, k)
 
 
-def bootstrap_mean(values: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval of the mean of independent values; None for fewer than 5, or if all are equal."""
-    if len(values) < _FEWEST or min(values) == max(values):
-        return None
-    return _bootstrap_mean(values)
-
-
 def bootstrap_statistic(
     clusters: Sequence[Sequence[_Item]], statistic: Callable[[Mapping[_Item, int]], float | None]
 ) -> Interval | None:
     """Return the 95 % interval of a statistic of counted items, such as pairs of ratings.
 
     The items of a cluster (the turns and rubrics of a case) are drawn together. `statistic` gets how often each item
-    was drawn. None for fewer than 5 clusters, or if the statistic is undefined or the same in most draws.
+    was drawn. None for fewer than 10 clusters, or if the statistic is undefined in most draws or the same in all.
     """
     import numpy as np
 
@@ -274,7 +281,7 @@ def bootstrap_statistic(
     return _take_percentiles(known) if len(known) > len(values) / 2 else None
 
 
-def _bootstrap_mean(values: Sequence[float]) -> Interval:
+def _bootstrap_mean(values: Sequence[float]) -> Interval | None:
     import numpy as np
 
     numbers = np.asarray(values, dtype=float)
@@ -295,11 +302,12 @@ def _draw_weights(count: int) -> Iterator[NDArray[int64]]:
         yield np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count)
 
 
-def _take_percentiles(values: Sequence[float] | NDArray[float64]) -> Interval:
+def _take_percentiles(values: Sequence[float] | NDArray[float64]) -> Interval | None:
+    """Return the middle 95 % of the values; None if they are equal, which would claim certainty."""
     import numpy as np
 
-    low, high = np.percentile(values, [2.5, 97.5])
-    return Interval(float(low), float(high))
+    low, high = map(float, np.percentile(values, [2.5, 97.5]))
+    return Interval(low, high) if high - low > _SAME else None
 
 
 # The findings in words.
@@ -307,7 +315,7 @@ def _take_percentiles(values: Sequence[float] | NDArray[float64]) -> Interval:
 
 def format_points(share: float) -> str:
     """Format a difference of shares in percentage points: `+3.5`."""
-    return f"{100 * share:+.1f}"
+    return f"{round(100 * share, 1) + 0.0:+.1f}"  # + 0.0 makes 0.0 of -0.0
 
 
 def explain_pass_rates(test: PairedTest) -> str:
@@ -326,13 +334,14 @@ def explain_pass_rates(test: PairedTest) -> str:
         return f"no difference of {points} or more: {changed}"
     if test.needed is None:
         return f"cannot tell: {changed}"
+    assert test.visible is not None
     more = "1 more case" if test.needed == 1 else f"{test.needed:,} more cases"
-    return f"cannot tell: {changed}; {more} would be needed to see {points}"
+    return f"cannot tell: {changed}; {more} would be needed to see {100 * test.visible:.0f} points"
 
 
 def explain_scores(test: PairedTest) -> str:
     """Return the verdict on a criterion in words: `lower (95 % -0.21 to -0.03, p = 0.004)`."""
-    if test.difference == 0.0 and test.p_value == 1.0:
+    if abs(test.difference) <= _SAME and test.p_value == 1.0:
         return "unchanged"
     bounds = "" if test.interval is None else f"95 % {test.interval.low:+.2g} to {test.interval.high:+.2g}, "
     return f"{test.finding} ({bounds}{format_p_value(test.p_value)})"
@@ -345,4 +354,7 @@ def format_interval(interval: Interval | None, form: str) -> str:
 
 def format_p_value(p_value: float) -> str:
     """Format a p-value: `p = 0.034`."""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
+    if p_value < 0.001:
+        return "p < 0.001"
+    text = f"{p_value:.2g}"
+    return f"p = {p_value:.4f}" if float(text) == ALPHA else f"p = {text}"  # on which side it is decides

@@ -29,6 +29,7 @@ from workbench.store.history.history_queries import (
     NEWEST,
     NEWEST_OF_DATASETS,
     NEWEST_SCORED,
+    REPEATED_CASES,
     RESULT,
     RUN,
     RUNS_WITH_PREFIX,
@@ -505,6 +506,18 @@ class History(RunTable):
         """
         with self._database.translate_errors():
             return [read_verdict(*row) for row in self._database.execute(MIXED_VERDICTS)]
+
+    def count_repeated_cases(self) -> int:
+        """Return how many cases have several verdicts with equal input and criteria, replayed ones left out."""
+        with self._database.translate_errors():
+            return int(self._database.execute(REPEATED_CASES).fetchone()[0])
+
+    def get_newest_verdict(self, case: CaseKey) -> StoredVerdict | None:
+        """Return the newest job of a case that ran, whatever its status; None if it never ran."""
+        query = f"SELECT {VERDICT} FROM job_detail WHERE {IS_CASE} AND has_run ORDER BY {NEWEST} LIMIT 1"
+        with self._database.translate_errors():
+            row = self._database.execute(query, key_to_sql(case)).fetchone()
+            return None if row is None else read_verdict(*row)
 
     def dependencies(self, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
         """Yield the rows of dependency sets (see StoredVerdict), each with the id of its set."""

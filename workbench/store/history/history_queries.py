@@ -219,15 +219,23 @@ DURATIONS = f"""
     ) WHERE age <= ?
 """
 """The durations of the last scored jobs of each case in runs that are no shards."""
+_IS_SAMPLE = "status IN ('PASSED', 'FAILED') AND NOT is_replayed AND execution_key != ''"
+REPEATED_CASES = f"""
+    SELECT count(*) FROM (
+        SELECT 1 FROM job WHERE {_IS_SAMPLE}
+        GROUP BY target, eval_set, eval_id, occurrence, execution_key, scoring_key HAVING count(*) > 1
+    )
+"""
+"""The number of cases that have several verdicts with equal input and criteria."""
 MIXED_VERDICTS = f"""
     SELECT {VERDICT} FROM job_detail AS job WHERE id IN (
         SELECT job.id FROM job JOIN (
             SELECT target, eval_set, eval_id, occurrence, execution_key, scoring_key FROM job
-            WHERE {{counts}} GROUP BY 1, 2, 3, 4, 5, 6 HAVING min(status) != max(status)
+            WHERE {_IS_SAMPLE} GROUP BY 1, 2, 3, 4, 5, 6 HAVING min(status) != max(status)
         ) USING (target, eval_set, eval_id, occurrence, execution_key, scoring_key)
-        WHERE {{counts}}
+        WHERE {_IS_SAMPLE}
     ) ORDER BY id DESC
-""".format(counts="status IN ('PASSED', 'FAILED') AND NOT is_replayed AND execution_key != ''")
+"""
 """The verdicts on executions that asked models, of cases that passed and failed with equal input and criteria."""
 NEWEST_OF_DATASETS = """
     SELECT target, max(run) FROM job_state WHERE target = eval_set AND has_run
