@@ -234,6 +234,47 @@ def test_rubrics_are_written_during_the_evaluation_if_the_dataset_has_none(monke
     assert result.summary_metrics["rubric_based_instruction_following/mean"] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("answered", "finish", "reason"),
+    [
+        (["Is it short?"], "STOP", "the judge answered 1 of 2 questions"),
+        (["Is it short?"], "MAX_TOKENS", "the judge answered 1 of 2 questions, and its reply was cut off"),
+        (["Is it short?"] * 2, "STOP", "the judge answered 1 of 2 questions"),
+        ([], "STOP", "the judge answered 0 of 2 questions"),
+    ],
+)
+def test_an_incomplete_reply_about_rubrics_is_an_error_and_no_score(
+    monkeypatch: pytest.MonkeyPatch, answered: list[str], finish: str, reason: str
+) -> None:
+    blocks = "".join(f"<question>\nQuestion: {question}\nVerdict: yes\n</question>\n" for question in answered)
+    dataset = {"prompt": ["p"], "response": ["r"], "rubrics": [["Is it short?", "Is it true?"]]}
+    metric = PredefinedRubricMetrics.Pointwise.TEXT_QUALITY
+
+    with (
+        serve_judge(monkeypatch, lambda call: gemini(blocks or "I cannot say", finish=finish)),
+        pytest.warns(UserWarning),
+    ):
+        result = EvalTask(dataset=dataset, metrics=[metric]).evaluate()
+
+    assert result.rows[0]["rb_text_quality/score"] is None
+    assert {(problem.status, problem.reason) for problem in result.problems} == {
+        ("ERROR", f"rb_text_quality: {reason}")
+    }
+
+
+def test_a_comparison_that_was_cut_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = {"prompt": ["p"], "response": ["r"], "baseline_model_response": ["b"], "rubrics": [["Is it short?"]]}
+    metric = PredefinedRubricMetrics.Pairwise.TEXT_QUALITY
+    reply = gemini("a quotation: [[SxSRating: B>A]]", finish="MAX_TOKENS")
+
+    with serve_judge(monkeypatch, lambda call: reply), pytest.warns(UserWarning):
+        result = EvalTask(dataset=dataset, metrics=[metric]).evaluate()
+
+    assert {problem.reason for problem in result.problems} == {
+        "pairwise_rb_text_quality: the reply of the judge was cut off"
+    }
+
+
 def test_a_rubric_metric_of_the_caller_is_compared_and_its_failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(prompt: str) -> str:
         return "nothing" if "two" in prompt else '["Is it short?", "Is it true?"]'
