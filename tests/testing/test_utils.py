@@ -7,9 +7,9 @@ import pytest
 from workbench.testing import constants
 from workbench.testing.utils import (
     UnreadableRubrics,
-    parse_question_blocks,
     parse_pairwise_rubric_result,
     parse_pointwise_rubric_result,
+    parse_question_blocks,
     parse_rubrics,
 )
 

@@ -47,6 +47,8 @@ class EvalTask:
 
     Results are stored in the history of the project around the working directory, under the name of the `experiment`,
     unless `history` is false. `output_uri_prefix` is a folder, or its address, to which results are also written.
+    `missing` has reasons for empty cells of the dataset, by row number (from 1) and column: the result repeats them.
+    `task_metrics` are the metrics with the names of their columns.
     """
 
     def __init__(
@@ -59,13 +61,14 @@ class EvalTask:
         output_uri_prefix: str | None = "",
         autorater_config: Any = None,
         history: bool = True,
+        missing: Mapping[tuple[int, str], str] | None = None,
     ) -> None:
         """Raises EvaluationError for unknown or wrong metrics, and if no installed package can write to
         `output_uri_prefix`."""
         from workbench.testing.metric_criteria import read_criteria
 
         self._author, judged = _split_rubric_metric(metrics)
-        read_criteria(judged, autorater_config=autorater_config, columns=())
+        self.task_metrics = read_criteria(judged, autorater_config=autorater_config, columns=()).metrics
         self.dataset = dataset
         self.metrics = list(metrics)
         self.experiment = experiment
@@ -74,6 +77,7 @@ class EvalTask:
         self._output_prefix = output_uri_prefix or ""
         self.autorater_config = autorater_config
         self._history = history
+        self._missing = missing or {}
         self._check_output(None)
 
     def evaluate(
@@ -207,6 +211,7 @@ class EvalTask:
             limits=limits,
             history=self._history,
             loop=loop,
+            missing=self._missing,
         )
 
     def display_runs(self) -> None:
@@ -329,7 +334,7 @@ class RubricBasedMetric:
 
         if RUBRICS in eval_dataset.columns:
             return eval_dataset
-        written = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
+        written, _ = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
         copy = eval_dataset.copy()
         for name, values in written.items():
             copy[name] = values

@@ -13,6 +13,7 @@ from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
 from workbench.testing import (
     AutoraterConfig,
+    CustomMetric,
     CustomOutputConfig,
     EvalTask,
     EvaluationError,
@@ -133,6 +134,15 @@ def test_images_are_refused_where_a_model_would_have_to_see_them(image: Any, mon
     with pytest.raises(EvaluationError, match="row 1: prompt: found a file"):
         EvalTask(dataset=dataset, metrics=["bleu"]).evaluate(model="gemini-x", prompt_template="{image}")
     assert EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate().summary_metrics["exact_match/mean"] == 1.0
+
+
+def test_a_text_that_mentions_files_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = {"prompt": ['What does "file_data": mean, or inlineData: {...}?']}
+
+    with serve_judge(monkeypatch, echo):
+        result = EvalTask(dataset=dataset, metrics=[CustomMetric("m", lambda row: 1)]).evaluate(model="gemini-x")
+
+    assert result.rows[0]["m/score"] == 1.0
 
 
 def test_replies_of_a_judge_are_read_by_a_function_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,6 +309,8 @@ def test_a_rubric_metric_of_the_caller_is_compared_and_its_failures_are_errors(m
     (problem,) = [problem for problem in result.problems if problem.column == "rubrics"]
     assert (problem.row, problem.status) == (2, "ERROR")
     assert "no JSON" in problem.reason
+    causes = {(each.status, each.reason) for each in result.problems if each.row == 2}
+    assert causes == {("ERROR", problem.reason)}
 
 
 def test_two_rubric_metrics_and_metrics_of_images_are_refused() -> None:
