@@ -23,6 +23,7 @@ from workbench.testing.metrics import (
     PromptTemplate,
     RubricGenerationConfig,
     read_definitions,
+    to_frame,
 )
 from workbench.testing.utils import parse_pairwise_rubric_result, parse_pointwise_rubric_result, parse_rubrics
 
@@ -188,10 +189,7 @@ class EvalTask:
         mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
         if prompt_template is not None:
-            template = (
-                prompt_template if isinstance(prompt_template, PromptTemplate) else PromptTemplate(prompt_template)
-            )
-            rows = rows.with_prompts(template)
+            rows = rows.with_prompts(PromptTemplate(prompt_template))
         baseline = self._find_baseline()
         author = None if self._author is None or RUBRICS in rows.columns else make_author(self._author)
         answered = [
@@ -323,8 +321,8 @@ class RubricBasedMetric:
     def __str__(self) -> str:
         return self.metric_name
 
-    def generate_rubrics(self, eval_dataset: DataFrame) -> DataFrame:
-        """Return a copy of the dataset with the column `rubrics`; the dataset itself if it has one.
+    def generate_rubrics(self, eval_dataset: DataFrame | list[dict[str, Any]]) -> DataFrame:
+        """Return a copy of a frame, or of rows as dicts, with the column `rubrics`; the frame itself if it has one.
 
         Asks a model for each row. A row whose questions cannot be generated has None, and a warning gives the reason.
         Raises EvaluationError.
@@ -332,6 +330,7 @@ class RubricBasedMetric:
         from workbench.testing.evaluation import write_rubrics
         from workbench.testing.result_rows import RUBRICS, read_rows
 
+        eval_dataset = to_frame(eval_dataset, name="eval_dataset")
         if RUBRICS in eval_dataset.columns:
             return eval_dataset
         written, _ = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))

@@ -257,7 +257,7 @@ class Evals:
         options = _read_options(config, ("prompt_template", "generate_content_config", "dest"))
         rows = _read_rows(src)
         if (template := options.get("prompt_template")) is not None:
-            rows = rows.with_prompts(template if isinstance(template, PromptTemplate) else PromptTemplate(template))
+            rows = rows.with_prompts(PromptTemplate(template))
         respondent = _make_respondent(model, agent)
         if (generation := options.get("generate_content_config")) is not None:
             if not isinstance(respondent, ModelAgent):

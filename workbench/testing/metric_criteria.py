@@ -216,7 +216,7 @@ def _add_parsed_judge(
     """Add a judge whose replies are not ratings but text: for the engine it is a function of the caller."""
     name = metric.metric
     given = metric.metric_prompt_template
-    template = PromptTemplate(str(given) if isinstance(given, str | PromptTemplate) else format_prompt(metric))
+    template = PromptTemplate(given if isinstance(given, str | PromptTemplate) else format_prompt(metric))
     if rater.get("flip_enabled"):
         raise EvaluationError(
             f"{name}: found flip_enabled with return_raw_output, expected one of them: parsing_fn cannot know which "

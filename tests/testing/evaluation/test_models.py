@@ -136,6 +136,27 @@ def test_images_are_refused_where_a_model_would_have_to_see_them(image: Any, mon
     assert EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate().summary_metrics["exact_match/mean"] == 1.0
 
 
+def test_braces_of_values_in_a_judge_template_are_no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = PromptTemplate("{style} and {{x}}: {response}").assemble(style="like {reference}")
+    metrics = [
+        PointwiseMetric(metric="rated", metric_prompt_template=template),
+        PointwiseMetric(
+            metric="raw",
+            metric_prompt_template=template,
+            custom_output_config=CustomOutputConfig(return_raw_output=True),
+        ),
+    ]
+    dataset = {"response": ["r"], "reference": ["secret"]}
+
+    with serve_judge(monkeypatch, lambda call: gemini('{"score": 1}')) as server:
+        EvalTask(dataset=dataset, metrics=metrics, autorater_config=ONCE).evaluate()
+
+    assert len(server.calls) == 2
+    for call in server.calls:
+        assert "like {reference} and {x}: r" in read_prompt(call)
+        assert "secret" not in read_prompt(call)
+
+
 def test_a_text_that_mentions_files_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = {"prompt": ['What does "file_data": mean, or inlineData: {...}?']}
 
@@ -226,9 +247,11 @@ def test_rubrics_are_written_by_a_model_and_answered_by_a_judge(monkeypatch: pyt
     metric = PredefinedRubricMetrics.Pointwise.INSTRUCTION_FOLLOWING
     with serve_judge(monkeypatch, answer_rubrics):
         frame = metric.generate_rubrics(pd.DataFrame(PROMPTS, index=[5, 6]))
+        of_rows = metric.generate_rubrics([{"prompt": "one"}])
         result = EvalTask(dataset=frame, metrics=[metric]).evaluate(model="gemini-x")
 
     assert list(frame["rubrics"]) == [["Is it short?", "Is it true?"]] * 2
+    assert list(of_rows["rubrics"]) == [["Is it short?", "Is it true?"]]
     assert result.rows[0]["rb_instruction_following/score"] == 0.5
     assert result.rows[0]["rb_instruction_following/rubric_verdict_pairs"] == "Is it short?: True\nIs it true?: False"
 
