@@ -295,6 +295,17 @@ def test_an_incomplete_reply_about_rubrics_is_an_error_and_no_score(
     }
 
 
+def test_questions_of_a_csv_file_must_all_be_answered(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "rows.csv").write_text('prompt,response,rubrics\np,r,"[""Short?"", ""True?""]"\n', encoding="utf-8")
+    block = "<question>\nQuestion: Short?\nVerdict: yes\n</question>"
+    metric = PredefinedRubricMetrics.Pointwise.TEXT_QUALITY
+
+    with serve_judge(monkeypatch, lambda call: gemini(block)), pytest.warns(UserWarning, match="answered 1 of 2"):
+        result = EvalTask(dataset="rows.csv", metrics=[metric]).evaluate()
+
+    assert result.rows[0]["rb_text_quality/score"] is None
+
+
 def test_a_comparison_that_was_cut_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = {"prompt": ["p"], "response": ["r"], "baseline_model_response": ["b"], "rubrics": [["Is it short?"]]}
     metric = PredefinedRubricMetrics.Pairwise.TEXT_QUALITY
