@@ -13,6 +13,16 @@ POINTWISE = PointwiseMetric(metric="short", metric_prompt_template="{response}")
 PAIRWISE = PairwiseMetric(metric="better", metric_prompt_template="{response} {baseline_model_response}")
 
 
+def test_rows_may_be_dicts() -> None:
+    rows = [{"short/score": 1, "short/human_rating": 1}]
+
+    (result,) = evaluate_autorater(evaluate_autorater_input=rows, eval_metrics=[POINTWISE]).eval_result or []
+
+    assert result["row_count"] == 1
+    with pytest.raises(EvaluationError, match="found a str, expected a pandas DataFrame or a list of rows"):
+        evaluate_autorater(evaluate_autorater_input="x", eval_metrics=[POINTWISE])
+
+
 def test_agreement_is_computed_from_the_rows_with_both_ratings() -> None:
     frame = pd.DataFrame(
         {

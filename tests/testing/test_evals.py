@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 
 from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
-from workbench.testing import Client, EvaluationDataset, EvaluationError, types
+from workbench.testing import (
+    Client,
+    CustomMetric,
+    EvaluationDataset,
+    EvaluationError,
+    TrajectorySingleToolUse,
+    types,
+)
 
 pytestmark = pytest.mark.needs_pandas
 
@@ -159,11 +167,169 @@ def test_inference_and_results_are_written_to_a_folder(project: Path) -> None:
 
 def test_contents_of_the_gemini_api_are_texts() -> None:
     content = {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}
-    case = types.EvalCase(prompt=content, responses=[{"response": content}, "ignored"], reference=content, context="c")
+    case = types.EvalCase(prompt=content, responses=[{"response": content}], reference=content, context="c")
 
-    assert case.to_row()["prompt"] == "ab"
-    assert case.to_row()["reference"] == "ab"
-    assert case.to_row()["context"] == "c"
+    assert case.to_row() == {"prompt": "ab", "response": "ab", "reference": "ab", "context": "c"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([{"text": "hmm", "thought": True}, {"text": "r"}], "r"),
+        ([{"text": "r"}, {"function_call": {"name": "f", "args": {}}}], "r"),
+        ([{"function_call": {"name": "f", "args": {}}}], None),
+        ([], None),
+    ],
+)
+def test_thoughts_and_calls_are_no_text(parts: list[Any], text: str | None) -> None:
+    pd = pytest.importorskip("pandas")
+    content = {"role": "model", "parts": parts}
+
+    assert types.EvalCase(prompt="p", responses=[content]).to_row()["response"] == text
+    frame = pd.DataFrame({"prompt": ["p"], "response": [content]})
+    assert EvaluationDataset(eval_dataset_df=frame).rows[0]["response"] == text
+
+
+@pytest.mark.parametrize("response", ["r", {"response": "r"}, types.ResponseCandidate(response="r")])
+def test_responses_and_cases_may_be_dicts(response: Any) -> None:
+    cases = [{"prompt": "p", "responses": [response], "reference": response}]
+    result = Client().evals.evaluate(dataset={"eval_cases": cases}, metrics=["exact_match"])
+
+    assert result.summary_metrics[0].mean_score == 1.0
+
+
+def read_cells(result: Any, metric: str) -> list[tuple[float | None, str | None]]:
+    """Return score and error of each row of the first candidate."""
+    found = [case.response_candidate_results[0].metric_results[metric] for case in result.eval_case_results]
+    return [(cell.score, cell.error_message) for cell in found]
+
+
+def test_a_row_that_failed_keeps_its_reason_and_has_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_second(call: Call) -> HttpResponse:
+        return gemini_error(401, "no such key") if read_prompt(call) == "two" else answer(call)
+
+    asked: list[str] = []
+
+    async def measure(row: dict[str, Any]) -> float:
+        asked.append(row["prompt"])
+        return 0.0
+
+    metrics = [
+        types.Metric(name="plain", custom_function=lambda row: len(row["response"] or "")),
+        types.Metric(name="later", custom_function=measure),
+        types.Metric(name="code", custom_function="def evaluate(row):\n    return 0"),
+        CustomMetric("own", lambda row: 0),
+        "exact_match",
+        types.RubricMetric.FLUENCY,
+    ]
+    evals = Client().evals
+    with serve_judge(monkeypatch, fail_second), pytest.warns(UserWarning):
+        dataset = evals.run_inference(src=PROMPTS, model="gemini-x")
+        result = evals.evaluate(dataset=dataset, metrics=metrics)
+
+    reason = dataset.rows[1]["failure_reason"]
+    assert [row["failure"] for row in dataset.rows] == [0, 1]
+    assert "the key was not accepted" in reason
+    for name in ("plain", "later", "code", "own", "exact_match", "fluency"):
+        first, second = read_cells(result, name)
+        assert first[0] is not None
+        assert second == (None, reason)
+    assert asked == ["one"]
+    with serve_judge(monkeypatch, answer):
+        assert "failure" not in evals.run_inference(src=dataset, model="gemini-x").rows[1]
+
+
+def test_functions_are_not_called_for_rows_without_a_response() -> None:
+    calls = [{"tool_name": "a", "tool_input": {}}]
+    rows = [{"prompt": "a", "response": None}, {"prompt": "b", "response": None, "predicted_trajectory": calls}]
+    with pytest.warns(UserWarning):
+        result = Client().evals.evaluate(
+            dataset=rows, metrics=[types.Metric(name="m", custom_function=lambda row: 1), "exact_match"]
+        )
+
+    assert read_cells(result, "m") == [(None, "the row has no response"), (1.0, None)]
+
+
+@pytest.mark.parametrize("group", [None, "mine"])
+def test_a_failed_author_is_the_reason_of_a_missing_score(monkeypatch: pytest.MonkeyPatch, group: str | None) -> None:
+    def fail_to_write(call: Call) -> HttpResponse:
+        return gemini_error(401, "no such key") if '{"questions":' in read_prompt(call) else answer(call)
+
+    evals = Client().evals
+    metric = types.RubricMetric.GENERAL_QUALITY(rubric_group_name=group)
+    with serve_judge(monkeypatch, fail_to_write), pytest.warns(UserWarning):
+        dataset = make_dataset("a")
+        if group is not None:
+            dataset = evals.generate_rubrics(src=dataset, rubric_group_name=group)
+        result = evals.evaluate(dataset=dataset, metrics=[metric])
+
+    ((score, reason),) = read_cells(result, "general_quality")
+    assert score is None
+    assert "the key was not accepted" in str(reason)
+    assert {problem.status for problem in result.results[0].problems} == {"ERROR"}
+
+
+def test_rubrics_are_written_although_the_source_has_a_column_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve_judge(monkeypatch, answer):
+        rows = Client().evals.generate_rubrics(src=[{"prompt": "p", "rubrics": ["q"]}], rubric_group_name="m").rows
+
+    assert rows == [{"prompt": "p", "rubrics": ["q"], "rubric_groups": {"m": ["Short?", "True?"]}}]
+
+
+def test_comparisons_and_several_tools_have_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prefer_candidate(call: Call) -> HttpResponse:
+        prompt = read_prompt(call)
+        choice = "A" if prompt.index("GOOD") < prompt.index("BAD") else "B"
+        return gemini(json.dumps({"explanation": "better", "pairwise_choice": choice}))
+
+    calls = [{"tool_name": "a", "tool_input": {}}]
+    row = {"prompt": "p", "response": "GOOD", "baseline_model_response": "BAD", "predicted_trajectory": calls}
+    metrics = [types.Metric(name="pairwise_fluency"), TrajectorySingleToolUse("a"), TrajectorySingleToolUse("b")]
+    with serve_judge(monkeypatch, prefer_candidate):
+        result = Client().evals.evaluate(dataset=[row], metrics=metrics)
+
+    assert {each.metric_name: each.mean_score for each in result.summary_metrics} == {
+        "pairwise_fluency": 1.0,
+        "trajectory_single_tool_use(a)": 1.0,
+        "trajectory_single_tool_use(b)": 0.0,
+    }
+
+
+def test_the_best_length_wins_and_not_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rate_length(call: Call) -> HttpResponse:
+        return gemini(json.dumps({"score": 2 if "LONG" in read_prompt(call) else 0, "explanation": ""}))
+
+    with serve_judge(monkeypatch, rate_length):
+        result = Client().evals.evaluate(
+            dataset=[make_dataset("LONG"), make_dataset("FIT")], metrics=[types.RubricMetric.VERBOSITY]
+        )
+
+    assert result.win_rates is not None
+    assert result.win_rates["verbosity"].win_rates == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("summarise", [lambda found: 1 / 0, lambda found: None, lambda found: sys.exit(0)])
+def test_a_failing_summary_function_keeps_the_results(summarise: Any) -> None:
+    metric = types.Metric(name="m", custom_function=lambda row: 1, aggregate_summary_fn=summarise)
+
+    with pytest.warns(UserWarning, match="m: aggregate_summary_fn"):
+        result = Client().evals.evaluate(dataset=make_dataset("a"), metrics=[metric])
+
+    assert result.summary_metrics[0].mean_score == 1.0
+
+
+def test_some_candidates_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    metric = types.Metric(name="m", custom_function=lambda row: len(row["response"]))
+    datasets = [make_dataset("SHORT", name="first"), make_dataset("VERY LONG", name="second")]
+    result = Client().evals.evaluate(dataset=datasets, metrics=[metric])
+
+    result.show(candidate_names=["second"])
+    shown = capsys.readouterr().out
+    assert "VERY LONG" in shown
+    assert "SHORT" not in shown
+    assert "second: 1" in shown
+    with pytest.raises(EvaluationError, match="candidate_names: found 'third', expected some of first, second"):
+        result.show(candidate_names=["third"])
 
 
 @pytest.mark.parametrize(
@@ -179,6 +345,29 @@ def test_contents_of_the_gemini_api_are_texts() -> None:
         (lambda evals: evals.create_evaluation_run(), "found a job of the Vertex AI service"),
         (lambda evals: evals.evaluate(dataset=PROMPTS, agent="a"), "found agent, expected responses"),
         (lambda evals: evals.evaluate(dataset=[]), "found no dataset rows"),
+        (
+            lambda evals: evals.evaluate(dataset=[make_dataset("a", "b"), [{"prompt": "p0"}, {"prompt": "other"}]]),
+            "row 2: found the prompt 'other' in candidate_2, expected 'p1' as in candidate_1",
+        ),
+        (lambda evals: types.EvalCase(responses=["a", "b"]), "found 2 responses, expected one"),
+        (lambda evals: types.EvalCase(responses="a"), "as responses, expected a list"),
+        (lambda evals: types.EvaluationDataset(eval_cases=["a"]), "expected EvalCase objects"),
+        (lambda evals: evals.evaluate(dataset={"eval_cases": [], "foo": 1}), "EvaluationDataset: found the key 'foo'"),
+        (
+            lambda evals: evals.evaluate(dataset=PROMPTS, metrics=[{"name": "c", "foo": 1}]),
+            "Metric: found the key 'foo'",
+        ),
+        (
+            lambda evals: evals.evaluate(dataset=PROMPTS, metrics=[types.Metric(name="general_quality")]),
+            "expected types.RubricMetric.GENERAL_QUALITY",
+        ),
+        (lambda evals: evals.evaluate(dataset=PROMPTS, metrics=["grounding"]), "expected types.RubricMetric.GROUNDING"),
+        (
+            lambda evals: evals.evaluate(
+                dataset=PROMPTS, metrics=[types.Metric(name="m", remote_custom_function="import sys; sys.exit(0)")]
+            ),
+            "found code that raises SystemExit",
+        ),
         (lambda evals: evals.evaluate(dataset=PROMPTS, metrics=[types.Metric(name="blue")]), "'bleu'"),
         (lambda evals: types.RubricMetric.HALLUCINATION, "found a metric of agents"),
         (lambda evals: types.RubricMetric.GECKO_TEXT2IMAGE, "found a metric of images"),

@@ -9,6 +9,7 @@ from workbench.testing.utils import (
     UnreadableRubrics,
     parse_pairwise_rubric_result,
     parse_pointwise_rubric_result,
+    parse_question_blocks,
     parse_rubrics,
 )
 
@@ -31,6 +32,15 @@ def test_answers_are_counted_by_majority() -> None:
     assert parse_pointwise_rubric_result([YES, YES, NO])["score"] == 1.0
     assert parse_pointwise_rubric_result([YES, NO])["score"] == 0.0
     assert parse_pointwise_rubric_result(["I cannot say"])["score"] is None
+
+
+def test_quotations_in_a_reason_are_neither_question_nor_verdict() -> None:
+    said = 'Question: Polite?\nReason: It only says "Question: why?" and "Verdict: yes".\nVerdict: no\n'
+
+    assert parse_question_blocks(f"<question>\n{said}</question>") == [("Polite?", False)]
+    assert parse_question_blocks('<question>\nQuestion: Q?\nReason: says "Verdict: yes".\n</question>') == []
+    rated = parse_pairwise_rubric_result(["A says [[SxSRating: B>>A]].\n[[SxSRating: A>B]]"])
+    assert rated["pairwise_choice"] == "BASELINE"
 
 
 @pytest.mark.parametrize(

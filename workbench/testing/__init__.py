@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RubricBasedMetric,
         create_graph_trajectory_llm_as_judge,
     )
-    from workbench.testing.evals import Client, EvaluationDataset, EvaluationResult
+    from workbench.testing.evals import Client
     from workbench.testing.metrics import (
         AutoraterConfig,
         Comet,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         RubricGenerationConfig,
         TrajectorySingleToolUse,
     )
+    from workbench.testing.result_rows import EvaluationDataset, EvaluationResult
 
 _MODULES = {
     "AgentEvaluator": "agent_evaluator",
@@ -53,10 +54,10 @@ _MODULES = {
     "CustomOutputConfig": "metrics",
     "EvalResult": "metrics",
     "EvalTask": "eval_task",
-    "EvaluationDataset": "evals",
+    "EvaluationDataset": "result_rows",
     "EvaluationError": "metrics",
     "EvaluationIncomplete": "agent_evaluator",
-    "EvaluationResult": "evals",
+    "EvaluationResult": "result_rows",
     "MetricPromptTemplateExamples": "metrics",
     "MetricX": "metrics",
     "PairwiseMetric": "metrics",

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from workbench.testing.metrics import AutoraterConfig, EvaluationError, PairwiseMetric, PointwiseMetric, read_records
+from workbench.testing.metrics import (
+    AutoraterConfig,
+    EvaluationError,
+    PairwiseMetric,
+    PointwiseMetric,
+    read_records,
+    to_frame,
+)
 
 __all__ = ["AutoraterConfig", "AutoraterEvalResult", "evaluate_autorater", "tune_autorater"]
 
@@ -43,13 +50,14 @@ def evaluate_autorater(
 ) -> AutoraterEvalResult:
     """Compare the ratings of a judge with those of people, metric by metric.
 
-    `evaluate_autorater_input` is a pandas frame with the columns `metric/score` and `metric/human_rating`, or
-    `metric/pairwise_choice` and `metric/human_pairwise_choice`. Rows in which one is missing are left out. A result has
-    `metric`, `accuracy_balanced` (the mean recall of the labels of people), `f1_score_balanced` (F1 weighted by their
-    number), `row_count`, and for at most 10 labels `confusion_matrix` (rows: people) with `confusion_matrix_labels`.
+    `evaluate_autorater_input` is a pandas frame, or rows as dicts, with the columns `metric/score` and
+    `metric/human_rating`, or `metric/pairwise_choice` and `metric/human_pairwise_choice`. Rows in which one is
+    missing are left out. A result has `metric`, `accuracy_balanced` (the mean recall of the labels of people),
+    `f1_score_balanced` (F1 weighted by their number), `row_count`, and for at most 10 labels `confusion_matrix`
+    (rows: people) with `confusion_matrix_labels`.
     Raises EvaluationError if a column is missing or no row has both ratings.
     """
-    rows = read_records(evaluate_autorater_input)
+    rows = read_records(to_frame(evaluate_autorater_input, name="evaluate_autorater_input"))
     results = [_compare(metric, rows) for metric in eval_metrics]
     return AutoraterEvalResult(results, eval_dataset_metadata, autorater_config, **kwargs)
 

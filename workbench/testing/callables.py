@@ -44,10 +44,11 @@ from workbench.model.criteria import add_provider
 from workbench.model.evalset import Content, Invocation, Part
 from workbench.model.results import Failure, FailureKind, InvocationScore, TurnResult
 from workbench.model.target import AgentDescription, AgentPart
-from workbench.model.text import mask_data
+from workbench.model.text import mask_data, pluralise
 from workbench.model.trace import Span
 from workbench.testing.metric_criteria import Criteria, ParsedJudge
 from workbench.testing.metrics import EvaluationError
+from workbench.testing.utils import parse_question_blocks
 
 # Calls of functions: each in its own thread, or on an event loop if they are asynchronous.
 
@@ -437,6 +438,8 @@ class CallingHost:
             instances = [deepcopy(build_instance(request, number)) for number in range(len(request.actual))]
             scores = await self._calls.call(metric.score, {"metric": request.metric, "instances": instances})
             return read_scores(scores, None)
+        except AgentError:
+            raise
         except ModelError as unanswered:
             message = f"{request.metric}: {unanswered.message}"
             raise AgentError(Failure(kind=FailureKind.METRIC, message=message)) from unanswered
@@ -463,10 +466,14 @@ class CallingHost:
         )
         requests = [request.model_copy(update={"sample": number}) for number in range(judge.samples)]
         answers = await asyncio.gather(*map(self._ask_judge, requests), return_exceptions=True)
-        replies = [answer.text for answer in answers if isinstance(answer, ModelReply)]
+        found = [answer for answer in answers if isinstance(answer, ModelReply)]
         for answer in answers:
-            if isinstance(answer, BaseException) and (not replies or not isinstance(answer, ModelError)):
+            if isinstance(answer, BaseException) and (not found or not isinstance(answer, ModelError)):
                 raise answer
+        gaps = [_find_gap(judge, row, reply) for reply in found]
+        if all(gaps):
+            raise AgentError(Failure(kind=FailureKind.METRIC, message=f"{judge.name}: {gaps[0]}"))
+        replies = [reply.text for reply, gap in zip(found, gaps, strict=True) if not gap]
         if judge.parse is None:
             parsed: Any = {"raw_output": replies}
         else:
@@ -481,6 +488,18 @@ class CallingHost:
     async def close(self) -> None:
         """See `AgentHost.close`."""
         self._calls.close()
+
+
+def _find_gap(judge: ParsedJudge, row: Mapping[str, Any], reply: ModelReply) -> str | None:
+    """Return why a reply of a judge is incomplete; None if it is not."""
+    questions = None if judge.questions is None else row[judge.questions]
+    if isinstance(questions, list):
+        asked = len({format_value(question) for question in questions})
+        answered = len(dict(parse_question_blocks(reply.text)))
+        if answered != asked:
+            cut = ", and its reply was cut off" if reply.is_truncated else ""
+            return f"the judge answered {answered} of {pluralise(asked, 'question')}{cut}"
+    return "the reply of the judge was cut off" if reply.is_truncated and not judge.may_be_cut else None
 
 
 def _make_undefined(reason: str) -> CustomScoreAnswer:

@@ -23,6 +23,7 @@ from workbench.testing.metrics import (
     PromptTemplate,
     RubricGenerationConfig,
     read_definitions,
+    to_frame,
 )
 from workbench.testing.utils import parse_pairwise_rubric_result, parse_pointwise_rubric_result, parse_rubrics
 
@@ -47,6 +48,8 @@ class EvalTask:
 
     Results are stored in the history of the project around the working directory, under the name of the `experiment`,
     unless `history` is false. `output_uri_prefix` is a folder, or its address, to which results are also written.
+    `missing` has reasons for empty cells of the dataset, by row number (from 1) and column: the result repeats them.
+    `task_metrics` are the metrics with the names of their columns.
     """
 
     def __init__(
@@ -59,13 +62,14 @@ class EvalTask:
         output_uri_prefix: str | None = "",
         autorater_config: Any = None,
         history: bool = True,
+        missing: Mapping[tuple[int, str], str] | None = None,
     ) -> None:
         """Raises EvaluationError for unknown or wrong metrics, and if no installed package can write to
         `output_uri_prefix`."""
         from workbench.testing.metric_criteria import read_criteria
 
         self._author, judged = _split_rubric_metric(metrics)
-        read_criteria(judged, autorater_config=autorater_config, columns=())
+        self.task_metrics = read_criteria(judged, autorater_config=autorater_config, columns=()).metrics
         self.dataset = dataset
         self.metrics = list(metrics)
         self.experiment = experiment
@@ -74,6 +78,7 @@ class EvalTask:
         self._output_prefix = output_uri_prefix or ""
         self.autorater_config = autorater_config
         self._history = history
+        self._missing = missing or {}
         self._check_output(None)
 
     def evaluate(
@@ -184,10 +189,7 @@ class EvalTask:
         mapping = {known: name for known, name in named.items() if agent is None or known not in OUTPUTS}
         rows = read_rows(self.dataset, mapping)
         if prompt_template is not None:
-            template = (
-                prompt_template if isinstance(prompt_template, PromptTemplate) else PromptTemplate(prompt_template)
-            )
-            rows = rows.with_prompts(template)
+            rows = rows.with_prompts(PromptTemplate(prompt_template))
         baseline = self._find_baseline()
         author = None if self._author is None or RUBRICS in rows.columns else make_author(self._author)
         answered = [
@@ -207,6 +209,7 @@ class EvalTask:
             limits=limits,
             history=self._history,
             loop=loop,
+            missing=self._missing,
         )
 
     def display_runs(self) -> None:
@@ -318,8 +321,8 @@ class RubricBasedMetric:
     def __str__(self) -> str:
         return self.metric_name
 
-    def generate_rubrics(self, eval_dataset: DataFrame) -> DataFrame:
-        """Return a copy of the dataset with the column `rubrics`; the dataset itself if it has one.
+    def generate_rubrics(self, eval_dataset: DataFrame | list[dict[str, Any]]) -> DataFrame:
+        """Return a copy of a frame, or of rows as dicts, with the column `rubrics`; the frame itself if it has one.
 
         Asks a model for each row. A row whose questions cannot be generated has None, and a warning gives the reason.
         Raises EvaluationError.
@@ -327,9 +330,10 @@ class RubricBasedMetric:
         from workbench.testing.evaluation import write_rubrics
         from workbench.testing.result_rows import RUBRICS, read_rows
 
+        eval_dataset = to_frame(eval_dataset, name="eval_dataset")
         if RUBRICS in eval_dataset.columns:
             return eval_dataset
-        written = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
+        written, _ = write_rubrics(read_rows(eval_dataset, {}), make_author(self.generation_config))
         copy = eval_dataset.copy()
         for name, values in written.items():
             copy[name] = values

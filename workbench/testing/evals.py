@@ -6,17 +6,20 @@ the working directory. What needs the service of Vertex AI is refused with the r
 
 from __future__ import annotations
 
+import inspect
 import json
-import statistics
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import wraps
+from typing import Any, NoReturn
 
-from workbench.model.text import pluralise, suggest_name
+from workbench.agents.worker.wire import describe
+from workbench.model.text import one_line, suggest_name
 from workbench.testing.callables import ModelAgent, make_agent, make_model_agent
 from workbench.testing.eval_task import EvalTask, RubricBasedMetric, make_author, make_rubric_metric
 from workbench.testing.evaluation import NO_LIMITS, infer, write_rubrics
-from workbench.testing.metric_criteria import read_generation_config
+from workbench.testing.metric_criteria import TaskMetric, read_generation_config
 from workbench.testing.metrics import (
     AutoraterConfig,
     CustomMetric,
@@ -28,113 +31,40 @@ from workbench.testing.metrics import (
     PromptTemplate,
     RubricGenerationConfig,
     named_metrics,
-    read_records,
 )
-from workbench.testing.notebook_utils import Section, show
 from workbench.testing.result_rows import (
+    FAILURE,
     RESPONSE,
     RUBRICS,
     TRAJECTORY,
+    USE_EVAL_SETS,
+    AggregatedMetricResult,
+    EvalCase,
+    EvalCaseMetricResult,
+    EvalCaseResult,
+    EvaluationDataset,
+    EvaluationResult,
+    ResponseCandidate,
+    ResponseCandidateResult,
     Rows,
+    WinRateStats,
+    build_from_dict,
     read_rows,
     write_rows,
 )
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-# Datasets.
-
 GROUPS = "rubric_groups"
 """The column of the rubrics of each prompt, by the name of their group."""
 
+GROUPS_FAILURE = "rubric_groups_failure"
+"""The column of the reasons why rubrics could not be written, by the name of their group."""
 
-@dataclass(kw_only=True)
-class ResponseCandidate:
-    """One response: a text, or a content of the Gemini API."""
+FAILURE_REASON = "failure_reason"
+"""The column of the reasons why rows have no response."""
 
-    response: Any = None
-
-
-class EvalCase:
-    """One row as an object. Texts may be contents of the Gemini API. Further arguments are further columns."""
-
-    def __init__(
-        self,
-        *,
-        prompt: Any = None,
-        responses: Sequence[Any] | None = None,
-        reference: Any = None,
-        eval_case_id: str | None = None,
-        **columns: Any,
-    ) -> None:
-        """Raises EvaluationError for what only the service can read."""
-        for name in ("agent_data", "interactions_data_source", "user_scenario"):
-            if columns.get(name) is not None:
-                raise EvaluationError(f"EvalCase: found {name}, expected prompt and responses; {_USE_EVAL_SETS}")
-        self.prompt = prompt
-        self.responses = [
-            each if hasattr(each, "response") else ResponseCandidate(response=each) for each in responses or ()
-        ]
-        self.reference = reference
-        self.eval_case_id = eval_case_id
-        self.columns = {name: value for name, value in columns.items() if value is not None}
-
-    def to_row(self) -> dict[str, Any]:
-        """Return the case as a row, with its first response."""
-        row: dict[str, Any] = {"prompt": _read_text(self.prompt)}
-        if self.responses:
-            row[RESPONSE] = _read_text(self.responses[0].response)
-        if self.reference is not None:
-            row["reference"] = _read_text(getattr(self.reference, "response", self.reference))
-        return {**row, **{name: _read_value(value) for name, value in self.columns.items()}}
-
-
-class EvaluationDataset:
-    """Rows to evaluate: a pandas frame or `EvalCase` objects. `candidate_name` is the name of what answered them."""
-
-    def __init__(
-        self,
-        *,
-        eval_cases: Sequence[EvalCase] | None = None,
-        eval_dataset_df: DataFrame | None = None,
-        candidate_name: str | None = None,
-        bigquery_source: Any = None,
-        gcs_source: Any = None,
-    ) -> None:
-        """Raises EvaluationError unless there are either cases or a frame."""
-        if bigquery_source is not None or gcs_source is not None:
-            raise EvaluationError(
-                "EvaluationDataset: found a source of the service, expected eval_dataset_df or eval_cases; an address "
-                "such as gs://bucket/rows.jsonl can be passed as src or dataset"
-            )
-        if (eval_cases is None) == (eval_dataset_df is None):
-            found = "neither" if eval_cases is None else "both"
-            raise EvaluationError(f"EvaluationDataset: found {found}, expected eval_cases or eval_dataset_df")
-        self.eval_cases = None if eval_cases is None else list(eval_cases)
-        self.eval_dataset_df = eval_dataset_df
-        self.candidate_name = candidate_name
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows as dicts."""
-        if self.eval_cases is not None:
-            return [case.to_row() for case in self.eval_cases]
-        return [{name: _read_value(value) for name, value in row.items()} for row in read_records(self.eval_dataset_df)]
-
-    def show(self) -> None:
-        """Show the rows: in a notebook as a table, else as text."""
-        show([self._make_section()])
-
-    def _make_section(self) -> Section:
-        rows = self.rows
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        title = f"{pluralise(len(rows), 'row')}{f' of {self.candidate_name}' if self.candidate_name else ''}"
-        return Section(title, columns, [[row.get(name) for name in columns] for row in rows])
-
-    def _repr_html_(self) -> str:
-        return self._make_section().to_html()
-
+_PROMPT_WIDTH = 80  # characters of a prompt in a message
+_VERBOSITY = "verbosity"
+"""The metric whose best rating is 0: negative ratings are too short, positive ones too long."""
 
 # Metrics.
 
@@ -228,7 +158,6 @@ _BY_EVAL_SETS = frozenset(
     }
 )
 _OF_IMAGES = frozenset({"gecko_text2image", "gecko_text2video"})
-_USE_EVAL_SETS = "to judge conversations and tool calls, use an eval set and its criteria, see docs/criteria.md"
 _DEFAULT_RUBRICS = "general_quality"
 
 
@@ -256,7 +185,7 @@ class _PredefinedMetrics:
             raise AttributeError(name)
         if known in _BY_EVAL_SETS:
             raise EvaluationError(
-                f"RubricMetric.{name}: found a metric of agents, expected one of rows; {_USE_EVAL_SETS}"
+                f"RubricMetric.{name}: found a metric of agents, expected one of rows; {USE_EVAL_SETS}"
             )
         if known in _OF_IMAGES:
             raise EvaluationError(
@@ -270,105 +199,6 @@ class _PredefinedMetrics:
 
 
 RubricMetric = PrebuiltMetric = _PredefinedMetrics()
-
-
-# Results.
-
-
-@dataclass(kw_only=True)
-class EvalCaseMetricResult:
-    """The result of one metric for one response. Without a `score` it has an `error_message`."""
-
-    metric_name: str | None = None
-    score: float | None = None
-    explanation: str | None = None
-    rubric_verdicts: Any = None
-    raw_output: list[str] | None = None
-    error_message: str | None = None
-
-
-@dataclass(kw_only=True)
-class ResponseCandidateResult:
-    """The results for one response, by metric."""
-
-    response_index: int | None = None
-    metric_results: dict[str, EvalCaseMetricResult] = field(default_factory=dict)
-
-
-@dataclass(kw_only=True)
-class EvalCaseResult:
-    """The results for one row, by candidate."""
-
-    eval_case_index: int | None = None
-    response_candidate_results: list[ResponseCandidateResult] = field(default_factory=list)
-
-
-class AggregatedMetricResult:
-    """One metric over all rows and candidates. None: no row has a score. Values of `aggregate_summary_fn` are further
-    attributes."""
-
-    def __init__(self, *, metric_name: str, results: Sequence[EvalCaseMetricResult]) -> None:
-        scores = [result.score for result in results if result.score is not None]
-        self.metric_name = metric_name
-        self.num_cases_total = len(results)
-        self.num_cases_valid = len(scores)
-        self.num_cases_error = len(results) - len(scores)
-        self.mean_score = statistics.fmean(scores) if scores else None
-        self.stdev_score = statistics.stdev(scores) if len(scores) > 1 else None
-
-    def __repr__(self) -> str:
-        return f"AggregatedMetricResult({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-
-
-@dataclass(kw_only=True)
-class WinRateStats:
-    """How often each candidate has the best score of all, and how often several have it."""
-
-    win_rates: list[float] = field(default_factory=list)
-    tie_rate: float | None = None
-
-
-class EvaluationResult:
-    """The result of `evaluate`. `results` has the `EvalResult` of each candidate."""
-
-    def __init__(
-        self,
-        *,
-        eval_case_results: list[EvalCaseResult],
-        summary_metrics: list[AggregatedMetricResult],
-        win_rates: dict[str, WinRateStats] | None,
-        evaluation_dataset: list[EvaluationDataset],
-        results: Sequence[EvalResult],
-        candidate_names: Sequence[str],
-    ) -> None:
-        self.eval_case_results = eval_case_results
-        self.summary_metrics = summary_metrics
-        self.win_rates = win_rates
-        self.evaluation_dataset = evaluation_dataset
-        self.results = list(results)
-        self.candidate_names = list(candidate_names)
-
-    def show(self, candidate_names: Sequence[str] | None = None) -> None:
-        """Show the summary, the comparison of candidates and the rows: in a notebook as tables, else as text."""
-        show(self._make_sections(candidate_names))
-
-    def _repr_html_(self) -> str:
-        return "".join(section.to_html() for section in self._make_sections(None))
-
-    def _make_sections(self, candidate_names: Sequence[str] | None) -> list[Section]:
-        names = list(candidate_names or self.candidate_names)
-        numbers = [
-            [each.metric_name, each.mean_score, each.stdev_score, each.num_cases_valid, each.num_cases_error]
-            for each in self.summary_metrics
-        ]
-        sections = [Section("Summary", ["metric", "mean", "deviation", "rows with a score", "without"], numbers)]
-        if self.win_rates:
-            rows = [[metric, *stats.win_rates, stats.tie_rate] for metric, stats in self.win_rates.items()]
-            sections.append(Section("Win rates", ["metric", *names, "tie"], rows))
-        for name, result in zip(names, self.results, strict=False):
-            columns = list(result.rows[0])
-            sections.append(Section(name, columns, [list(row.values()) for row in result.rows]))
-        return sections
 
 
 # The client.
@@ -419,22 +249,30 @@ class Evals:
         """Let a model or an agent answer the prompts of `src`: a frame, a file, an address, or an `EvaluationDataset`.
 
         `model` is a name, a function or an object, `agent` an agent as for `EvalTask.evaluate(runnable=)`. `config`
-        has `prompt_template`, `generate_content_config` and `dest`, a folder for the rows. A row that failed has no
-        response, and a warning gives the reason. Raises EvaluationError.
+        has `prompt_template`, `generate_content_config` and `dest`, a folder for the rows. If rows fail, a warning
+        gives the reasons, and the columns `failure` (1 or 0) and `failure_reason` are added: `evaluate` gives such a
+        row no score. Raises EvaluationError.
         """
         del location
         options = _read_options(config, ("prompt_template", "generate_content_config", "dest"))
         rows = _read_rows(src)
         if (template := options.get("prompt_template")) is not None:
-            rows = rows.with_prompts(template if isinstance(template, PromptTemplate) else PromptTemplate(template))
+            rows = rows.with_prompts(PromptTemplate(template))
         respondent = _make_respondent(model, agent)
         if (generation := options.get("generate_content_config")) is not None:
             if not isinstance(respondent, ModelAgent):
                 raise EvaluationError("generate_content_config: found it without the name of a model, expected one")
             respondent = replace(respondent, config=read_generation_config(generation))
         result = infer(rows, respondent, limits=NO_LIMITS)
-        shown = [name for name in result.rows[0] if name in {*rows.columns, "prompt", RESPONSE, TRAJECTORY}]
+        known = {*rows.columns, "prompt", RESPONSE, TRAJECTORY} - {FAILURE, FAILURE_REASON}
+        shown = [name for name in result.rows[0] if name in known]
         answered = [{name: row[name] for name in shown} for row in result.rows]
+        reasons = {each.row: each.reason for each in result.problems if each[1:3] == (RESPONSE, "ERROR")}
+        if reasons:
+            answered = [
+                {**row, FAILURE: int(number in reasons), FAILURE_REASON: reasons.get(number)}
+                for number, row in enumerate(answered, start=1)
+            ]
         if (folder := options.get("dest")) is not None:
             write_rows(answered, str(folder), "inference_results.jsonl")
         return _make_dataset(answered, name=respondent.name)
@@ -466,12 +304,14 @@ class Evals:
         generation = make_rubric_metric(name, kind="pointwise").generation_config
         author = RubricGenerationConfig(prompt_template or generation.prompt_template, model=model)
         rows = _read_rows(src)
-        written = write_rubrics(rows, make_author(author))[RUBRICS]
+        written, reasons = write_rubrics(rows, make_author(author))
         records = []
-        for row, rubrics in zip(rows.rows, written, strict=True):
-            groups = row.columns.get(GROUPS)
-            known = dict(groups) if isinstance(groups, Mapping) else {}
-            records.append({**row.columns, GROUPS: {**known, rubric_group_name: rubrics}})
+        for number, (row, rubrics) in enumerate(zip(rows.rows, written[RUBRICS], strict=True), start=1):
+            record = {**row.columns, GROUPS: {**_get_group(row.columns, GROUPS), rubric_group_name: rubrics}}
+            if reasons:
+                known = _get_group(row.columns, GROUPS_FAILURE)
+                record[GROUPS_FAILURE] = {**known, rubric_group_name: reasons.get(number)}
+            records.append(record)
         return _make_dataset(records, name=None)
 
     def evaluate(
@@ -492,7 +332,7 @@ class Evals:
         del location
         if agent is not None or kwargs:
             found = ", ".join(["agent"] * (agent is not None) + list(kwargs))
-            raise EvaluationError(f"evaluate: found {found}, expected responses in the dataset; {_USE_EVAL_SETS}")
+            raise EvaluationError(f"evaluate: found {found}, expected responses in the dataset; {USE_EVAL_SETS}")
         options = _read_options(config, ("dest", "evaluation_service_qps", "dataset_schema", "http_options"))
         if options.get("dataset_schema") not in (None, "FLATTEN"):
             schema = options["dataset_schema"]
@@ -505,23 +345,54 @@ class Evals:
         if not tables or len({len(rows) for rows in tables}) != 1:
             counts = ", ".join(str(len(rows)) for rows in tables) or "no dataset"
             raise EvaluationError(f"dataset: found {counts} rows, expected datasets with the same number of rows")
+        names = _name_candidates(datasets)
+        _check_prompts(tables, names)
         resolved = [
             _resolve(metric, tables) for metric in ([RubricMetric.GENERAL_QUALITY] if metrics is None else metrics)
         ]
-        names = _name_candidates(datasets)
-        results = [
+        missing = {place: reason for each in resolved for place, reason in each.missing.items()}
+        tasks = [
             EvalTask(
                 dataset=rows,
                 metrics=[each.metric for each in resolved],
-                experiment=each_name,
+                experiment=name,
                 output_uri_prefix=options.get("dest"),
-            ).evaluate(
+                missing={**missing, **_find_failures(rows)},
+            )
+            for rows, name in zip(tables, names, strict=True)
+        ]
+        results = [
+            task.evaluate(
                 evaluation_service_qps=options.get("evaluation_service_qps"),
                 output_file_name=f"{number}.jsonl" if options.get("dest") else None,
             )
-            for number, (rows, each_name) in enumerate(zip(tables, names, strict=True), start=1)
+            for number, task in enumerate(tasks, start=1)
         ]
-        return _combine(results, resolved, datasets, names)
+        return _combine(results, tasks[0].task_metrics, resolved, datasets, names)
+
+
+def _get_group(row: Mapping[str, Any], column: str) -> dict[str, Any]:
+    groups = row.get(column)
+    return dict(groups) if isinstance(groups, Mapping) else {}
+
+
+def _check_prompts(tables: Sequence[Sequence[Mapping[str, Any]]], names: Sequence[str]) -> None:
+    """Check that datasets have the same prompts in the same order. Raises EvaluationError."""
+    for rows, name in zip(tables[1:], names[1:], strict=True):
+        for number, (first, other) in enumerate(zip(tables[0], rows, strict=True), start=1):
+            asked, found = first.get("prompt"), other.get("prompt")
+            if asked is not None and found is not None and asked != found:
+                found, asked = (one_line(repr(prompt), width=_PROMPT_WIDTH) for prompt in (found, asked))
+                raise EvaluationError(
+                    f"dataset: row {number}: found the prompt {found} in {name}, expected {asked} as in {names[0]}: "
+                    "candidates are compared row by row"
+                )
+
+
+def _find_failures(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], str]:
+    """Return why rows have no response, as `run_inference` noted it."""
+    reasons = ((number, row.get(FAILURE_REASON), row) for number, row in enumerate(rows, start=1))
+    return {(number, RESPONSE): str(why) for number, why, row in reasons if why and row.get(RESPONSE) is None}
 
 
 def _make_respondent(model: Any, agent: Any) -> Any:
@@ -558,7 +429,7 @@ def _to_dataset(given: Any) -> EvaluationDataset:
     if isinstance(given, EvaluationDataset):
         return given
     if isinstance(given, Mapping) and not _is_row(given):
-        return EvaluationDataset(**given)
+        return build_from_dict(EvaluationDataset, given)
     return _make_dataset([row.columns for row in read_rows(given, {}).rows], name=None)
 
 
@@ -568,7 +439,10 @@ def _make_dataset(records: Sequence[Mapping[str, Any]], *, name: str | None) -> 
         import pandas as pd
     except ImportError:
         cases = [
-            EvalCase(responses=[row[RESPONSE]] if RESPONSE in row else None, **_without(row, RESPONSE))
+            EvalCase(
+                responses=[ResponseCandidate(response=row[RESPONSE])] if RESPONSE in row else None,
+                **_without(row, RESPONSE),
+            )
             for row in records
         ]
         return EvaluationDataset(eval_cases=cases, candidate_name=name)
@@ -577,20 +451,6 @@ def _make_dataset(records: Sequence[Mapping[str, Any]], *, name: str | None) -> 
 
 def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key != name}
-
-
-def _read_text(value: Any) -> Any:
-    """Return the text of a content of the Gemini API; other values are unchanged."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="json", exclude_none=True)
-    parts = value.get("parts") if isinstance(value, Mapping) else None
-    if isinstance(parts, list) and parts and all(isinstance(part, Mapping) and "text" in part for part in parts):
-        return "".join(str(part["text"]) for part in parts)
-    return value
-
-
-def _read_value(value: Any) -> Any:
-    return value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
 
 
 def _name_candidates(datasets: Sequence[EvaluationDataset]) -> list[str]:
@@ -607,35 +467,74 @@ def _name_candidates(datasets: Sequence[EvaluationDataset]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Resolved:
-    """A metric of a task, and how its results are summarised."""
+    """A metric of a task, how its results are summarised, and why rows lack what it needs, by row and column."""
 
     metric: Any
     name: str
     summarise: Callable[..., Any] | None = None
+    missing: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
 
 def _resolve(metric: Any, tables: Sequence[Sequence[dict[str, Any]]]) -> _Resolved:
     """Return the metric of a task for one of the newer API. Writes rubrics into rows that have none."""
     if isinstance(metric, Mapping):
-        metric = Metric(**metric)
+        metric = build_from_dict(Metric, metric)
     if isinstance(metric, PredefinedMetric):
         if metric.name in _BY_RUBRICS:
             return _resolve_rubrics(metric.name, metric.rubric_group_name, tables)
         return _Resolved(_BY_ENGINE.get(metric.name, metric.name), _BY_ENGINE.get(metric.name, metric.name))
+    if isinstance(metric, CustomMetric):
+        return _Resolved(replace(metric, metric_function=_skip_unanswered(metric.metric_function)), metric.name)
     if not isinstance(metric, Metric):
+        _check_bare_name(metric)
         return _Resolved(metric, str(metric))
     name = str(metric.name)
     if metric.remote_custom_function is not None:
-        made: Any = CustomMetric(name, _compile(name, metric.remote_custom_function, _make_instance))
+        made: Any = _make_custom(name, _compile(name, metric.remote_custom_function, _make_instance))
     elif isinstance(metric.custom_function, str):
-        made = CustomMetric(name, _compile(name, metric.custom_function, dict))
+        made = _make_custom(name, _compile(name, metric.custom_function, dict))
     elif metric.custom_function is not None:
-        made = CustomMetric(name, metric.custom_function)
+        made = _make_custom(name, metric.custom_function)
     elif metric.prompt_template is not None:
         made = _make_judge(metric, name)
     else:
         made = name.lower()
+        _check_bare_name(made)
     return _Resolved(made, str(made) if isinstance(made, str) else name, metric.aggregate_summary_fn)
+
+
+def _check_bare_name(name: Any) -> None:
+    """Refuse a name that only a member of `RubricMetric` can have. Raises EvaluationError."""
+    if isinstance(name, str) and name in _BY_RUBRICS | _BY_ENGINE.keys() and name not in named_metrics():
+        raise EvaluationError(f"metrics: found {name!r}, expected types.RubricMetric.{name.upper()}")
+
+
+def _make_custom(name: str, function: Callable[..., Any]) -> CustomMetric:
+    return CustomMetric(name, _skip_unanswered(function))
+
+
+def _skip_unanswered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is not called for rows that failed or have no response: they have no score."""
+    if not callable(function):
+        return function
+    nothing = {"score": None, "explanation": f"the row has no {RESPONSE}"}
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def call_later(row: dict[str, Any]) -> Any:
+            return nothing if _is_unanswered(row) else await function(row)
+
+        return call_later
+
+    @wraps(function)
+    def call(row: dict[str, Any]) -> Any:
+        return nothing if _is_unanswered(row) else function(row)
+
+    return call
+
+
+def _is_unanswered(row: Mapping[str, Any]) -> bool:
+    return row.get(RESPONSE) is None and (bool(row.get(FAILURE)) or not row.get(TRAJECTORY))
 
 
 def _make_judge(metric: Metric, name: str) -> PointwiseMetric:
@@ -672,20 +571,23 @@ def _resolve_rubrics(name: str, group: str | None, tables: Sequence[Sequence[dic
     column = f"{RUBRICS}_{name}"
     made: RubricBasedMetric = make_rubric_metric(name, kind="pointwise", metric=name)
     first = tables[0]
-    groups = [row.get(GROUPS) for row in first]
     if group is not None:
-        rubrics = [found.get(group) if isinstance(found, Mapping) else None for found in groups]
-        if not any(rubrics):
+        rubrics = [_get_group(row, GROUPS).get(group) for row in first]
+        failures = [_get_group(row, GROUPS_FAILURE).get(group) for row in first]
+        reasons = {number: str(reason) for number, reason in enumerate(failures, start=1) if reason}
+        if not any(rubrics) and not reasons:
             raise EvaluationError(f"{name}: found no rubrics of the group {group!r}, expected some in {GROUPS}")
     else:
         prompts = read_rows([{"prompt": row.get("prompt")} for row in first], {})
-        rubrics = write_rubrics(prompts, make_author(made.generation_config))[RUBRICS]
+        written, reasons = write_rubrics(prompts, make_author(made.generation_config))
+        rubrics = written[RUBRICS]
     for rows in tables:
         for row, questions in zip(rows, rubrics, strict=True):
             row[column] = questions
     critique = made.critique_metric
     template = str(critique.metric_prompt_template).replace(f"{{{RUBRICS}}}", f"{{{column}}}")
-    return _Resolved(replace(critique, metric_prompt_template=template), name)
+    missing = {(number, column): reason for number, reason in reasons.items()}
+    return _Resolved(replace(critique, metric_prompt_template=template), name, missing=missing)
 
 
 def _compile(
@@ -695,7 +597,7 @@ def _compile(
     names: dict[str, Any] = {}
     try:
         exec(compile(code, f"<metric {name}>", "exec"), names)
-    except Exception as error:  # code of the caller
+    except (Exception, SystemExit) as error:  # code of the caller
         raise EvaluationError(f"{name}: found code that raises {type(error).__name__}: {error}") from None
     function = names.get("evaluate")
     if not callable(function):
@@ -718,14 +620,13 @@ def _make_content(value: Any) -> dict[str, Any]:
 
 def _combine(
     results: Sequence[EvalResult],
-    metrics: Sequence[_Resolved],
+    metrics: Sequence[TaskMetric],
+    resolved: Sequence[_Resolved],
     datasets: list[EvaluationDataset],
     names: Sequence[str],
 ) -> EvaluationResult:
-    cells = [
-        [{each.name: _read_result(result, number, each.name) for each in metrics} for number in range(len(result.rows))]
-        for result in results
-    ]
+    cells = [_read_results(result, [each.name for each in metrics]) for result in results]
+    summarise = {each.name: each.summarise for each in resolved}
     cases = [
         EvalCaseResult(
             eval_case_index=number,
@@ -740,10 +641,14 @@ def _combine(
     for each in metrics:
         found = [row[each.name] for candidate in cells for row in candidate]
         total = AggregatedMetricResult(metric_name=each.name, results=found)
-        if each.summarise is not None:
-            vars(total).update(each.summarise(found))
+        if (function := summarise.get(each.name)) is not None:
+            vars(total).update(_summarise(each.name, function, found))
         summary.append(total)
-    wins = {each.name: _count_wins(cells, each.name) for each in metrics} if len(results) > 1 else {}
+    zeros = {str(each.metric) for each in resolved if each.metric in (_VERBOSITY, named_metrics()[_VERBOSITY])}
+    wins = {
+        each.name: _count_wins(cells, each.name, best_is_zero=each.name in zeros)
+        for each in (metrics if len(results) > 1 else ())
+    }
     return EvaluationResult(
         eval_case_results=cases,
         summary_metrics=summary,
@@ -754,27 +659,58 @@ def _combine(
     )
 
 
-def _read_result(result: EvalResult, number: int, name: str) -> EvalCaseMetricResult:
-    row = result.rows[number]
-    score = row.get(f"{name}/score")
-    reasons = (problem.reason for problem in result.problems if problem[:2] == (number + 1, f"{name}/score"))
-    return EvalCaseMetricResult(
-        metric_name=name,
-        score=score,
-        explanation=row.get(f"{name}/explanation"),
-        rubric_verdicts=row.get(f"{name}/rubric_verdict_pairs"),
-        raw_output=row.get(f"{name}/raw_outputs") or row.get(f"{name}/raw_output"),
-        error_message=None if score is not None else next(reasons, "the metric gave no score"),
-    )
+def _summarise(name: str, function: Callable[..., Any], found: list[EvalCaseMetricResult]) -> Mapping[str, Any]:
+    """Return what `aggregate_summary_fn` makes of the results; nothing, with a warning, if it fails."""
+    try:
+        values = function(found)
+    except (Exception, SystemExit) as error:  # code of the caller: the scores do not depend on it
+        why = f"raised {type(error).__name__}: {error}"
+    else:
+        if isinstance(values, Mapping):
+            return {str(key): value for key, value in values.items()}
+        why = f"returned {describe(values)}, expected a dict"
+    warnings.warn(one_line(f"{name}: aggregate_summary_fn {why}"), stacklevel=4)
+    return {}
 
 
-def _count_wins(cells: Sequence[Sequence[Mapping[str, EvalCaseMetricResult]]], name: str) -> WinRateStats | None:
+_PREFERENCES = {"CANDIDATE": 1.0, "TIE": 0.5, "BASELINE": 0.0}
+"""The scores of the choices of comparisons with a baseline."""
+
+
+def _read_results(result: EvalResult, names: Sequence[str]) -> list[dict[str, EvalCaseMetricResult]]:
+    """Return the results of metrics by name, for each row."""
+    reasons = {(problem.row, problem.column): problem.reason for problem in result.problems}
+    found = []
+    for number, row in enumerate(result.rows, start=1):
+        cells = {}
+        for name in names:
+            score = row.get(f"{name}/score")
+            choice = row.get(f"{name}/pairwise_choice")
+            if score is None and isinstance(choice, str):
+                score = _PREFERENCES.get(choice.upper())
+            columns = [f"{name}/{main}" for main in ("score", "pairwise_choice")]
+            why = next((reasons[number, column] for column in columns if (number, column) in reasons), None)
+            cells[name] = EvalCaseMetricResult(
+                metric_name=name,
+                score=score,
+                explanation=row.get(f"{name}/explanation"),
+                rubric_verdicts=row.get(f"{name}/rubric_verdict_pairs"),
+                raw_output=row.get(f"{name}/raw_outputs") or row.get(f"{name}/raw_output"),
+                error_message=None if score is not None else why or "the metric gave no score",
+            )
+        found.append(cells)
+    return found
+
+
+def _count_wins(
+    cells: Sequence[Sequence[Mapping[str, EvalCaseMetricResult]]], name: str, *, best_is_zero: bool
+) -> WinRateStats | None:
     """Count the rows in which all candidates have a score; None if there is none."""
     wins = [0] * len(cells)
     ties = total = 0
     for row in zip(*cells, strict=True):
         scores = [found[name].score for found in row]
-        known = [score for score in scores if score is not None]
+        known = [-abs(score) if best_is_zero else score for score in scores if score is not None]
         if len(known) < len(scores):
             continue
         total += 1
@@ -792,5 +728,5 @@ _REFUSED = frozenset({"evals", "ObservabilityEvalCase", "InteractionsDataSource"
 def __getattr__(name: str) -> NoReturn:
     """Raises EvaluationError for types that only the service uses."""
     if name in _REFUSED:
-        raise EvaluationError(f"types.{name}: found a type of the Vertex AI service, expected rows; {_USE_EVAL_SETS}")
+        raise EvaluationError(f"types.{name}: found a type of the Vertex AI service, expected rows; {USE_EVAL_SETS}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

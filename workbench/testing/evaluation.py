@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 import warnings
@@ -20,7 +19,6 @@ from workbench.engine.run_resources import open_lazily
 from workbench.engine.workspace import Workspace
 from workbench.llm.model_types import Ask
 from workbench.metrics.judges.templated import list_inputs
-from workbench.metrics.judges.transcript import format_value
 from workbench.model.criteria import BASELINE_COLUMN, EvalConfig
 from workbench.model.facts import pause_gc
 from workbench.model.results import CaseResult, CaseStatus, ModelSpending
@@ -42,6 +40,7 @@ from workbench.testing.result_rows import (
     Table,
     build_summary,
     count_wins,
+    has_file,
 )
 from workbench.testing.shared_resources import apply_model_calls
 
@@ -193,8 +192,10 @@ class Evaluation:
         limits: Limits,
         history: bool,
         loop: asyncio.AbstractEventLoop | None,
+        missing: Mapping[tuple[int, str], str],
     ) -> None:
-        """`loop` is the running event loop of the caller, if there is one. Raises EvaluationError."""
+        """`loop` is the running event loop of the caller, if there is one. `missing` has known reasons for empty cells
+        of the rows, by row number and column. Raises EvaluationError."""
         _refuse_files(rows, criteria, asked)
         self._rows = rows
         self._criteria = criteria
@@ -210,6 +211,7 @@ class Evaluation:
         # No discovery: targets and eval sets of the project are not needed.
         self._workspace = Workspace(Project(root=root, targets={}, eval_sets=()), loaded)
         self._calls = Calls(loop)
+        self._missing = missing
         self._problems: list[Problem] = []
         self._run: Run | None = None
         self._is_cancelled = False
@@ -355,7 +357,8 @@ class Evaluation:
     def _build_result(self, run: Run, rows: Rows, summary: RunSummary) -> EvalResult:
         asked = self._asked.agent is not None
         metrics = self._criteria.metrics
-        table = Table(rows, _collect_results(run), metrics, asked_agent=asked)
+        missing = {**self._missing, **{(each.row, each.column): each.reason for each in self._problems}}
+        table = Table(rows, _collect_results(run), metrics, asked_agent=asked, missing=missing)
         table.problems[:0] = self._problems
         if warning := _describe_missing(table, partly_judged=summary.partly_judged):
             warnings.warn(warning, stacklevel=4)
@@ -372,10 +375,6 @@ class Evaluation:
         )
 
 
-_FILE = re.compile(r"""\b(?:file_?data|inline_?data)["']?\s*[:{]""", re.IGNORECASE)
-"""A file in a content of the Gemini API, as JSON or as text of a protocol buffer."""
-
-
 def _refuse_files(rows: Rows, criteria: Criteria, asked: Respondents) -> None:
     """Refuse rows whose images and files a model would have to see. Raises EvaluationError."""
     columns = {name for judge in criteria.config.judge_metrics.values() for name in list_inputs(judge)}
@@ -386,8 +385,7 @@ def _refuse_files(rows: Rows, criteria: Criteria, asked: Respondents) -> None:
         columns.add("prompt")
     for number, row in enumerate(rows.rows, start=1):
         for name in columns & row.columns.keys():
-            value = row.columns[name]
-            if _FILE.search(value if isinstance(value, str) else format_value(value)):
+            if has_file(row.columns[name]):
                 raise EvaluationError(
                     f"{rows.place}: row {number}: {name}: found a file, such as an image, expected text: workbench "
                     "sends only text to models"
@@ -398,33 +396,26 @@ def infer(rows: Rows, agent: Agent | ModelAgent, *, limits: Limits) -> EvalResul
     """Let an agent answer rows, without a run in the history. Warns of missing answers. Raises EvaluationError."""
     names = Names(experiment=None, run=None, dataset=rows.place, metrics=("inference",))
     asked = Respondents(agent=agent, baseline=None)
-    return Evaluation(rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None).run()
+    return Evaluation(rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None, missing={}).run()
 
 
-def write_rubrics(rows: Rows, author: Author) -> dict[str, list[Any]]:
-    """Let an author write rubrics for rows, and return the columns that it wrote. Warns of rows without rubrics.
+def write_rubrics(rows: Rows, author: Author) -> tuple[dict[str, list[Any]], dict[int, str]]:
+    """Let an author write rubrics for rows, without a run in the history. Warns of rows without rubrics.
 
-    Raises EvaluationError.
+    Returns the columns that it wrote, and by the number of the row why it has no rubrics. Raises EvaluationError.
     """
     asked = Respondents(agent=None, baseline=None, author=author)
-    written = answer_rows(rows, asked, command="rubrics", limits=NO_LIMITS)
-    return {name: [row.columns[name] for row in written.rows] for name in written.columns if name not in rows.columns}
-
-
-def answer_rows(rows: Rows, asked: Respondents, *, command: str, limits: Limits) -> Rows:
-    """Let the baseline and the author answer rows, without a run in the history. Warns of missing answers.
-
-    Raises EvaluationError.
-    """
-    names = Names(experiment=None, run=None, dataset=rows.place, metrics=(command,))
-    answered, problems = Evaluation(
-        rows, _NO_CRITERIA, asked, names=names, limits=limits, history=False, loop=None
+    names = Names(experiment=None, run=None, dataset=rows.place, metrics=("rubrics",))
+    written, problems = Evaluation(
+        rows, _NO_CRITERIA, asked, names=names, limits=NO_LIMITS, history=False, loop=None, missing={}
     ).answer()
     if problems:
         reasons = _format_reasons(problem.reason for problem in problems)
         missing = f"{len(problems)} of {pluralise(len(rows.rows), 'row')}"
-        warnings.warn(f"{problems[0].column} is missing in {missing} ({reasons})", stacklevel=4)
-    return answered
+        warnings.warn(f"{RUBRICS} is missing in {missing} ({reasons})", stacklevel=3)
+    filled = [name for name in written.columns if name == RUBRICS or name not in rows.columns]
+    columns = {name: [row.columns[name] for row in written.rows] for name in filled}
+    return columns, {problem.row: problem.reason for problem in problems}
 
 
 def _describe_missing(table: Table, *, partly_judged: int) -> str | None:

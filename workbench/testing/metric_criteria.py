@@ -25,6 +25,7 @@ from workbench.testing.metrics import (
     format_prompt,
     named_metrics,
 )
+from workbench.testing.utils import Dataset, parse_pairwise_rubric_result, parse_pointwise_rubric_result
 
 # Criteria of the engine, and the columns of their results.
 
@@ -58,7 +59,8 @@ class TaskMetric:
 class ParsedJudge:
     """A judge model whose replies are read by `parse`, a function of the caller, or kept as text if it is None.
 
-    `model` is None for the judge of the settings.
+    `model` is None for the judge of the settings. `questions` is the column of the questions of which a reply must
+    answer all. A reply that was cut off is read only if `may_be_cut`.
     """
 
     name: str
@@ -68,6 +70,8 @@ class ParsedJudge:
     config: Mapping[str, Any]
     samples: int
     parse: Callable[[list[str]], dict[str, Any]] | None
+    questions: str | None = None
+    may_be_cut: bool = True
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ def _add_parsed_judge(
     """Add a judge whose replies are not ratings but text: for the engine it is a function of the caller."""
     name = metric.metric
     given = metric.metric_prompt_template
-    template = PromptTemplate(str(given) if isinstance(given, str | PromptTemplate) else format_prompt(metric))
+    template = PromptTemplate(given if isinstance(given, str | PromptTemplate) else format_prompt(metric))
     if rater.get("flip_enabled"):
         raise EvaluationError(
             f"{name}: found flip_enabled with return_raw_output, expected one of them: parsing_fn cannot know which "
@@ -234,10 +238,18 @@ def _add_parsed_judge(
         config=rater.get("generation_config") or {},
         samples=rater.get("sampling_count") or SAMPLES,
         parse=parse,
+        questions=_find_questions(name, template) if parse is parse_pointwise_rubric_result else None,
+        may_be_cut=parse not in (parse_pointwise_rubric_result, parse_pairwise_rubric_result),
     )
     reading.add(Criterion(metric=name), "parsed")
     reading.custom[name] = CustomCriterion(path=_get_path(judge.parse or judge))
     reading.parsed[name] = judge
+
+
+def _find_questions(name: str, template: PromptTemplate) -> str | None:
+    """Return the column of the questions in the template of a judge that answers rubrics."""
+    columns = (Dataset.RUBRICS_COLUMN, f"{Dataset.RUBRICS_COLUMN}_{name}")
+    return next((column for column in columns if column in template.variables), None)
 
 
 def _read_rater(config: Any) -> dict[str, Any]:

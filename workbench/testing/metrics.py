@@ -181,6 +181,17 @@ def escape_html(text: str) -> str:
     return html.escape(neutralise(text))
 
 
+def to_frame(value: Any, *, name: str) -> DataFrame:
+    """Return a pandas frame of rows or columns; a frame itself. Raises EvaluationError for other values."""
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):
+        return value
+    if isinstance(value, Mapping) or (isinstance(value, list) and all(isinstance(row, Mapping) for row in value)):
+        import pandas as pd
+
+        return pd.DataFrame(value)
+    raise EvaluationError(f"{name}: found a {type(value).__name__}, expected a pandas DataFrame or a list of rows")
+
+
 def read_records(frame: Any) -> list[dict[str, Any]]:
     """Return the rows of a pandas frame as dicts, with None for missing values."""
     import pandas as pd
@@ -284,9 +295,10 @@ class MetricX(_UnavailableMetric):
 class PromptTemplate:
     """A prompt with `{column}` for the value of a column. Two braces are an escaped brace."""
 
-    def __init__(self, template: str) -> None:
-        self._text = str(template)
-        self._values: dict[str, str] = {}
+    def __init__(self, template: str | PromptTemplate) -> None:
+        """A template with values keeps them."""
+        self._text: str = template._text if isinstance(template, PromptTemplate) else str(template)
+        self._values: dict[str, str] = dict(template._values) if isinstance(template, PromptTemplate) else {}
 
     @property
     def template(self) -> str:
@@ -298,8 +310,21 @@ class PromptTemplate:
             return self._text
         if not variables:
             return fill_template(self._text, self._values)
-        text = self._text.replace("{{", "{{{{").replace("}}", "}}}}")  # escapes stay until all variables have values
-        return fill_template(text, {**{name: f"{{{name}}}" for name in variables}, **self._values})
+        return self._fill(self._values)
+
+    @property
+    def escaped(self) -> str:
+        """The text with the values, to be read as a template again: braces of values are escaped."""
+        if not self._values:
+            return self._text
+        return self._fill({name: _double_braces(value) for name, value in self._values.items()})
+
+    def _fill(self, values: Mapping[str, str]) -> str:
+        """Return the text with values, in which escaped braces stay escaped."""
+        from workbench.metrics.judges.transcript import fill_template
+
+        text = self._text.replace("{{", "{{{{").replace("}}", "}}}}")
+        return fill_template(text, {**{name: f"{{{name}}}" for name in self.variables}, **values})
 
     @property
     def variables(self) -> set[str]:
@@ -330,6 +355,10 @@ class PromptTemplate:
 
     def __repr__(self) -> str:
         return f"PromptTemplate({self.template!r})"
+
+
+def _double_braces(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -495,7 +524,7 @@ def format_prompt(metric: PointwiseMetric | PairwiseMetric) -> str:
 def _build_definition(metric: PointwiseMetric | PairwiseMetric, columns: Collection[str]) -> dict[str, Any]:
     template = metric.metric_prompt_template
     if not isinstance(template, _JudgePrompt):
-        return {"metric_prompt_template": str(template)}
+        return {"metric_prompt_template": PromptTemplate(template).escaped}
     variables = template.input_variables
     if variables is None:
         variables = ["prompt"] if "prompt" in columns else []

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import math
+import re
+import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from workbench.agents.worker.wire import describe
 from workbench.metrics.judges.transcript import format_value
 from workbench.model.facts import cache_by_identity
 from workbench.model.results import CaseResult, FailureKind, Judgement, MetricResult, MetricStatus
 from workbench.model.run_events import MetricSummary, RunSummary
-from workbench.model.text import mask_named_secrets, redact, suggest_name
+from workbench.model.text import mask_named_secrets, pluralise, redact, suggest_name
 from workbench.model.trace import get_trajectory
 from workbench.store.datasets.dataset_files import (
     Recorded,
@@ -31,9 +35,12 @@ from workbench.store.datasets.remote_data import check_address, is_address, join
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.files import EVAL_SET_SUFFIXES, make_folder, write_atomic
 from workbench.testing.metric_criteria import TaskMetric
-from workbench.testing.metrics import EvaluationError, Problem, PromptTemplate
+from workbench.testing.metrics import EvaluationError, Problem, PromptTemplate, read_records
+from workbench.testing.notebook_utils import Section, show
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from workbench.testing.metrics import EvalResult
 
 
@@ -186,6 +193,164 @@ def _drop_answers(row: Row, source: Path | str) -> Row:
     return row._replace(response=None, predicted_trajectory=None, columns=columns, problems=problems)
 
 
+# Rows as objects of the newer API.
+
+_Built = TypeVar("_Built")
+
+USE_EVAL_SETS = "to judge conversations and tool calls, use an eval set and its criteria, see docs/criteria.md"
+_ONLY_OF_THE_SERVICE = ("agent_data", "interactions_data_source", "user_scenario")
+_TEXTS = frozenset({"prompt", RESPONSE, "reference"})
+
+
+@dataclass(kw_only=True)
+class ResponseCandidate:
+    """One response: a text, or a content of the Gemini API."""
+
+    response: Any = None
+
+
+class EvalCase:
+    """One row as an object. Texts may be contents of the Gemini API. Further arguments are further columns."""
+
+    def __init__(
+        self,
+        *,
+        prompt: Any = None,
+        responses: Sequence[Any] | None = None,
+        reference: Any = None,
+        eval_case_id: str | None = None,
+        **columns: Any,
+    ) -> None:
+        """Raises EvaluationError for what only the service can read, and for several responses."""
+        for name in _ONLY_OF_THE_SERVICE:
+            if columns.get(name) is not None:
+                raise EvaluationError(f"EvalCase: found {name}, expected prompt and responses; {USE_EVAL_SETS}")
+        if isinstance(responses, str) or not isinstance(responses, Sequence | None):
+            raise EvaluationError(f"EvalCase: found {describe(responses)} as responses, expected a list")
+        if len(responses or ()) > 1:
+            raise EvaluationError(
+                f"EvalCase: found {len(responses or ())} responses, expected one; to compare candidates, pass a "
+                "dataset for each: evaluate(dataset=[first, second])"
+            )
+        self.prompt = prompt
+        self.responses = [ResponseCandidate(response=_unwrap_response(each)) for each in responses or ()]
+        self.reference = reference
+        self.eval_case_id = eval_case_id
+        self.columns = {name: value for name, value in columns.items() if value is not None}
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the case as a row."""
+        row: dict[str, Any] = {"prompt": _read_text(self.prompt)}
+        for candidate in self.responses:
+            row[RESPONSE] = _read_text(candidate.response)
+        if self.reference is not None:
+            row["reference"] = _read_text(_unwrap_response(self.reference))
+        return {**row, **{name: _read_value(value) for name, value in self.columns.items()}}
+
+
+class EvaluationDataset:
+    """Rows to evaluate: a pandas frame or `EvalCase` objects. `candidate_name` is the name of what answered them."""
+
+    def __init__(
+        self,
+        *,
+        eval_cases: Sequence[EvalCase | Mapping[str, Any]] | None = None,
+        eval_dataset_df: DataFrame | None = None,
+        candidate_name: str | None = None,
+        bigquery_source: Any = None,
+        gcs_source: Any = None,
+    ) -> None:
+        """Raises EvaluationError unless there are either cases or a frame."""
+        if bigquery_source is not None or gcs_source is not None:
+            raise EvaluationError(
+                "EvaluationDataset: found a source of the service, expected eval_dataset_df or eval_cases; an address "
+                "such as gs://bucket/rows.jsonl can be passed as src or dataset"
+            )
+        if (eval_cases is None) == (eval_dataset_df is None):
+            found = "neither" if eval_cases is None else "both"
+            raise EvaluationError(f"EvaluationDataset: found {found}, expected eval_cases or eval_dataset_df")
+        self.eval_cases = None if eval_cases is None else [_read_case(case) for case in eval_cases]
+        self.eval_dataset_df = eval_dataset_df
+        self.candidate_name = candidate_name
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dicts."""
+        if self.eval_cases is not None:
+            return [case.to_row() for case in self.eval_cases]
+        return [
+            {name: (_read_text if name in _TEXTS else _read_value)(value) for name, value in row.items()}
+            for row in read_records(self.eval_dataset_df)
+        ]
+
+    def show(self) -> None:
+        """Show the rows: in a notebook as a table, else as text."""
+        show([self._make_section()])
+
+    def _make_section(self) -> Section:
+        rows = self.rows
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        title = f"{pluralise(len(rows), 'row')}{f' of {self.candidate_name}' if self.candidate_name else ''}"
+        return Section(title, columns, [[row.get(name) for name in columns] for row in rows])
+
+    def _repr_html_(self) -> str:
+        return self._make_section().to_html()
+
+
+def build_from_dict(kind: type[_Built], values: Mapping[Any, Any]) -> _Built:
+    """Build an object from its fields. Raises EvaluationError for a field that it does not have."""
+    known = list(inspect.signature(kind).parameters)
+    for name in values:
+        if name not in known:
+            expected = f"one of {', '.join(known)}"
+            raise EvaluationError(f"{kind.__name__}: found the key {name!r}, expected {expected}")
+    return kind(**values)
+
+
+def _read_case(given: Any) -> EvalCase:
+    if isinstance(given, EvalCase):
+        return given
+    if isinstance(given, Mapping):
+        return EvalCase(**given)
+    raise EvaluationError(f"eval_cases: found {describe(given)}, expected EvalCase objects")
+
+
+def _unwrap_response(value: Any) -> Any:
+    """Return the response of a candidate: an object or a dict with `response`, or else the value itself."""
+    if isinstance(value, Mapping) and "parts" not in value:
+        return value.get("response", value)
+    return getattr(value, "response", value)
+
+
+def _read_text(value: Any) -> Any:
+    """Return the text of a content of the Gemini API, without thoughts; None if it has no text.
+
+    A content with files and other values are unchanged.
+    """
+    value = _read_value(value)
+    parts = value.get("parts") if isinstance(value, Mapping) else None
+    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts) or has_file(parts):
+        return value
+    texts = [str(part["text"]) for part in parts if part.get("text") is not None and not part.get("thought")]
+    return "".join(texts) if texts else None
+
+
+def _read_value(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+_FILE = re.compile(
+    r"""\b(?:file_?data|inline_?data)["']?\s*:?\s*\{\s*["']?(?:file_?uri|mime_?type|display_?name|data)\b""",
+    re.IGNORECASE,
+)
+"""A file in a content of the Gemini API, as JSON or as text of a protocol buffer."""
+
+
+def has_file(value: Any) -> bool:
+    """True if a value has a file in the form of the Gemini API. A text that only mentions one has none."""
+    return _FILE.search(value if isinstance(value, str) else format_value(value)) is not None
+
+
 # The table of a result, with the columns that the SDK documents.
 
 _CHOICES = {1.0: "CANDIDATE", 0.5: "TIE", 0.0: "BASELINE"}
@@ -198,8 +363,16 @@ class Table:
     """
 
     def __init__(
-        self, rows: Rows, results: Sequence[CaseResult], metrics: Sequence[TaskMetric], *, asked_agent: bool
+        self,
+        rows: Rows,
+        results: Sequence[CaseResult],
+        metrics: Sequence[TaskMetric],
+        *,
+        asked_agent: bool,
+        missing: Mapping[tuple[int, str], str],
     ) -> None:
+        """`missing` has reasons for empty cells of the rows, by row number and column: they are also the reasons for
+        empty scores."""
         self.problems: list[Problem] = []
         self._metrics = [(asked, _main_column(asked)) for asked in metrics]
         scores_of = cache_by_identity(maxsize=256)(self._score_cells)
@@ -219,7 +392,7 @@ class Table:
         ]
         if asked_agent:
             self._explain_answers(results)
-        self._explain_scores(results)
+        self._explain_scores(results, missing)
 
     def _explain_answers(self, results: Sequence[CaseResult]) -> None:
         """Add the reasons for empty cells of the agent."""
@@ -230,7 +403,7 @@ class Table:
                     said = reason or f"the agent gave no {name}"
                     self.problems.append(Problem(number, name, "ERROR" if reason else "UNDEFINED", said))
 
-    def _explain_scores(self, results: Sequence[CaseResult]) -> None:
+    def _explain_scores(self, results: Sequence[CaseResult], missing: Mapping[tuple[int, str], str]) -> None:
         """Add the reasons for empty cells of metrics."""
         columns = [
             (name, asked) for asked, _ in self._metrics for name in self.columns if _is_metric_column(name, asked)
@@ -239,9 +412,11 @@ class Table:
             empty = [(name, asked) for name, asked in columns if cells[name] is None]
             if empty:
                 found = {metric.name: metric for metric in result.metrics}
-                self.problems += [
-                    Problem(number, name, *_explain_empty(found.get(asked.result), result)) for name, asked in empty
-                ]
+                for name, asked in empty:
+                    status, reason = _explain_empty(found.get(asked.result), result)
+                    places = (number, RESPONSE), (number, reason.removeprefix("the row has no "))
+                    causes = [missing[place] for place in places if place in missing]
+                    self.problems.append(Problem(number, name, *(("ERROR", causes[0]) if causes else (status, reason))))
 
     def _score_cells(self, metrics: tuple[MetricResult, ...]) -> dict[str, Any]:
         found = {metric.name: metric for metric in metrics}
@@ -363,6 +538,122 @@ def _find_explanation(metric: MetricResult) -> str | None:
     explained = [sample for sample in judgement.samples if sample.rationale]
     matching = [sample for sample in explained if sample.score == metric.score]
     return next((sample.rationale for sample in (*matching, *explained)), None)
+
+
+# Results as objects of the newer API.
+
+
+@dataclass(kw_only=True)
+class EvalCaseMetricResult:
+    """The result of one metric for one response. Without a `score` it has an `error_message`."""
+
+    metric_name: str | None = None
+    score: float | None = None
+    explanation: str | None = None
+    rubric_verdicts: Any = None
+    raw_output: list[str] | None = None
+    error_message: str | None = None
+
+
+@dataclass(kw_only=True)
+class ResponseCandidateResult:
+    """The results for one response, by metric."""
+
+    response_index: int | None = None
+    metric_results: dict[str, EvalCaseMetricResult] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class EvalCaseResult:
+    """The results for one row, by candidate."""
+
+    eval_case_index: int | None = None
+    response_candidate_results: list[ResponseCandidateResult] = field(default_factory=list)
+
+
+class AggregatedMetricResult:
+    """One metric over all rows and candidates. None: no row has a score. Values of `aggregate_summary_fn` are further
+    attributes."""
+
+    def __init__(self, *, metric_name: str, results: Sequence[EvalCaseMetricResult]) -> None:
+        scores = [result.score for result in results if result.score is not None]
+        self.metric_name = metric_name
+        self.num_cases_total = len(results)
+        self.num_cases_valid = len(scores)
+        self.num_cases_error = len(results) - len(scores)
+        self.mean_score = statistics.fmean(scores) if scores else None
+        self.stdev_score = statistics.stdev(scores) if len(scores) > 1 else None
+
+    def __repr__(self) -> str:
+        return f"AggregatedMetricResult({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+@dataclass(kw_only=True)
+class WinRateStats:
+    """How often each candidate has the best score of all, and how often several have it."""
+
+    win_rates: list[float] = field(default_factory=list)
+    tie_rate: float | None = None
+
+
+class EvaluationResult:
+    """The result of `evaluate`. `results` has the `EvalResult` of each candidate."""
+
+    def __init__(
+        self,
+        *,
+        eval_case_results: list[EvalCaseResult],
+        summary_metrics: list[AggregatedMetricResult],
+        win_rates: dict[str, WinRateStats] | None,
+        evaluation_dataset: list[EvaluationDataset],
+        results: Sequence[EvalResult],
+        candidate_names: Sequence[str],
+    ) -> None:
+        self.eval_case_results = eval_case_results
+        self.summary_metrics = summary_metrics
+        self.win_rates = win_rates
+        self.evaluation_dataset = evaluation_dataset
+        self.results = list(results)
+        self.candidate_names = list(candidate_names)
+
+    def show(self, candidate_names: Sequence[str] | None = None) -> None:
+        """Show the summary, the comparison of candidates and the rows: in a notebook as tables, else as text."""
+        show(self._make_sections(candidate_names))
+
+    def _repr_html_(self) -> str:
+        return "".join(section.to_html() for section in self._make_sections(None))
+
+    def _make_sections(self, candidate_names: Sequence[str] | None) -> list[Section]:
+        chosen = self._choose_candidates(candidate_names)
+        names = [name for _, name in chosen]
+        numbers = [
+            [each.metric_name, each.mean_score, each.stdev_score, each.num_cases_valid, each.num_cases_error]
+            for each in self.summary_metrics
+        ]
+        sections = [Section("Summary", ["metric", "mean", "deviation", "rows with a score", "without"], numbers)]
+        if self.win_rates:
+            rows = [
+                [metric, *(stats.win_rates[index] for index, _ in chosen), stats.tie_rate]
+                for metric, stats in self.win_rates.items()
+            ]
+            sections.append(Section("Win rates", ["metric", *names, "tie"], rows))
+        for index, name in chosen:
+            table = self.results[index].rows
+            sections.append(Section(name, list(table[0]), [list(row.values()) for row in table]))
+        return sections
+
+    def _choose_candidates(self, names: Sequence[str] | None) -> list[tuple[int, str]]:
+        """Return the places and names of the candidates to show: some of them, or all by other names.
+
+        Raises EvaluationError.
+        """
+        known = self.candidate_names
+        if names is None or (len(names) == len(known) and not {*names} <= {*known}):
+            return list(enumerate(names or known))
+        for name in names:
+            if name not in known:
+                raise EvaluationError(f"candidate_names: found {name!r}, expected some of {', '.join(known)}")
+        return [(known.index(name), name) for name in names]
 
 
 # Result files, local or remote: the table as JSONL or CSV, and the numbers as JSON.

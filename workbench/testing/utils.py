@@ -13,6 +13,7 @@ from typing import Any
 # Replies of models that write and answer rubrics. Formats of the SDK.
 
 _BLOCK = re.compile(r"<question>(.*?)</question>", re.DOTALL)
+_VERDICT = re.compile(r"^[\s*_#>-]*Verdict:\W*(yes|no)\b", re.IGNORECASE | re.MULTILINE)
 _SIDES = {
     "baseline": re.compile(r"\[\[Response A Answers:\]\](.*?)\[\[Rubric Score:", re.DOTALL),
     "candidate": re.compile(r"\[\[Response B Answers:\]\](.*?)\[\[Rubric Score:", re.DOTALL),
@@ -63,16 +64,18 @@ def parse_question_blocks(txt: str) -> list[tuple[str, bool]]:
 
 def parse_question(txt: str) -> str | None:
     """Read the question of a block: after `Question:`, or its first line."""
-    before = txt.partition("Verdict:")[0]
-    _, label, question = before.rpartition("Question:")
-    text = question if label else before
+    _, label, question = txt.partition("Question:")
+    text = question if label else txt.partition("Verdict:")[0]
     return next((line.removeprefix("STEP 1:").strip() for line in text.strip().splitlines()), None)
 
 
 def parse_verdict(txt: str) -> bool | None:
-    """Read the verdict of a block, `Verdict: yes` or `no`; None if there is none."""
-    found = re.search(r"Verdict:\W*(yes|no)\b", txt, re.IGNORECASE)
-    return None if found is None else found[1].lower() == "yes"
+    """Read the verdict of a block: its last line `Verdict: yes` or `no`; None if there is none.
+
+    `Verdict:` within a line may be a quotation of the response.
+    """
+    found = _VERDICT.findall(txt)
+    return found[-1].lower() == "yes" if found else None
 
 
 def parse_pointwise_rubric_result(results: Sequence[str]) -> dict[str, Any]:
@@ -99,8 +102,8 @@ def parse_pairwise_rubric_result(predictions: Sequence[str]) -> dict[str, Any]:
     """
     reply = predictions[0]
     answers = {side: found[1] if (found := pattern.search(reply)) else "" for side, pattern in _SIDES.items()}
-    rating = _RATING.search(reply)
-    score = None if rating is None else _PREFERENCES.get(re.sub(r"\s", "", rating[1]))
+    ratings = _RATING.findall(reply)  # an earlier one may be a quotation of a response
+    score = _PREFERENCES.get(re.sub(r"\s", "", ratings[-1])) if ratings else None
     return {
         "pairwise_choice": None if score is None else _describe_preference(score),
         "score": score,

@@ -70,7 +70,8 @@ def test_a_failing_baseline_fails_only_its_row(monkeypatch: pytest.MonkeyPatch) 
     assert server.calls == []
     assert result.rows[0]["louder/pairwise_choice"] is None
     assert result.problems[0].column == "baseline_model_response"
-    assert (result.problems[0].status, result.problems[0].reason) == ("ERROR", "OSError: no such model")
+    assert result.problems[1].column == "louder/pairwise_choice"
+    assert {problem[2:] for problem in result.problems} == {("ERROR", "OSError: no such model")}
 
 
 def test_errors_are_reported_in_one_warning_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
 from workbench.testing import (
     AutoraterConfig,
+    CustomMetric,
     CustomOutputConfig,
     EvalTask,
     EvaluationError,
@@ -135,6 +136,36 @@ def test_images_are_refused_where_a_model_would_have_to_see_them(image: Any, mon
     assert EvalTask(dataset=dataset, metrics=["exact_match"]).evaluate().summary_metrics["exact_match/mean"] == 1.0
 
 
+def test_braces_of_values_in_a_judge_template_are_no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = PromptTemplate("{style} and {{x}}: {response}").assemble(style="like {reference}")
+    metrics = [
+        PointwiseMetric(metric="rated", metric_prompt_template=template),
+        PointwiseMetric(
+            metric="raw",
+            metric_prompt_template=template,
+            custom_output_config=CustomOutputConfig(return_raw_output=True),
+        ),
+    ]
+    dataset = {"response": ["r"], "reference": ["secret"]}
+
+    with serve_judge(monkeypatch, lambda call: gemini('{"score": 1}')) as server:
+        EvalTask(dataset=dataset, metrics=metrics, autorater_config=ONCE).evaluate()
+
+    assert len(server.calls) == 2
+    for call in server.calls:
+        assert "like {reference} and {x}: r" in read_prompt(call)
+        assert "secret" not in read_prompt(call)
+
+
+def test_a_text_that_mentions_files_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = {"prompt": ['What does "file_data": mean, or inlineData: {...}?']}
+
+    with serve_judge(monkeypatch, echo):
+        result = EvalTask(dataset=dataset, metrics=[CustomMetric("m", lambda row: 1)]).evaluate(model="gemini-x")
+
+    assert result.rows[0]["m/score"] == 1.0
+
+
 def test_replies_of_a_judge_are_read_by_a_function_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     def parse(replies: list[str]) -> dict[str, object]:
         if "bad" in replies[0]:
@@ -216,9 +247,11 @@ def test_rubrics_are_written_by_a_model_and_answered_by_a_judge(monkeypatch: pyt
     metric = PredefinedRubricMetrics.Pointwise.INSTRUCTION_FOLLOWING
     with serve_judge(monkeypatch, answer_rubrics):
         frame = metric.generate_rubrics(pd.DataFrame(PROMPTS, index=[5, 6]))
+        of_rows = metric.generate_rubrics([{"prompt": "one"}])
         result = EvalTask(dataset=frame, metrics=[metric]).evaluate(model="gemini-x")
 
     assert list(frame["rubrics"]) == [["Is it short?", "Is it true?"]] * 2
+    assert list(of_rows["rubrics"]) == [["Is it short?", "Is it true?"]]
     assert result.rows[0]["rb_instruction_following/score"] == 0.5
     assert result.rows[0]["rb_instruction_following/rubric_verdict_pairs"] == "Is it short?: True\nIs it true?: False"
 
@@ -232,6 +265,58 @@ def test_rubrics_are_written_during_the_evaluation_if_the_dataset_has_none(monke
     assert len(server.calls) == 2 + 2 + 2
     assert result.rows[0]["rubrics"] == ["Is it short?", "Is it true?"]
     assert result.summary_metrics["rubric_based_instruction_following/mean"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("answered", "finish", "reason"),
+    [
+        (["Is it short?"], "STOP", "the judge answered 1 of 2 questions"),
+        (["Is it short?"], "MAX_TOKENS", "the judge answered 1 of 2 questions, and its reply was cut off"),
+        (["Is it short?"] * 2, "STOP", "the judge answered 1 of 2 questions"),
+        ([], "STOP", "the judge answered 0 of 2 questions"),
+    ],
+)
+def test_an_incomplete_reply_about_rubrics_is_an_error_and_no_score(
+    monkeypatch: pytest.MonkeyPatch, answered: list[str], finish: str, reason: str
+) -> None:
+    blocks = "".join(f"<question>\nQuestion: {question}\nVerdict: yes\n</question>\n" for question in answered)
+    dataset = {"prompt": ["p"], "response": ["r"], "rubrics": [["Is it short?", "Is it true?"]]}
+    metric = PredefinedRubricMetrics.Pointwise.TEXT_QUALITY
+
+    with (
+        serve_judge(monkeypatch, lambda call: gemini(blocks or "I cannot say", finish=finish)),
+        pytest.warns(UserWarning),
+    ):
+        result = EvalTask(dataset=dataset, metrics=[metric]).evaluate()
+
+    assert result.rows[0]["rb_text_quality/score"] is None
+    assert {(problem.status, problem.reason) for problem in result.problems} == {
+        ("ERROR", f"rb_text_quality: {reason}")
+    }
+
+
+def test_questions_of_a_csv_file_must_all_be_answered(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "rows.csv").write_text('prompt,response,rubrics\np,r,"[""Short?"", ""True?""]"\n', encoding="utf-8")
+    block = "<question>\nQuestion: Short?\nVerdict: yes\n</question>"
+    metric = PredefinedRubricMetrics.Pointwise.TEXT_QUALITY
+
+    with serve_judge(monkeypatch, lambda call: gemini(block)), pytest.warns(UserWarning, match="answered 1 of 2"):
+        result = EvalTask(dataset="rows.csv", metrics=[metric]).evaluate()
+
+    assert result.rows[0]["rb_text_quality/score"] is None
+
+
+def test_a_comparison_that_was_cut_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = {"prompt": ["p"], "response": ["r"], "baseline_model_response": ["b"], "rubrics": [["Is it short?"]]}
+    metric = PredefinedRubricMetrics.Pairwise.TEXT_QUALITY
+    reply = gemini("a quotation: [[SxSRating: B>A]]", finish="MAX_TOKENS")
+
+    with serve_judge(monkeypatch, lambda call: reply), pytest.warns(UserWarning):
+        result = EvalTask(dataset=dataset, metrics=[metric]).evaluate()
+
+    assert {problem.reason for problem in result.problems} == {
+        "pairwise_rb_text_quality: the reply of the judge was cut off"
+    }
 
 
 def test_a_rubric_metric_of_the_caller_is_compared_and_its_failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +343,8 @@ def test_a_rubric_metric_of_the_caller_is_compared_and_its_failures_are_errors(m
     (problem,) = [problem for problem in result.problems if problem.column == "rubrics"]
     assert (problem.row, problem.status) == (2, "ERROR")
     assert "no JSON" in problem.reason
+    causes = {(each.status, each.reason) for each in result.problems if each.row == 2}
+    assert causes == {("ERROR", problem.reason)}
 
 
 def test_two_rubric_metrics_and_metrics_of_images_are_refused() -> None:
