@@ -18,7 +18,7 @@ from .wire import explain_unfit, make_json_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Iterable, Iterator
 
 
 # Attribute conventions.
@@ -319,11 +319,13 @@ _API = "opentelemetry.trace"
 _CHANGED = "a TracerProvider was set up during the turn: set it up when the agent's module is imported"
 _NO_TOOLS = "a model asked for tools, and no span of a tool was made: the instrumentation may not cover tools"
 _SHARED = (
-    "a span of a tool was made in a thread that parallel cases of this process share: run with --isolation case, or "
-    "pass on the context of OpenTelemetry"
+    "a span of a tool was made in a thread that may belong to another case of this process: run with --isolation case, "
+    "or run the thread's work in contextvars.copy_context()"
 )
 _here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)
 _open_turns: list[Turn] = []
+_sessions: set[float] = set()  # when each session of this process that had a turn was opened
+_past_spans: set[int] = set()  # of the only session: its spans of ended turns and of no turn
 _lock = threading.Lock()
 
 
@@ -337,6 +339,7 @@ class Turn:
         self._around = around
         self._zero = time.time_ns() - int((time.perf_counter() - opened) * 1e9)
         self._known: dict[int, str] = {}
+        self._strays: list[Any] = []
         self._running: dict[int, Any] = {}
         self._spans: list[dict[str, Any]] = []
         self._lost: str | None = None
@@ -358,6 +361,13 @@ class Turn:
         else:
             self._lost = f"the turn has more than {MOST:,} spans"
 
+    def note_stray(self, span: Any) -> None:
+        """Note that a span began in this turn, and that it is unknown whether it belongs to it."""
+        if len(self._strays) < MOST:
+            self._strays.append(span)
+        else:
+            self.note_loss(_SHARED)
+
     def note_end(self, span: Any) -> None:
         """Note that a span that began in this turn has ended."""
         if self._running.pop(span.context.span_id, None) is not None:
@@ -372,6 +382,7 @@ class Turn:
         with _lock:
             if self in _open_turns:
                 _open_turns.remove(self)
+            _note_past(self._known)
         self.is_open = False
         _here.set(None)
         if not _is_observed():
@@ -384,6 +395,8 @@ class Turn:
         None if the spans do not show whether tools were called: they are neither of tools nor of an agent of a
         framework.
         """
+        if any(_classify(dict(span.attributes or {})) == "tool" for span in self._strays):
+            self.note_loss(_SHARED)
         running = [self._convert_span(span) for span in list(self._running.values())]
         spans = [*self._spans, *(span for span in running if span["kind"] == "tool")]
         if not any(span["kind"] in ("tool", "agent") for span in spans):
@@ -425,6 +438,7 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
     turn = Turn(index, around=around, opened=opened)
     with _lock:
         _open_turns.append(turn)
+        _sessions.add(opened)
     turn.enter()
     return turn
 
@@ -432,7 +446,8 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
 def find_turn(span: Any) -> Turn | None:
     """Return the turn of a span that begins here: that of its parent, else of this task or thread.
 
-    A thread started by the agent has none, unless only one turn is open.
+    A thread started by the agent has none, unless the process had no other session: then it is the only open turn. A
+    thread or task of an ended turn has none.
     """
     turns = list(_open_turns)
     if span.parent is not None:
@@ -440,9 +455,18 @@ def find_turn(span: Any) -> Turn | None:
             if turn.has_span(span.parent.span_id):
                 return turn
     here = _here.get()
-    if here is None and len(turns) == 1:
-        return turns[0]
-    return here if here is not None and here.is_open else None
+    if here is not None:
+        return here if here.is_open else None
+    is_late = span.parent is not None and span.parent.span_id in _past_spans
+    return turns[0] if len(turns) == 1 and len(_sessions) == 1 and not is_late else None
+
+
+def _note_past(span_ids: Iterable[int]) -> None:
+    """Note spans that belong to no turn that is open. With several sessions, no turn is found by them."""
+    if len(_sessions) == 1:
+        _past_spans.update(span_ids)
+    else:
+        _past_spans.clear()
 
 
 def _find_error(span: Any) -> str | None:
@@ -477,15 +501,16 @@ def listen() -> bool:
             if turn is not None:
                 self._turns[span.context.span_id] = turn
                 turn.note_start(span)
+                return
+            _note_past([span.context.span_id])
+            for turn in list(_open_turns):
+                turn.note_stray(span)
 
         def on_end(self, span: Any) -> None:
             turn = self._turns.pop(span.context.span_id, None)
             try:
                 if turn is not None:
                     turn.note_end(span)
-                elif _classify(dict(span.attributes or {})) == "tool":
-                    for turn in list(_open_turns):
-                        turn.note_loss(_SHARED)
             except Exception:  # a malformed span must not affect the agent's run
                 sys.stderr.write(f"workbench: the span {span.name!r} could not be read\n")
 

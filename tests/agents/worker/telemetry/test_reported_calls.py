@@ -336,11 +336,68 @@ async def test_calls_are_unknown_if_a_thread_belongs_to_no_case(bench: Any) -> N
     talks = await asyncio.gather(*(bench.talk(host, f"A{number}") for number in range(3)))
 
     for held in talks:
-        assert "in a thread that parallel cases of this process share: run with --isolation case" in (
+        assert "in a thread that may belong to another case of this process: run with --isolation case" in (
             held.turns[0].calls_unknown
         )
     alone = await bench.talk(bench.host(isolation="case"), "A")
     assert list_calls(alone.turns[0]) == weather("A")
+
+
+LATE = """
+    import threading
+    import time
+    from opentelemetry import trace
+    from frameworks import span, tracer
+
+    ends = threading.Event()
+
+    def call(parent):
+        within = None if parent is None else trace.set_span_in_context(parent)
+        told = {{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "late"}}
+        with tracer.start_as_current_span("execute_tool late", context=within, attributes=told):
+            {end}
+
+    def work(parent):
+        ends.wait(30)
+        call(parent)
+
+    def answer(prompt):
+        with span("invoke_agent x", gen_ai__operation__name="invoke_agent") as agent:
+            if prompt == "first":
+                thread = threading.Thread(target=work, args=({parent},))
+                answer.thread = thread
+                thread.start()
+            elif prompt == "second":
+                ends.set()
+                {wait}
+        return "x"
+"""
+
+
+@pytest.mark.parametrize("parent", ["None", "agent"])
+@pytest.mark.parametrize("end", ["pass", "time.sleep(1)"], ids=["ends", "runs"])
+@pytest.mark.parametrize("prompts", [[["first"], ["second"]], [["first", "second"]]], ids=["cases", "turns"])
+async def test_a_thread_of_an_earlier_case_gives_no_call_to_the_next(
+    bench: Any, parent: str, end: str, prompts: list[list[str]]
+) -> None:
+    wait = "answer.thread.join()" if end == "pass" else "time.sleep(0.3)"
+    bench.write("frameworks.py", FRAMEWORKS)
+    bench.agent(LATE.format(parent=parent, end=end, wait=wait))
+    host = bench.host(isolation="worker")
+
+    talks = [await bench.talk(host, *texts) for texts in prompts]
+    after = await bench.talk(host, "third")
+
+    first, second = (turn for held in talks for turn in held.turns)
+    assert (list_calls(first), first.calls_unknown) == ([], None)
+    if len(prompts) == 1 and parent == "None":  # the thread may have been started by any turn of its session
+        assert list_calls(second) == [("late", None)]
+    else:
+        assert list_calls(second) == []
+        assert "in a thread that may belong to another case of this process: run with --isolation case" in (
+            second.calls_unknown
+        )
+    assert (list_calls(after.turns[0]), after.turns[0].calls_unknown) == ([], None)
 
 
 async def test_calls_are_unknown_in_a_turn_that_sets_up_a_provider(bench: Any) -> None:
