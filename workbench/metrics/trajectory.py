@@ -31,6 +31,7 @@ from workbench.metrics.call_matching import (
     make_call_judge,
     python_form,
     read_rules,
+    set_unknown_apart,
 )
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
@@ -77,7 +78,7 @@ def _score_like_adk(turn: Turn, match: Match, pairing: Pairing) -> Score:
     nothing = explain_missing_calls(turn)
     if nothing is not None:
         return nothing
-    if match(pairing, turn):
+    if match(pairing, set_unknown_apart(turn)):
         return _ONE
     check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
     hint = _explain_adk_mismatch(turn, match) if isinstance(pairing, PythonEquality) else None
@@ -220,7 +221,7 @@ def _prepare_vertex_metric(options: Options, formula: Formula) -> Sequence[Judge
         nothing = explain_missing_calls(turn)
         if nothing is not None:
             return nothing
-        given = formula(turn, pairing, count)
+        given = formula(set_unknown_apart(turn), pairing, count)
         if given is _ONE:
             return given
         check_arguments_known(turn, is_better_by_name=lambda: formula(turn, NameEquality(), count) != given)
@@ -351,7 +352,7 @@ def _prepare_agentevals_metric(options: Options, match: Match) -> Sequence[Judge
         nothing = explain_missing_calls(turn)
         if nothing is not None:
             return nothing
-        if match(pairing, turn):
+        if match(pairing, set_unknown_apart(turn)):
             return _ONE
         check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
         if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
