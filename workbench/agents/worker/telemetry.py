@@ -390,8 +390,8 @@ def format_exception(attributes: dict[str, Any]) -> str:
 _API = "opentelemetry.trace"
 _CHANGED = "a TracerProvider was set up during the turn: set it up when the agent's module is imported"
 _SHARED = (
-    "a span of a tool was made in a thread that may belong to another case of this process: run with --isolation case, "
-    "or run the thread's work in contextvars.copy_context()"
+    "a span of a tool was made in a thread that may belong to another case of this process: run the work of the thread "
+    "in contextvars.copy_context(), or run the cases with --isolation case (of workbench run)"
 )
 _here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)
 _open_turns: list[Turn] = []
