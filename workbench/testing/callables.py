@@ -324,10 +324,9 @@ class _FunctionSession(function.Session):
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
         turn = super()._finish_turn(value, *others)
-        if not has_trajectory(value) and turn["calls_unknown"] is not None:
+        if not has_trajectory(value) and turn.pop("calls_unknown_by_design", False):
             turn["invocation"]["intermediate_data"] = None
-            if turn.pop("calls_unknown_by_design", False):
-                turn["calls_unknown"] = None
+            turn["calls_unknown"] = None
         return turn
 
 

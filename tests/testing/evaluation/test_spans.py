@@ -63,8 +63,9 @@ def test_calls_are_unknown_without_spans_of_agents_or_tools(tracer: Any) -> None
     assert result.rows[0]["trajectory_exact_match/score"] is None
 
 
+@pytest.mark.parametrize("is_expected", [False, True])
 @pytest.mark.parametrize("is_passed_on", [False, True])
-def test_rows_say_why_the_calls_of_their_spans_are_unknown(tracer: Any, is_passed_on: bool) -> None:
+def test_rows_say_why_the_calls_of_their_spans_are_unknown(tracer: Any, is_passed_on: bool, is_expected: bool) -> None:
     def call(prompt: str) -> None:
         attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -84,7 +85,7 @@ def test_rows_say_why_the_calls_of_their_spans_are_unknown(tracer: Any, is_passe
 
     expected: list[list[dict[str, Any]]] = [[{"tool_name": name, "tool_input": {}}] for name in ("a", "b")]
     task = EvalTask(
-        dataset={"prompt": ["a", "b"], "reference_trajectory": expected},
+        dataset={"prompt": ["a", "b"], "reference_trajectory": expected if is_expected else [[], []]},
         metrics=["trajectory_exact_match"],
         history=False,
     )
@@ -93,7 +94,7 @@ def test_rows_say_why_the_calls_of_their_spans_are_unknown(tracer: Any, is_passe
 
     row = result.rows[1]
     if is_passed_on:
-        assert (row["predicted_trajectory"], row["trajectory_exact_match/score"]) == (expected[1], 1.0)
+        assert (row["predicted_trajectory"], row["trajectory_exact_match/score"]) == (expected[1], float(is_expected))
         assert not result.problems
     else:
         assert (row.get("predicted_trajectory"), row["trajectory_exact_match/score"]) == (None, None)
