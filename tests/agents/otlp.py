@@ -49,6 +49,10 @@ def model(*, tokens: tuple[int, int] = (7, 2), **changes: Any) -> Json:
     return span("chat m-1", attributes=values, **changes)
 
 
+def agent(operation: str = "invoke_agent", **changes: Any) -> Json:
+    return span(operation, attributes={"gen_ai.operation.name": operation, "gen_ai.agent.name": "clerk"}, **changes)
+
+
 def tool(name: str, *, arguments: str | None = "{}", result: str | None = None, **changes: Any) -> Json:
     values: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
     if arguments is not None:

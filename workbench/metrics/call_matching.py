@@ -507,6 +507,17 @@ def explain_missing_calls(turn: Turn) -> Score | None:
     return None
 
 
+_UNKNOWN_ARGUMENTS = {"\0": "unknown"}
+
+
+def set_unknown_apart(turn: Turn) -> Turn:
+    """Return the turn with unknown arguments that equal no others: a match is then sure."""
+    if turn.arguments_unknown is None:
+        return turn
+    calls = [call._replace(args=_UNKNOWN_ARGUMENTS) if call.args is None else call for call in turn.predicted or ()]
+    return Turn.from_calls(predicted=calls, reference=turn.reference or ())
+
+
 def check_arguments_known(turn: Turn, *, is_better_by_name: Callable[[], bool]) -> None:
     """Raise CallsUnknown if unknown arguments may be the reason why calls do not match.
 

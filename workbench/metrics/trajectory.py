@@ -31,6 +31,7 @@ from workbench.metrics.call_matching import (
     make_call_judge,
     python_form,
     read_rules,
+    set_unknown_apart,
 )
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
@@ -77,7 +78,7 @@ def _score_like_adk(turn: Turn, match: Match, pairing: Pairing) -> Score:
     nothing = explain_missing_calls(turn)
     if nothing is not None:
         return nothing
-    if match(pairing, turn):
+    if match(pairing, set_unknown_apart(turn)):
         return _ONE
     check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
     hint = _explain_adk_mismatch(turn, match) if isinstance(pairing, PythonEquality) else None
@@ -220,7 +221,7 @@ def _prepare_vertex_metric(options: Options, formula: Formula) -> Sequence[Judge
         nothing = explain_missing_calls(turn)
         if nothing is not None:
             return nothing
-        given = formula(turn, pairing, count)
+        given = formula(set_unknown_apart(turn), pairing, count)
         if given is _ONE:
             return given
         check_arguments_known(turn, is_better_by_name=lambda: formula(turn, NameEquality(), count) != given)
@@ -351,7 +352,7 @@ def _prepare_agentevals_metric(options: Options, match: Match) -> Sequence[Judge
         nothing = explain_missing_calls(turn)
         if nothing is not None:
             return nothing
-        if match(pairing, turn):
+        if match(pairing, set_unknown_apart(turn)):
             return _ONE
         check_arguments_known(turn, is_better_by_name=lambda: match(NameEquality(), turn))
         if has_only_names(turn.reference or ()) and match(NameEquality(), turn):
@@ -448,6 +449,8 @@ def create_trajectory_match_evaluator(
     LangChain, in a list or under `messages`. Raises ValueError for other values.
     """
     match = _choose(_TRAJECTORY_MATCHES, trajectory_match_mode, "trajectory_match_mode")
+    if not isinstance(tool_args_match_overrides, Mapping | None):
+        raise ValueError(f"tool_args_match_overrides: found {describe(tool_args_match_overrides)}, expected an object")  # noqa: TRY004
     rules = ArgumentRules(
         default=_make_rule(tool_args_match_mode, "tool_args_match_mode", modes_only=True),
         tools={
@@ -502,13 +505,15 @@ def extract_langgraph_trajectory_from_thread(graph: Any, config: Any) -> dict[st
     `results` and `steps` of each turn.
 
     `__start__` is the entry of a turn, and `__interrupt__` marks the node at which it stopped. Nodes of subgraphs have
-    the name of the subgraph in front.
+    the name of the subgraph in front. Raises ValueError for a thread that the checkpointer does not know.
     """
+    _check_config(config)
     return extract_langgraph_trajectory_from_snapshots(_list_snapshots(graph, config))
 
 
 async def aextract_langgraph_trajectory_from_thread(graph: Any, config: Any) -> dict[str, Any]:
     """Do as `extract_langgraph_trajectory_from_thread`, for a checkpointer that has only asynchronous methods."""
+    _check_config(config)
     return extract_langgraph_trajectory_from_snapshots(await _alist_snapshots(graph, config))
 
 
@@ -518,6 +523,8 @@ def extract_langgraph_trajectory_from_snapshots(snapshots: Iterable[Any]) -> dic
     results: list[Any] = []
     steps: list[list[str]] = []
     newest_first = list(snapshots)
+    if not newest_first:
+        raise ValueError("snapshots: found none, expected those of a thread that the checkpointer knows")
     for snapshot, earlier in zip(newest_first, [*newest_first[1:], None], strict=True):
         waits = any(task.interrupts for task in snapshot.tasks)
         if waits or not snapshot.next:  # the end of a turn
@@ -538,6 +545,12 @@ def extract_langgraph_trajectory_from_snapshots(snapshots: Iterable[Any]) -> dic
         "inputs": inputs[::-1],
         "outputs": {"inputs": [], "results": results[::-1], "steps": [turn[::-1] for turn in reversed(steps)]},
     }
+
+
+def _check_config(config: Any) -> None:
+    configurable = config.get("configurable") if isinstance(config, Mapping) else None
+    if not isinstance(configurable, Mapping) or configurable.get("thread_id") is None:
+        raise ValueError(f'config: found {describe(config)}, expected {{"configurable": {{"thread_id": "..."}}}}')
 
 
 def _list_snapshots(graph: Any, config: Any) -> list[Any]:
@@ -605,7 +618,10 @@ def _read_messages(value: Any, place: str) -> Messages:
         role = message.get("role") if isinstance(message, Mapping) else None
         if not isinstance(role, str):
             raise ValueError(f"{place}[{number}]: found {describe(item)}, expected a message with a role")  # noqa: TRY004
-        calls = [_read_call(call, f"{place}[{number}].tool_calls") for call in message.get("tool_calls") or ()]
+        asked = message.get("tool_calls") or ()
+        if not isinstance(asked, list | tuple):
+            raise ValueError(f"{place}[{number}].tool_calls: found {describe(asked)}, expected a list")  # noqa: TRY004
+        calls = [_read_call(call, f"{place}[{number}].tool_calls") for call in asked]
         read.append((_ROLES.get(role, role), calls))
     return read
 
@@ -651,7 +667,7 @@ def _make_rule(value: Any, place: str, *, modes_only: bool = False) -> CallRule:
 
 
 def _choose(choices: Mapping[str, Any], name: Any, place: str) -> Any:
-    if name not in choices:
+    if not isinstance(name, str) or name not in choices:
         raise ValueError(f"{place}: found {describe(name)}, expected one of {', '.join(choices)}")
     return choices[name]
 

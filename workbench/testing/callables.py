@@ -320,15 +320,14 @@ def make_model_agent(model: Any) -> Agent | ModelAgent:
 
 
 class _FunctionSession(function.Session):
-    """The session of a function. If neither its result nor its spans report calls, they are unknown, which differs from
-    an empty list."""
+    """The session of a function. If neither its result nor its spans report calls, its rows have no trajectory, which
+    differs from an empty list. A reason why spans may report too few is kept."""
 
     def _finish_turn(self, value: Any, *others: Any) -> dict[str, Any]:
         turn = super()._finish_turn(value, *others)
-        if not has_trajectory(value) and turn["calls_unknown"] is not None:
+        if not has_trajectory(value) and turn.pop("calls_unknown_by_design", False):
             turn["invocation"]["intermediate_data"] = None
             turn["calls_unknown"] = None
-            turn.pop("calls_unknown_by_design", None)
         return turn
 
 

@@ -444,14 +444,14 @@ def _main_column(asked: TaskMetric) -> str:
 
 
 def _answer_cells(result: CaseResult) -> Iterator[tuple[str, Any]]:
-    """Yield the cells of the agent. There is a trajectory only if the agent reports calls."""
+    """Yield the cells of the agent. There is a trajectory only if it is known which calls it made."""
     turn = result.execution.turns[0] if result.execution.turns else None
     answer = None if turn is None else turn.invocation.final_response
     yield RESPONSE, None if answer is None else answer.text()
     yield LATENCY, None if turn is None else turn.duration_seconds
     asked = result.failure is None or result.failure.kind is not FailureKind.FILE
     yield FAILURE, int(turn is None) if asked else None
-    if turn is not None and turn.invocation.intermediate_data is not None:
+    if turn is not None and turn.invocation.intermediate_data is not None and turn.calls_unknown is None:
         calls = get_trajectory(turn.invocation)
         yield TRAJECTORY, [{"tool_name": call.name, "tool_input": call.args} for call in calls]
 

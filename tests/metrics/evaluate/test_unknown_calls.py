@@ -153,6 +153,22 @@ async def test_unknown_arguments_are_an_error_not_a_failure(name: str, turn: Any
     assert (results[name].status, results[name].score, results[name].reason) == (MetricStatus.ERROR, None, NO_ARGUMENTS)
 
 
+@pytest.mark.parametrize("name", [*BY_ARGUMENTS, "trajectory_unordered_match", "trajectory_subset_match"])
+@pytest.mark.parametrize(
+    ("predicted", "expected"),
+    [(["f"], [("f", {})]), (["f"], ["f"]), ([("f", {"x": 1}), "g"], [("f", {"x": 1}), ("g", {})])],
+    ids=["empty", "names", "one-of-two"],
+)
+async def test_unknown_arguments_do_not_match_absent_or_empty_ones(
+    name: str, predicted: Any, expected: Any, turn: Any, config: Any, services: Any
+) -> None:
+    results = await judge_by_names(
+        config, services, {name: 1.0}, predicted=turn("a", predicted), expected=turn("a", expected)
+    )
+
+    assert (results[name].status, results[name].score, results[name].reason) == (MetricStatus.ERROR, None, NO_ARGUMENTS)
+
+
 @pytest.mark.parametrize("name", BY_ARGUMENTS)
 async def test_calls_that_no_arguments_could_make_equal_are_failed(
     name: str, turn: Any, config: Any, services: Any

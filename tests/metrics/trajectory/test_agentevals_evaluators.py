@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -113,6 +114,8 @@ def test_messages_may_be_of_langchain_or_a_state() -> None:
     ("options", "message"),
     [
         ({"trajectory_match_mode": "near"}, "trajectory_match_mode: found 'near', expected one of strict, unordered"),
+        ({"trajectory_match_mode": ["strict"]}, "trajectory_match_mode: found a list, expected one of strict"),
+        ({"tool_args_match_overrides": ["f"]}, "tool_args_match_overrides: found a list, expected an object"),
         ({"tool_args_match_mode": ["x"]}, r"tool_args_match_mode: found a list, expected one of exact"),
         ({"tool_args_match_overrides": {"f": 1}}, r"tool_args_match_overrides\['f'\]: found 1, expected one of exact"),
     ],
@@ -127,6 +130,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
     [
         ("text", "outputs: found 'text', expected a list of messages"),
         ([{"content": "x"}], r"outputs\[0\]: found an object, expected a message with a role"),
+        ([{"role": "assistant", "tool_calls": 5}], r"outputs\[0\].tool_calls: found 5, expected a list"),
         ([{"role": "assistant", "tool_calls": [1]}], r"outputs\[0\].tool_calls: found 1"),
         (
             [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}],
@@ -212,6 +216,26 @@ async def test_the_trajectory_of_a_thread_has_its_turns_and_interrupts() -> None
     assert await aextract_langgraph_trajectory_from_thread(graph, config) == found
     assert graph_trajectory_strict_match(outputs=found, reference_outputs={"steps": [way, ["last"], way]})["score"]
     assert not graph_trajectory_strict_match(outputs=found, reference_outputs=stopped)["score"]
+
+
+@pytest.mark.needs_langchain
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, 'config: found an object, expected {"configurable": {"thread_id"'),
+        ({"configurable": {}}, 'config: found an object, expected {"configurable": {"thread_id"'),
+        (None, 'config: found null, expected {"configurable": {"thread_id"'),
+        ({"configurable": {"thread_id": "other"}}, "snapshots: found none, expected those of a thread"),
+    ],
+)
+async def test_a_thread_that_cannot_be_found_is_refused(config: Any, message: str) -> None:
+    pytest.importorskip("langgraph")
+    graph = build_graph()
+
+    with pytest.raises(ValueError, match=re.escape(message)):
+        extract_langgraph_trajectory_from_thread(graph, config)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        await aextract_langgraph_trajectory_from_thread(graph, config)
 
 
 @pytest.mark.needs_langchain

@@ -35,6 +35,7 @@ _SHAPE = 'expected OTLP: {"resourceSpans": [{"scopeSpans": [{"spans": [...]}]}]}
 _MOST_PROBLEMS = 5
 _DEEPEST = 20  # values in values
 _LONGEST = 256 * 1024  # characters of a text in a span
+_SPAN_KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
@@ -54,6 +55,7 @@ class OtlpSpan:
     end: int
     error: str | None
     attributes: dict[str, Any]
+    kind: str
 
 
 @dataclass
@@ -149,7 +151,17 @@ def _parse_span(value: Any) -> OtlpSpan:
         end=_parse_time(_get_first(value, "endTimeUnixNano", "end_time_unix_nano"), "endTimeUnixNano"),
         error=_find_error(status if isinstance(status, dict) else {}, value.get("events")),
         attributes=attributes,
+        kind=_parse_kind(value.get("kind")),
     )
+
+
+def _parse_kind(value: Any) -> str:
+    """Parse the kind of a span: a number, or its name in protobuf. A missing one means internal, as in OTLP."""
+    if isinstance(value, str) and value.startswith("SPAN_KIND_"):
+        kind = value.removeprefix("SPAN_KIND_").lower()
+    else:
+        kind = _SPAN_KINDS[value] if value in range(len(_SPAN_KINDS)) else "unspecified"
+    return "internal" if kind == "unspecified" else kind
 
 
 def _get_first(value: dict[str, Any], *keys: str) -> Any:
@@ -234,6 +246,7 @@ def _parse_value(data: Any, depth: int = 0) -> Any:
 NOTES = "workbench.telemetry"
 """The attribute of the agent's span that lists problems with its spans."""
 
+_NOT_SHOWN = "no span of the turn is one of a tool, or of an agent whose tools run where its spans are made"
 _MOST_NOTES = 10
 _EARLIER = 100_000_000  # nanoseconds by which the outermost span may end before its answer arrives
 _SLACK = 1_000_000_000  # nanoseconds by which a clock may differ
@@ -245,8 +258,8 @@ class TurnTraces:
 
     `spans` are for the trace, without values under names of secrets. `calls`, `responses` and `arguments_unknown` are
     those of `ReportedCalls`. `usage` and `inference_calls` are None if no
-    span reports a model. `came` is True if there are spans of the turn. `missing` says why there are none, if an
-    exporter was expected to send some or those of the answer cannot be read.
+    span reports a model. `came` is True if there are spans of the turn. `missing` says why they do not report all
+    calls, or why there are none, if an exporter was expected to send some or those of the answer cannot be read.
     """
 
     spans: list[dict[str, Any]] = field(default_factory=list)
@@ -354,7 +367,9 @@ class Traces:
             names = ", ".join(reported.without_arguments)
             found.notes.append(f"no arguments, or no object, for {names} (gen_ai.tool.call.arguments)")
         found.inference_calls, found.usage = count_model_calls(of_turn)
-        if not of_turn and (self._inbox is not None or found.notes):
+        if of_turn:
+            found.missing = reported.incomplete if reported.are_shown else _NOT_SHOWN
+        elif self._inbox is not None or found.notes:
             found.missing = "; ".join(found.notes) or "no span arrived"
         return found
 
@@ -398,6 +413,7 @@ class Traces:
             parent_id=f"otel-{span.parent_id}" if span.parent_id in self._returned_ids else f"agent-{turn}",
             turn=turn,
             name=span.name,
+            span_kind=span.kind,
             start=self._convert_time(span.start + self._shift),
             end=self._convert_time(max(span.start, span.end) + self._shift),
             error=span.error,

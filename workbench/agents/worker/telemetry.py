@@ -18,7 +18,7 @@ from .wire import explain_unfit, make_json_safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Iterable, Iterator
 
 
 # Attribute conventions.
@@ -41,12 +41,18 @@ _REQUESTS = ("gen_ai.tool.call.arguments", "tool_arguments", "gen_ai.input.messa
 _RESPONSES = ("gen_ai.tool.call.result", "tool_response", "gen_ai.output.messages", "gen_ai.completion", "output.value")
 _HANDOFF = "handoff to "
 """How OpenInference names the span of a handoff between agents, which has the kind of a tool and no name of one."""
+_OPERATIONS = ("gen_ai.operation.name", "openinference.span.kind")
+_SPAN_KIND = "span.kind"
+"""The attribute in which the kind of an agent's span is kept unless it is internal, as Jaeger and Zipkin name it."""
 _USAGE = {
     "prompt": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
     "candidates": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
     "cached": ("gen_ai.usage.cache_read.input_tokens", "llm.token_count.prompt_details.cache_read"),
     "total": ("gen_ai.usage.total_tokens", "llm.token_count.total"),
 }
+_NO_OBJECT = "the arguments of {names} are no object in the spans of the agent's tool calls"
+_NO_TOOLS = "a model asked for {names}, and no span of such a tool was made: the instrumentation may not cover tools"
+_REMOTE = "the agent {name} runs elsewhere (its span has the kind CLIENT), and its tool calls have no spans here"
 _NO_ARGUMENTS = "the spans of the agent's tool calls have no arguments (gen_ai.tool.call.arguments, as an object)"
 _REQUESTED = re.compile(
     r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(id|function\.name|function\.arguments)"
@@ -65,12 +71,13 @@ def convert_span(
     parent_id: str | None,
     turn: int,
     name: str,
+    span_kind: str,
     start: float | None,
     end: float | None,
     error: str | None,
 ) -> dict[str, Any]:
     """Build a span of ours. `attributes` are JSON values and become its own; times are seconds since the session was
-    opened.
+    opened. `span_kind` is that of OpenTelemetry in lower case, such as `client`.
 
     The span is complete, because judged values are taken from it. `redact_span` returns the part that may be stored.
     """
@@ -85,6 +92,8 @@ def convert_span(
     call_id = found.get("gen_ai.tool.call.id")
     if kind == "tool" and call_id:
         found["function_call_id"] = call_id
+    if kind == "agent" and span_kind != "internal":
+        found[_SPAN_KIND] = span_kind
     return {
         "id": span_id,
         "parent_id": parent_id,
@@ -165,8 +174,11 @@ class ReportedCalls:
     """The tool calls that the spans of a turn report, with all values, because they are judged.
 
     `calls` and `responses` have the order in which the calls began. Calls that overlap have that of the model's
-    message, if its span has one. `arguments_unknown` is set if no call has arguments: most instrumentations record them
-    only on request. `without_arguments` are the names of the tools whose arguments are missing.
+    message, if its span has one. `are_shown` is False if the spans do not show whether tools were called: they are
+    neither of tools nor of an agent that runs where its spans are made. `incomplete` says why calls may be missing.
+
+    `arguments_unknown` is set if no call has arguments, because most instrumentations record them only on request, or
+    if arguments are no object. `without_arguments` are the names of the tools whose arguments are missing.
     """
 
     def __init__(self, spans: list[dict[str, Any]], *, others: list[dict[str, Any]] | None = None) -> None:
@@ -184,16 +196,72 @@ class ReportedCalls:
                 response = span["response"]
                 result = response if isinstance(response, dict) else {"result": response}
                 self.responses.append({"id": None, **named, "response": result})
+        remote = _find_remote_agent(spans, by_id)
+        self.are_shown = bool(tools) or any(map(_is_local_agent, spans))
+        self.incomplete = remote or _find_missing_call(spans, tools, models)
         without = [call["name"] for call in self.calls if call["args"] is None]
         self.without_arguments = sorted(set(without))
-        self.arguments_unknown = _NO_ARGUMENTS if without and len(without) == len(self.calls) else None
+        unread = sorted({span["name"] for span in tools if _has_other_arguments(span)})
+        self.arguments_unknown: str | None = None
+        if without and len(without) == len(self.calls):
+            self.arguments_unknown = _NO_ARGUMENTS
+        elif unread:
+            self.arguments_unknown = _NO_OBJECT.format(names=", ".join(unread))
+
+
+def _has_other_arguments(tool: dict[str, Any]) -> bool:
+    """Return True for arguments that are no object, so that those of the call are unknown."""
+    return not isinstance(tool["request"], dict) and tool["request"] not in (None, "", [])
 
 
 def _is_outer_call(span: dict[str, Any], by_id: dict[str, dict[str, Any]]) -> bool:
-    """Return True for a tool call that does not repeat the call around it, as clients inside frameworks do."""
-    around = by_id.get(span["parent_id"])
-    is_same = around is not None and around["kind"] == "tool" and around["name"] == span["name"]
-    return span["kind"] == "tool" and not is_same
+    """Return True for a tool call that does not repeat the call around it, as clients inside frameworks do.
+
+    Calls of an agent that is used as a tool are its own.
+    """
+    if span["kind"] != "tool":
+        return False
+    around = next((each for each in _walk_parents(span, by_id) if each["kind"] in ("tool", "agent")), None)
+    return around is None or around["kind"] != "tool" or around["name"] != span["name"]
+
+
+def _is_invocation(span: dict[str, Any]) -> bool:
+    return _find_operation(span["attributes"]) in ("invoke_agent", "AGENT")
+
+
+def _is_local_agent(span: dict[str, Any]) -> bool:
+    """Return True for an agent whose tools run where its spans are made."""
+    return _is_invocation(span) and _SPAN_KIND not in span["attributes"]
+
+
+def _find_remote_agent(spans: list[dict[str, Any]], by_id: dict[str, dict[str, Any]]) -> str | None:
+    """Name an agent that was called elsewhere, and whose models and tools have no spans here; None if there is none."""
+    inner = {
+        around["id"] for span in spans if span["kind"] in ("model", "tool") for around in _walk_parents(span, by_id)
+    }
+    for span in spans:
+        if _is_invocation(span) and span["attributes"].get(_SPAN_KIND) == "client" and span["id"] not in inner:
+            return _REMOTE.format(name=span["name"])
+    return None
+
+
+def _find_missing_call(
+    spans: list[dict[str, Any]], tools: list[dict[str, Any]], models: list[dict[str, Any]]
+) -> str | None:
+    """Name the tools that a model asked for and that have no span; None if there are none.
+
+    Models ask for handoffs as for tools, with names of any form.
+    """
+    called = {tool["name"] for tool in tools}
+    asked = {request[1] for model in models for request in _read_requests(model) if request is not None}
+    handoffs = {span["name"] for span in spans if _is_handoff(span)}
+    missing = sorted(asked - called)
+    return _NO_TOOLS.format(names=", ".join(missing)) if len(missing) > len(handoffs) else None
+
+
+def _is_handoff(span: dict[str, Any]) -> bool:
+    named: str = span["name"]
+    return named.startswith(_HANDOFF) or bool(_find_operation(span["attributes"]) == "handoff")
 
 
 def _sort_like_models(tools: list[dict[str, Any]], models: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -265,8 +333,12 @@ def _walk_parents(span: dict[str, Any], by_id: dict[str, dict[str, Any]]) -> Ite
         around = by_id.get(around["parent_id"])
 
 
+def _find_operation(attributes: dict[str, Any]) -> Any:
+    return next((attributes[key] for key in _OPERATIONS if attributes.get(key)), None)
+
+
 def _classify(attributes: dict[str, Any]) -> str:
-    operation = attributes.get("gen_ai.operation.name") or attributes.get("openinference.span.kind")
+    operation = _find_operation(attributes)
     found = _KINDS.get(str(operation))
     if found is None and operation is None and attributes.get("gen_ai.request.model"):
         return "model"  # earlier conventions have no operation name
@@ -317,13 +389,14 @@ def format_exception(attributes: dict[str, Any]) -> str:
 
 _API = "opentelemetry.trace"
 _CHANGED = "a TracerProvider was set up during the turn: set it up when the agent's module is imported"
-_NO_TOOLS = "a model asked for tools, and no span of a tool was made: the instrumentation may not cover tools"
 _SHARED = (
-    "a span of a tool was made in a thread that parallel cases of this process share: run with --isolation case, or "
-    "pass on the context of OpenTelemetry"
+    "a span of a tool was made in a thread that may belong to another case of this process: run the work of the thread "
+    "in contextvars.copy_context(), or run the cases with --isolation case (of workbench run)"
 )
 _here: ContextVar[Turn | None] = ContextVar("workbench_telemetry", default=None)
 _open_turns: list[Turn] = []
+_sessions: set[float] = set()  # when each session of this process that had a turn was opened
+_past_spans: set[int] = set()  # of the only session: its spans of ended turns and of no turn
 _lock = threading.Lock()
 
 
@@ -337,6 +410,7 @@ class Turn:
         self._around = around
         self._zero = time.time_ns() - int((time.perf_counter() - opened) * 1e9)
         self._known: dict[int, str] = {}
+        self._strays: list[Any] = []
         self._running: dict[int, Any] = {}
         self._spans: list[dict[str, Any]] = []
         self._lost: str | None = None
@@ -358,6 +432,13 @@ class Turn:
         else:
             self._lost = f"the turn has more than {MOST:,} spans"
 
+    def note_stray(self, span: Any) -> None:
+        """Note that a span began in this turn, and that it is unknown whether it belongs to it."""
+        if len(self._strays) < MOST:
+            self._strays.append(span)
+        else:
+            self.note_loss(_SHARED)
+
     def note_end(self, span: Any) -> None:
         """Note that a span that began in this turn has ended."""
         if self._running.pop(span.context.span_id, None) is not None:
@@ -372,6 +453,7 @@ class Turn:
         with _lock:
             if self in _open_turns:
                 _open_turns.remove(self)
+            _note_past(self._known)
         self.is_open = False
         _here.set(None)
         if not _is_observed():
@@ -381,18 +463,15 @@ class Turn:
     def read_calls(self) -> tuple[ReportedCalls, str | None] | None:
         """Return the calls that the spans report, with the reason if they may be incomplete.
 
-        None if the spans do not show whether tools were called: they are neither of tools nor of an agent of a
-        framework.
+        None if the spans do not show whether tools were called.
         """
+        if any(_classify(dict(span.attributes or {})) == "tool" for span in self._strays):
+            self.note_loss(_SHARED)
         running = [self._convert_span(span) for span in list(self._running.values())]
-        spans = [*self._spans, *(span for span in running if span["kind"] == "tool")]
-        if not any(span["kind"] in ("tool", "agent") for span in spans):
+        reported = ReportedCalls([*self._spans, *(span for span in running if span["kind"] == "tool")])
+        if not reported.are_shown and self._lost != _SHARED:
             return None
-        reported = ReportedCalls(spans)
-        has_tools = reported.calls or any(span["name"].startswith(_HANDOFF) for span in spans)
-        if not has_tools and any(_read_requests(span) for span in spans if span["kind"] == "model"):
-            self.note_loss(_NO_TOOLS)
-        return reported, self._lost
+        return reported, self._lost or reported.incomplete
 
     def _convert_span(self, span: Any) -> dict[str, Any]:
         found: dict[str, Any] = {str(key): make_json_safe(value) for key, value in dict(span.attributes or {}).items()}
@@ -403,6 +482,7 @@ class Turn:
             parent_id=parent or self._around,
             turn=self._index,
             name=span.name,
+            span_kind=span.kind.name.lower(),
             start=self._convert_time(span.start_time),
             end=None if span.end_time is None else self._convert_time(span.end_time),
             error=_find_error(span),
@@ -425,6 +505,7 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
     turn = Turn(index, around=around, opened=opened)
     with _lock:
         _open_turns.append(turn)
+        _sessions.add(opened)
     turn.enter()
     return turn
 
@@ -432,7 +513,8 @@ def begin_turn(index: int, *, around: str | None, opened: float) -> Turn | None:
 def find_turn(span: Any) -> Turn | None:
     """Return the turn of a span that begins here: that of its parent, else of this task or thread.
 
-    A thread started by the agent has none, unless only one turn is open.
+    A thread started by the agent has none, unless the process had no other session: then it is the only open turn. A
+    thread or task of an ended turn has none.
     """
     turns = list(_open_turns)
     if span.parent is not None:
@@ -440,9 +522,18 @@ def find_turn(span: Any) -> Turn | None:
             if turn.has_span(span.parent.span_id):
                 return turn
     here = _here.get()
-    if here is None and len(turns) == 1:
-        return turns[0]
-    return here if here is not None and here.is_open else None
+    if here is not None:
+        return here if here.is_open else None
+    is_late = span.parent is not None and span.parent.span_id in _past_spans
+    return turns[0] if len(turns) == 1 and len(_sessions) == 1 and not is_late else None
+
+
+def _note_past(span_ids: Iterable[int]) -> None:
+    """Note spans that belong to no turn that is open. With several sessions, no turn is found by them."""
+    if len(_sessions) == 1:
+        _past_spans.update(span_ids)
+    else:
+        _past_spans.clear()
 
 
 def _find_error(span: Any) -> str | None:
@@ -477,15 +568,16 @@ def listen() -> bool:
             if turn is not None:
                 self._turns[span.context.span_id] = turn
                 turn.note_start(span)
+                return
+            _note_past([span.context.span_id])
+            for turn in list(_open_turns):
+                turn.note_stray(span)
 
         def on_end(self, span: Any) -> None:
             turn = self._turns.pop(span.context.span_id, None)
             try:
                 if turn is not None:
                     turn.note_end(span)
-                elif _classify(dict(span.attributes or {})) == "tool":
-                    for turn in list(_open_turns):
-                        turn.note_loss(_SHARED)
             except Exception:  # a malformed span must not affect the agent's run
                 sys.stderr.write(f"workbench: the span {span.name!r} could not be read\n")
 

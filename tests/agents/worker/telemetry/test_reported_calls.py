@@ -18,15 +18,16 @@ FRAMEWORKS = '''
     import json
     from contextlib import contextmanager
     from opentelemetry import trace
+    from opentelemetry.trace import SpanKind
 
     tracer = trace.get_tracer("agent")
 
 
     @contextmanager
-    def span(name, _late=(), **attributes):
+    def span(name, _late=(), _kind="INTERNAL", **attributes):
         """`_late` are attributes that are set at the end, as openai-agents sets all of them."""
         given = {key.replace("__", "."): value for key, value in attributes.items()}
-        with tracer.start_as_current_span(name, attributes=given) as span:
+        with tracer.start_as_current_span(name, kind=SpanKind[_kind], attributes=given) as span:
             yield span
             for key, value in dict(_late).items():
                 span.set_attribute(key, value)
@@ -72,7 +73,7 @@ FRAMEWORKS = '''
 
     def openai_agents(cities):
         """openai-agents 0.24 with opentelemetry-instrumentation-openai-agents-v2 0.1"""
-        with span("Agent workflow", gen_ai__operation__name="invoke_agent"):
+        with span("Agent workflow", _kind="SERVER", gen_ai__operation__name="invoke_agent"):
             with span("invoke_agent clerk", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="clerk"):
                 with span("unknown", gen_ai__operation__name="unknown"):
                     for city in cities:
@@ -118,7 +119,7 @@ FRAMEWORKS = '''
         return "cold"
 '''
 NAMES = ["pydantic_ai", "pydantic_ai_1", "openai_agents", "openinference", "crewai"]
-BY_DESIGN = "no span of OpenTelemetry reports an agent or tools"
+BY_DESIGN = "no span of OpenTelemetry reports tools, or an agent that runs in this process"
 
 
 def list_calls(turn: TurnResult) -> list[tuple[str, Any]]:
@@ -191,8 +192,11 @@ async def test_a_returned_trajectory_is_the_one_that_counts(bench: Any) -> None:
         ('span("chat m", gen_ai__operation__name="chat", gen_ai__request__model="m")', False),
         ('span("GET /", http__request__method="GET")', False),
         ('span("handoff to boss", openinference__span__kind="TOOL")', False),
+        ('span("create_agent x", gen_ai__operation__name="create_agent")', False),
+        ('span("invoke_agent x", _kind="CLIENT", gen_ai__operation__name="invoke_agent")', False),
+        ('span("Agent workflow", _kind="SERVER", gen_ai__operation__name="invoke_agent")', False),
     ],
-    ids=["agent", "tool", "model", "client", "handoff"],
+    ids=["agent", "tool", "model", "client", "handoff", "create", "remote", "server"],
 )
 async def test_only_spans_of_agents_and_tools_make_calls_known(bench: Any, spans: str, is_known: bool) -> None:
     code = f"""
@@ -214,12 +218,29 @@ async def test_only_spans_of_agents_and_tools_make_calls_known(bench: Any, spans
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("chat(ask(['Rome'], ['1']))", "a model asked for tools, and no span of a tool was made"),
+        ("chat(ask(['Rome'], ['1']))", "a model asked for weather, and no span of such a tool was made"),
+        ("chat(ask(['Rome'], ['1'])); call('other')", "a model asked for weather, and no span of such a tool"),
+        ("chat(ask(['Rome'], ['1'])); handoff()", None),
+        ("chat(ask(['Rome'], ['1'])); handoff(gen_ai__operation__name='handoff')", None),
+        ("chat(ask(['Rome'], ['1'])); chat(ask_to('boss')); handoff()", "a model asked for boss, weather, and no span"),
+        ("remote()", "the agent z runs elsewhere (its span has the kind CLIENT), and its tool calls have no spans"),
+        ("remote(lambda: call('x'))", None),
         ("chat(ask(['Rome'], ['1']), model_request_parameters='{\"output_tools\": [{\"name\": \"weather\"}]}')", None),
-        ("chat(ask(['Rome'], ['1'])); call()", None),
+        ("chat(ask(['Rome'], ['1'])); call('weather')", None),
         ("chat(ask([], []))", None),
     ],
-    ids=["not-covered", "output", "covered", "text"],
+    ids=[
+        "none-covered",
+        "one-covered",
+        "handoff",
+        "handoff-operation",
+        "handoff-and-tool",
+        "remote",
+        "remote-seen",
+        "output",
+        "covered",
+        "text",
+    ],
 )
 async def test_calls_are_unknown_if_the_instrumentation_does_not_cover_tools(
     bench: Any, code: str, reason: str | None
@@ -232,9 +253,22 @@ async def test_calls_are_unknown_if_the_instrumentation_does_not_cover_tools(
             with span("chat m", _late=attributes):
                 pass
 
-        def call():
-            with span("execute_tool x", gen_ai__operation__name="execute_tool", gen_ai__tool__name="x"):
+        def call(name):
+            with span("execute_tool x", gen_ai__operation__name="execute_tool", gen_ai__tool__name=name):
                 pass
+
+        def ask_to(name):
+            return ask(["Rome"], ["2"]).replace("weather", name)
+
+        def handoff(**told):
+            name = "unknown" if told else "handoff to boss"
+            with span(name, **(told or {{"openinference__span__kind": "TOOL"}})):
+                pass
+
+        def remote(work=lambda: None):
+            told = {{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "z"}}
+            with span("invoke_agent z", _kind="CLIENT", _late=told):
+                work()
 
         def answer(prompt):
             with span("invoke_agent x", gen_ai__operation__name="invoke_agent"):
@@ -247,6 +281,33 @@ async def test_calls_are_unknown_if_the_instrumentation_does_not_cover_tools(
     unknown = held.turns[0].calls_unknown
     assert unknown is None if reason is None else reason in unknown
     assert not held.turns[0].calls_unknown_by_design
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("span('retry wrapper')", ["x"]),
+        ("span('POST /mcp', _kind='CLIENT')", ["x"]),
+        ("span('invoke_agent z', gen_ai__operation__name='invoke_agent')", ["x", "x"]),
+        ("span('execute_tool y', gen_ai__operation__name='execute_tool', gen_ai__tool__name='y')", ["x", "y", "x"]),
+    ],
+    ids=["wrapper", "client", "agent", "tool"],
+)
+async def test_a_call_within_the_same_call_counts_once(bench: Any, between: str, expected: list[str]) -> None:
+    code = f"""
+        from frameworks import span
+
+        def call():
+            return span("execute_tool x", gen_ai__operation__name="execute_tool", gen_ai__tool__name="x")
+
+        def answer(prompt):
+            with call(), {between}, call():
+                return "x"
+    """
+
+    held = await talk(bench, code, "hi")
+
+    assert [name for name, _ in list_calls(held.turns[0])] == expected
 
 
 async def test_overlapping_calls_have_the_order_of_the_models_message(bench: Any) -> None:
@@ -336,11 +397,64 @@ async def test_calls_are_unknown_if_a_thread_belongs_to_no_case(bench: Any) -> N
     talks = await asyncio.gather(*(bench.talk(host, f"A{number}") for number in range(3)))
 
     for held in talks:
-        assert "in a thread that parallel cases of this process share: run with --isolation case" in (
-            held.turns[0].calls_unknown
-        )
+        assert "in a thread that may belong to another case of this process" in held.turns[0].calls_unknown
     alone = await bench.talk(bench.host(isolation="case"), "A")
     assert list_calls(alone.turns[0]) == weather("A")
+
+
+LATE = """
+    import threading
+    import time
+    from opentelemetry import trace
+    from frameworks import span, tracer
+
+    ends = threading.Event()
+
+    def call(parent):
+        within = None if parent is None else trace.set_span_in_context(parent)
+        told = {{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "late"}}
+        with tracer.start_as_current_span("execute_tool late", context=within, attributes=told):
+            {end}
+
+    def work(parent):
+        ends.wait(30)
+        call(parent)
+
+    def answer(prompt):
+        with span("invoke_agent x", gen_ai__operation__name="invoke_agent") as agent:
+            if prompt == "first":
+                thread = threading.Thread(target=work, args=({parent},))
+                answer.thread = thread
+                thread.start()
+            elif prompt == "second":
+                ends.set()
+                {wait}
+        return "x"
+"""
+
+
+@pytest.mark.parametrize("parent", ["None", "agent"])
+@pytest.mark.parametrize("end", ["pass", "time.sleep(1)"], ids=["ends", "runs"])
+@pytest.mark.parametrize("prompts", [[["first"], ["second"]], [["first", "second"]]], ids=["cases", "turns"])
+async def test_a_thread_of_an_earlier_case_gives_no_call_to_the_next(
+    bench: Any, parent: str, end: str, prompts: list[list[str]]
+) -> None:
+    wait = "answer.thread.join()" if end == "pass" else "time.sleep(0.3)"
+    bench.write("frameworks.py", FRAMEWORKS)
+    bench.agent(LATE.format(parent=parent, end=end, wait=wait))
+    host = bench.host(isolation="worker")
+
+    talks = [await bench.talk(host, *texts) for texts in prompts]
+    after = await bench.talk(host, "third")
+
+    first, second = (turn for held in talks for turn in held.turns)
+    assert (list_calls(first), first.calls_unknown) == ([], None)
+    if len(prompts) == 1 and parent == "None":  # the thread may have been started by any turn of its session
+        assert list_calls(second) == [("late", None)]
+    else:
+        assert list_calls(second) == []
+        assert "in a thread that may belong to another case of this process" in second.calls_unknown
+    assert (list_calls(after.turns[0]), after.turns[0].calls_unknown) == ([], None)
 
 
 async def test_calls_are_unknown_in_a_turn_that_sets_up_a_provider(bench: Any) -> None:
@@ -393,6 +507,36 @@ async def test_calls_without_recorded_arguments_are_known_by_name(bench: Any) ->
 
     assert list_calls(held.turns[0]) == [("x", None)]
     assert "have no arguments" in held.turns[0].arguments_unknown
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ('{"a": 1}', "Paris", "the arguments of second are no object"),
+        ('{"a": 1}', "[1, 2]", "the arguments of second are no object"),
+        ('{"a": 1}', "", None),
+        ('{"a": 1}', "{}", None),
+        ("Paris", "[1, 2]", "have no arguments"),
+    ],
+)
+async def test_arguments_that_are_no_object_are_unknown(
+    bench: Any, first: str, second: str, reason: str | None
+) -> None:
+    code = f"""
+        from frameworks import tracer
+
+        def answer(prompt):
+            for name, value in [("first", {first!r}), ("second", {second!r})]:
+                told = {{"openinference.span.kind": "TOOL", "tool.name": name, "input.value": value}}
+                with tracer.start_as_current_span(name, attributes=told):
+                    pass
+            return "x"
+    """
+
+    held = await talk(bench, code, "hi")
+
+    unknown = held.turns[0].arguments_unknown
+    assert unknown is None if reason is None else reason in unknown
 
 
 async def test_calls_are_unknown_beyond_the_maximum_number_of_spans(bench: Any) -> None:

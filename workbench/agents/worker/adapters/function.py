@@ -26,7 +26,7 @@ _CO_VARARGS, _CO_COROUTINE = 0x04, 0x80
 _SIMULATED = "workbench.simulated"  # as `tool_interception.MARK`, whose import costs more than a trivial agent
 _CALLS_UNKNOWN = (
     "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none), and no "
-    "span of OpenTelemetry reports an agent or tools"
+    "span of OpenTelemetry reports tools, or an agent that runs in this process"
 )
 _OPEN_TELEMETRY = "opentelemetry.trace"
 _INTERCEPTION = f"{__package__.rpartition('.')[0]}.tool_interception"

@@ -93,7 +93,7 @@ async def test_settings_select_the_position_of_the_spans(bench: Any, serve: Any)
         ),
         (otlp.resource_spans(otlp.tool("look", arguments=None)), "no arguments, or no object, for look"),
         (
-            otlp.resource_spans(otlp.span("x", startTimeUnixNano="1000", endTimeUnixNano="2000")),
+            otlp.resource_spans(otlp.agent(startTimeUnixNano="1000", endTimeUnixNano="2000")),
             "the agent's clock differs: its times are shifted by +",
         ),
     ],
@@ -213,7 +213,7 @@ async def test_secrets_in_tool_arguments_are_judged_but_not_in_the_trace(bench: 
 async def test_arguments_are_unknown_if_no_call_of_a_turn_has_them(
     bench: Any, serve: Any, arguments: list[str | None], is_unknown: bool
 ) -> None:
-    spans = [otlp.model(), *(otlp.tool("look", arguments=each) for each in arguments)]
+    spans = [otlp.agent(), *(otlp.tool("look", arguments=each) for each in arguments)]
     site = await serve(lambda request: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
 
     talk = await bench.talk_once("moon", **site.target())
@@ -221,6 +221,38 @@ async def test_arguments_are_unknown_if_no_call_of_a_turn_has_them(
     assert talk.error is None, talk.message
     assert ("gen_ai.tool.call.arguments" in (talk.turns[0].arguments_unknown or "")) is is_unknown
     assert talk.turns[0].calls_unknown is None
+
+
+ASKED = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "look", "arguments": {}}]}]
+ASKING = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(ASKED)}
+NOT_SHOWN = "no span of the turn is one of a tool, or of an agent whose tools run where its spans are made"
+
+
+@pytest.mark.parametrize(
+    ("spans", "reason"),
+    [
+        ([otlp.agent()], None),
+        ([otlp.agent(kind=0)], None),
+        ([otlp.agent(kind="SPAN_KIND_INTERNAL")], None),
+        ([otlp.agent(kind=3)], NOT_SHOWN),
+        ([otlp.agent(kind="SPAN_KIND_CLIENT")], NOT_SHOWN),
+        ([otlp.agent("create_agent")], NOT_SHOWN),
+        ([otlp.model()], NOT_SHOWN),
+        ([otlp.span("POST /chat")], NOT_SHOWN),
+        ([otlp.agent(kind=1), otlp.agent(kind=3)], "the agent clerk runs elsewhere (its span has the kind CLIENT)"),
+        ([otlp.tool("other"), otlp.span("chat", attributes=ASKING)], "a model asked for look, and no span of such a"),
+        ([otlp.tool("look"), otlp.span("chat", attributes=ASKING)], None),
+    ],
+)
+async def test_calls_are_unknown_if_the_spans_do_not_show_all(
+    bench: Any, serve: Any, spans: Any, reason: str | None
+) -> None:
+    site = await serve(lambda request: {"response": "seen", "resourceSpans": otlp.resource_spans(*spans)})
+
+    talk = await bench.talk_once("moon", **site.target())
+
+    unknown = talk.turns[0].calls_unknown
+    assert unknown is None if reason is None else unknown.startswith(reason)
 
 
 @pytest.mark.parametrize(

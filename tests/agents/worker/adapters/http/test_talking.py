@@ -238,7 +238,7 @@ async def test_common_answer_formats_are_read_without_settings(
 
 
 COMPLETION = {"choices": [{"message": {"role": "assistant", "content": "a"}}]}
-SPANS = otlp.resource_spans(otlp.model())
+SPANS = otlp.resource_spans(otlp.agent(), otlp.model())
 
 
 @pytest.mark.parametrize(
