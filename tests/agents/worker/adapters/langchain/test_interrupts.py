@@ -283,6 +283,27 @@ async def test_a_breakpoint_is_continued_by_the_next_turn(lang: Any) -> None:
     assert [list_calls(turn) for turn in held.turns] == [[], [("send", {"to": "bob"})]]
 
 
+@pytest.mark.parametrize("node", ["draft", "lambda state: draft.invoke(state)"])
+async def test_a_breakpoint_of_a_subgraph_is_continued_by_the_next_turn(lang: Any, node: str) -> None:
+    code = """
+        from mail import *
+
+        def say(text):
+            return lambda state: {"messages": [AIMessage(text)]}
+
+        draft = StateGraph(MessagesState).add_node("write", say("drafted")).add_node("post", say("sent"))
+        draft = draft.add_edge(START, "write").add_edge("write", "post").compile(interrupt_before=["post"])
+        graph = StateGraph(MessagesState).add_node("plan", say("planned")).add_node("draft", NODE)
+        answer = graph.add_edge(START, "plan").add_edge("plan", "draft").compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code.replace("NODE", node), "write to bob", "continue", "again")
+
+    assert held.error is None, held.message
+    stopped = "The graph stopped at draft. The next turn continues it."
+    assert held.responses == [stopped, "sent", stopped]
+
+
 async def test_a_graph_with_one_text_is_resumed(lang: Any) -> None:
     code = """
         from typing import TypedDict

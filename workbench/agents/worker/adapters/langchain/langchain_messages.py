@@ -101,15 +101,11 @@ class _Graph(Form):
                 f"it with one, such as InMemorySaver; it asks: {pending[0][:500]}",
                 kind="unsupported",
             )
-        if not pending and self._remembers and self._has_breakpoints():
+        if not pending and self._remembers:  # at a breakpoint, also one of a subgraph, the result has no sign of it
             steps = (await self._read_snapshot(config)).next
             pending = [f"The graph stopped at {', '.join(steps)}. The next turn continues it."] if steps else []
         self._waits = bool(pending)
         return pending
-
-    def _has_breakpoints(self) -> bool:
-        names = ("interrupt_before_nodes", "interrupt_after_nodes")
-        return any(getattr(self._runnable, name, None) for name in names)
 
     async def _read_snapshot(self, config: dict[str, Any]) -> Any:
         if _is_synchronous(self._runnable.checkpointer):
