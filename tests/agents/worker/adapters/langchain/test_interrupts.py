@@ -331,6 +331,25 @@ async def test_it_is_unknown_whether_a_plain_function_ran_after_an_answer(lang: 
     assert list_results(held.turns[1]) == [("post", {"result": response})]
 
 
+async def test_it_is_unknown_whether_a_plain_function_ran_in_a_subgraph(lang: Any) -> None:
+    code = (
+        make_reviewing_graph("post")
+        .replace("answer = graph.compile(", "inner = graph.compile(")
+        .replace("checkpointer=InMemorySaver(), ", "")
+    )
+    code += """
+    outer = StateGraph(MessagesState).add_node("inner", inner).add_edge(START, "inner")
+    answer = outer.compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code, "write to bob", "no")
+
+    assert held.error is None, held.message
+    assert held.responses == ["Ok?", "Refused."]
+    unknown = "it is unknown whether post ran or was refused after an interrupt: LangChain reported no run"
+    assert [turn.calls_unknown for turn in held.turns] == [None, unknown]
+
+
 async def test_a_plain_function_runs_after_a_breakpoint_because_nothing_can_refuse_it(lang: Any) -> None:
     held = await talk(lang, make_reviewing_graph("post", breakpoints=("work",)), "write to bob", "continue")
 

@@ -29,6 +29,8 @@ class Form:
         self._history: list[Any] = []
         self.asks = False
         """The last turn ended at an interrupt that has a question; False at a breakpoint."""
+        self.inner: set[Any] = set()
+        """Ids of the calls that wait in subgraphs: their messages come with the result of a later turn."""
 
     def build_input(self, message: Any, text: str) -> Any:
         """Build the input for a user message, given as a HumanMessage and as its text."""
@@ -107,12 +109,13 @@ class _Graph(Form):
             steps = (await self._read_snapshot(config)).next
             pending = [f"The graph stopped at {', '.join(steps)}. The next turn continues it."] if steps else []
         self._waits, self.asks = bool(pending), bool(self._interrupts)
+        self.inner = _list_open_calls(await self._read_snapshot(config, subgraphs=True)) if pending else set()
         return pending
 
-    async def _read_snapshot(self, config: dict[str, Any]) -> Any:
+    async def _read_snapshot(self, config: dict[str, Any], *, subgraphs: bool = False) -> Any:
         if _is_synchronous(self._runnable.checkpointer):
-            return await asyncio.to_thread(self._runnable.get_state, config)
-        return await self._runnable.aget_state(config)
+            return await asyncio.to_thread(self._runnable.get_state, config, subgraphs=subgraphs)
+        return await self._runnable.aget_state(config, subgraphs=subgraphs)
 
     async def state(self, config: dict[str, Any]) -> dict[str, Any] | None:
         values = self._values
@@ -389,6 +392,18 @@ class WaitingCalls:
 
 def _list_call_ids(message: Any) -> set[Any]:
     return {call.get("id") for call in getattr(message, "tool_calls", None) or () if call.get("id")}
+
+
+def _list_open_calls(snapshot: Any) -> set[Any]:
+    """Return the ids of calls without a result in the subgraphs below a graph."""
+    found: set[Any] = set()
+    for state in (task.state for task in snapshot.tasks if hasattr(task.state, "tasks")):
+        messages = state.values.get(_MESSAGES) if isinstance(state.values, dict) else None
+        messages = messages if isinstance(messages, list) else []
+        asked = {call for item in messages for call in _list_call_ids(item)}
+        found |= asked - {getattr(item, "tool_call_id", None) for item in messages}
+        found |= _list_open_calls(state)
+    return found
 
 
 def _find_repeated(messages: list[Any], waiting: set[Any]) -> set[Any]:

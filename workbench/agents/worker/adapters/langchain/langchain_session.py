@@ -47,6 +47,7 @@ class LangchainSession(Session):
         self._roots = roots
         self._waits = False  # the last turn ended at an interrupt
         self._waiting = WaitingCalls()
+        self._inner: set[Any] = set()  # ids of calls that wait in subgraphs
         self._was_asked = False  # the calls wait for an answer, which may refuse them; at a breakpoint nothing can
         self._opened = time.perf_counter()
         self._emit = emit
@@ -108,7 +109,7 @@ class LangchainSession(Session):
             return
         was_waiting, self._waits = self._waits, is_waiting
         new = answer["tool_uses"]
-        again = self._waiting.update(messages, result)
+        again = self._waiting.update(messages, result) | self._inner
         earlier = self._waiting.calls
         resumed = {id(use) for use in (*earlier, *(use for use in new if use.get("id") in again))}
         answer["tool_uses"] = [*earlier, *new]
@@ -136,7 +137,8 @@ class LangchainSession(Session):
                 f"it is unknown whether {names} ran or was refused after an interrupt: LangChain reported no run"
             )
         self._waiting.keep(waiting, messages)
-        self._was_asked = bool(waiting) and (self._was_asked or self._form.asks)
+        self._inner = self._form.inner
+        self._was_asked = bool(waiting or self._inner) and (self._was_asked or self._form.asks)
         answer["tool_uses"] = made
         names_of = {use.get("id"): use["name"] for use in made}  # other results are of refused calls or earlier turns
         answer["tool_responses"] = [
