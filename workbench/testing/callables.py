@@ -565,6 +565,9 @@ def _classify_trouble(trouble: Trouble) -> FailureKind:
     return FailureKind.SETUP if trouble.is_lasting or trouble.is_unasked else FailureKind.AGENT
 
 
+_MOST_ASKED = 500  # characters of a question in a message
+
+
 class CallingSession:
     """The `AgentSession` of `CallingHost`, for one prompt. It uses the adapters of the worker in this process."""
 
@@ -592,7 +595,7 @@ class CallingSession:
             result = mask_data(await self._calls.call(self._session.turn, said, turn))
             for span in result.pop("spans", ()):
                 self._on_span(Span.model_validate(span))
-            return TurnResult.model_validate(result)
+            answer = TurnResult.model_validate(result)
         except asyncio.CancelledError as cancelled:
             self._held_up = get_block_phase(cancelled)
             raise
@@ -601,6 +604,10 @@ class CallingSession:
         except Exception as raised:  # an error of the caller's agent fails only this row
             error = _unwrap_error(raised)
             raise AgentError(Failure.model_validate({**describe_failure(error), "turn": turn})) from error
+        if answer.pending is not None:
+            message = f"the agent waits for an answer, which a row cannot give; it asks: {answer.pending[:_MOST_ASKED]}"
+            raise AgentError(Failure(kind=FailureKind.UNSUPPORTED, message=message, turn=turn))
+        return answer
 
     async def state(self) -> dict[str, Any] | None:
         """See `AgentSession.state`."""

@@ -72,6 +72,30 @@ def test_a_compiled_graph_runs_asynchronously_if_possible() -> None:
 
 
 @pytest.mark.needs_langchain
+def test_a_row_whose_graph_stops_at_an_interrupt_is_an_error_with_the_question() -> None:
+    from langchain_core.messages import AIMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.types import interrupt
+
+    def answer(state: Any) -> Any:
+        city = state["messages"][-1].content
+        return {"messages": [AIMessage(f"sunny in {city if city == 'Rome' else interrupt('Which sea?')}")]}
+
+    graph = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+
+    result = evaluate(graph.compile(checkpointer=InMemorySaver()))
+
+    answered, asked = result.rows
+    assert answered["exact_match/score"] == 1.0
+    assert (asked["failure"], asked["response"]) == (1, None)
+    assert (asked["exact_match/score"], asked["trajectory_exact_match/score"]) == (None, None)
+    assert {(problem.row, problem.status, problem.reason) for problem in result.problems} == {
+        (2, "ERROR", "the agent waits for an answer, which a row cannot give; it asks: Which sea?")
+    }
+
+
+@pytest.mark.needs_langchain
 def test_an_uncompiled_graph_is_refused_with_advice() -> None:
     from langgraph.graph import MessagesState, StateGraph
 

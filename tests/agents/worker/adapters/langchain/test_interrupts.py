@@ -20,7 +20,7 @@ MAIL = """
     from langchain_core.tools import tool
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.graph import END, START, MessagesState, StateGraph
-    from langgraph.types import interrupt
+    from langgraph.types import Command, interrupt
     from models import Model, ChatGeneration, ChatResult
 
     def call(name, id, **args):
@@ -264,6 +264,161 @@ async def test_messages_without_ids_are_not_counted_again(lang: Any) -> None:
     assert held.responses == ["Ok?", "Done."]
 
 
+HUMAN = """
+    from mail import *
+
+    def plan(state):
+        if state["messages"][-1].type == "human":
+            return {"messages": [AIMessage("", tool_calls=[call("CALLED", "1", to="bob")])]}
+        return {"messages": [AIMessage(state["messages"][-1].content)]}
+
+    def review(state):
+        message = state["messages"][-1]
+        answer = interrupt("Ok?")
+        if answer == "yes":
+            return Command(goto="work")
+        if isinstance(answer, dict):
+            changed = [call(answer["name"], answer["id"], **answer["args"])] if answer else []
+            kept = {"id": message.id} if answer.get("replace", True) else {}
+            return Command(goto="work", update={"messages": [AIMessage("", tool_calls=changed, **kept)]})
+        refusal = ToolMessage("Refused.", tool_call_id=message.tool_calls[0]["id"])
+        return Command(goto="plan", update={"messages": [refusal]})
+
+    def post(to):
+        return f"posted to {to}"
+
+    def run(name, args):
+        return send.invoke(args) if name == "send" else post(**args)
+
+    def work(state):
+        calls = state["messages"][-1].tool_calls
+        made = [ToolMessage(run(item["name"], item["args"]), tool_call_id=item["id"]) for item in calls]
+        return {"messages": made or [AIMessage("Nothing to do.")]}
+
+    graph = StateGraph(MessagesState).add_node("plan", plan).add_node("work", work)
+    graph = graph.add_node("review", review, destinations=("plan", "work")).add_edge(START, "plan")
+    graph = graph.add_conditional_edges("plan", lambda state: "NEXT" if state["messages"][-1].tool_calls else END)
+    graph = graph.add_conditional_edges("work", lambda state: "plan" if state["messages"][-1].type == "tool" else END)
+    answer = graph.compile(checkpointer=InMemorySaver(), interrupt_before=BREAKPOINTS)
+"""
+
+
+def make_reviewing_graph(called: str, *, breakpoints: tuple[str, ...] = ()) -> str:
+    """Return a graph whose review node needs an answer before a tool runs; breakpoints replace that node."""
+    code = HUMAN.replace("CALLED", called).replace("BREAKPOINTS", repr(list(breakpoints)))
+    return code.replace("NEXT", "work" if breakpoints else "review")
+
+
+async def test_a_refused_tool_that_a_node_would_invoke_is_no_call(lang: Any) -> None:
+    held = await talk(lang, make_reviewing_graph("send"), "write to bob", "no", "write to bob", "yes")
+
+    assert held.error is None, held.message
+    assert held.responses == ["Ok?", "Refused.", "Ok?", "sent to bob"]
+    assert [list_calls(turn) for turn in held.turns] == [[], [], [], [("send", {"to": "bob"})]]
+    assert list_results(held.turns[1]) == []
+    assert list_results(held.turns[3]) == [("send", {"result": "sent to bob"})]
+    assert [turn.calls_unknown for turn in held.turns] == [None] * 4
+
+
+@pytest.mark.parametrize(("said", "response"), [("no", "Refused."), ("yes", "posted to bob")])
+async def test_it_is_unknown_whether_a_plain_function_ran_after_an_answer(lang: Any, said: str, response: str) -> None:
+    held = await talk(lang, make_reviewing_graph("post"), "write to bob", said, "write to al")
+
+    assert held.error is None, held.message
+    assert held.responses == ["Ok?", response, "Ok?"]
+    unknown = "it is unknown whether post ran or was refused after an interrupt: LangChain reported no run"
+    assert [turn.calls_unknown for turn in held.turns] == [None, unknown, None]
+    assert list_results(held.turns[1]) == [("post", {"result": response})]
+
+
+async def test_it_is_unknown_whether_a_plain_function_ran_in_a_subgraph(lang: Any) -> None:
+    code = (
+        make_reviewing_graph("post")
+        .replace("answer = graph.compile(", "inner = graph.compile(")
+        .replace("checkpointer=InMemorySaver(), ", "")
+    )
+    code += """
+    outer = StateGraph(MessagesState).add_node("inner", inner).add_edge(START, "inner")
+    answer = outer.compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code, "write to bob", "no")
+
+    assert held.error is None, held.message
+    assert held.responses == ["Ok?", "Refused."]
+    unknown = "it is unknown whether post ran or was refused after an interrupt: LangChain reported no run"
+    assert [turn.calls_unknown for turn in held.turns] == [None, unknown]
+
+
+async def test_a_plain_function_runs_after_a_breakpoint_because_nothing_can_refuse_it(lang: Any) -> None:
+    held = await talk(lang, make_reviewing_graph("post", breakpoints=("work",)), "write to bob", "continue")
+
+    assert held.error is None, held.message
+    assert held.responses[1] == "posted to bob"
+    assert [list_calls(turn) for turn in held.turns] == [[], [("post", {"to": "bob"})]]
+    assert [turn.calls_unknown for turn in held.turns] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        ('{"name": "post", "id": "1", "args": {"to": "al"}}', [("post", {"to": "al"})]),
+        ('{"name": "post", "id": "2", "args": {"to": "al"}}', [("post", {"to": "al"})]),
+        ('{"name": "post", "id": "1", "args": {"to": "al"}, "replace": false}', [("post", {"to": "al"})]),
+        ("{}", []),
+    ],
+)
+async def test_a_graph_may_change_a_call_while_it_waits(lang: Any, answer: str, calls: list[Any]) -> None:
+    held = await talk(lang, make_reviewing_graph("post"), "write to bob", answer)
+
+    assert held.error is None, held.message
+    assert held.responses == ["Ok?", "posted to al" if calls else "Nothing to do."]
+    assert list_calls(held.turns[1]) == calls
+
+
+async def test_a_rejected_call_of_an_agent_inside_a_graph_does_not_count(lang: Any) -> None:
+    code = (
+        REVIEWED.replace("answer =", "inner =").replace("checkpointer=InMemorySaver(),", "")
+        + """
+    graph = StateGraph(MessagesState).add_node("inner", inner).add_edge(START, "inner")
+    answer = graph.compile(checkpointer=InMemorySaver())
+    """
+    )
+
+    held = await talk(lang, code, "write to bob", "reject")
+
+    assert held.error is None, held.message
+    assert [list_calls(turn) for turn in held.turns] == [[], [("look", {"at": "list"})]]
+    assert list_results(held.turns[1]) == [("look", {"result": "saw list"})]
+
+
+async def test_a_node_that_runs_again_calls_its_tools_again_with_one_result_each(lang: Any) -> None:
+    code = """
+        from langgraph.prebuilt import ToolNode
+        from mail import *
+
+        def plan(state):
+            if state["messages"][-1].type == "tool":
+                return {"messages": [AIMessage("Fine.")]}
+            calls = [call("look", "1", at="x"), call("ask", "2", question="Sure?")]
+            return {"messages": [AIMessage("", tool_calls=calls)]}
+
+        graph = StateGraph(MessagesState).add_node("plan", plan).add_node("tools", ToolNode([look, ask]))
+        graph = graph.add_edge(START, "plan").add_edge("tools", "plan")
+        graph = graph.add_conditional_edges("plan", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+        answer = graph.compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code, "go", "yes")
+
+    assert held.error is None, held.message
+    first, second = held.turns
+    assert list_calls(first) == [("look", {"at": "x"})]
+    assert list_results(first) == [("look", {"result": "saw x"})]
+    assert list_calls(second) == [("look", {"at": "x"}), ("ask", {"question": "Sure?"})]
+    assert list_results(second) == [("look", {"result": "saw x"}), ("ask", {"result": "the user said yes"})]
+
+
 async def test_a_breakpoint_is_continued_by_the_next_turn(lang: Any) -> None:
     code = """
         from mail import *
@@ -281,6 +436,27 @@ async def test_a_breakpoint_is_continued_by_the_next_turn(lang: Any) -> None:
     assert held.error is None, held.message
     assert held.responses == ["The graph stopped at tools. The next turn continues it.", "Done."]
     assert [list_calls(turn) for turn in held.turns] == [[], [("send", {"to": "bob"})]]
+
+
+@pytest.mark.parametrize("node", ["draft", "lambda state: draft.invoke(state)"])
+async def test_a_breakpoint_of_a_subgraph_is_continued_by_the_next_turn(lang: Any, node: str) -> None:
+    code = """
+        from mail import *
+
+        def say(text):
+            return lambda state: {"messages": [AIMessage(text)]}
+
+        draft = StateGraph(MessagesState).add_node("write", say("drafted")).add_node("post", say("sent"))
+        draft = draft.add_edge(START, "write").add_edge("write", "post").compile(interrupt_before=["post"])
+        graph = StateGraph(MessagesState).add_node("plan", say("planned")).add_node("draft", NODE)
+        answer = graph.add_edge(START, "plan").add_edge("plan", "draft").compile(checkpointer=InMemorySaver())
+    """
+
+    held = await talk(lang, code.replace("NODE", node), "write to bob", "continue", "again")
+
+    assert held.error is None, held.message
+    stopped = "The graph stopped at draft. The next turn continues it."
+    assert held.responses == [stopped, "sent", stopped]
 
 
 async def test_a_graph_with_one_text_is_resumed(lang: Any) -> None:

@@ -76,6 +76,7 @@ class Adapter(base.Adapter):
             request=session,
             emit=emit_span,
             calls=calls,
+            roots=self.import_roots(),
         )
 
     async def _call_factory(self, factory: Any) -> Any:

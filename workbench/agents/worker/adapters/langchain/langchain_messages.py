@@ -27,6 +27,10 @@ class Form:
         self._runnable = runnable
         self._state = state
         self._history: list[Any] = []
+        self.asks = False
+        """The last turn ended at an interrupt that has a question; False at a breakpoint."""
+        self.inner: set[Any] = set()
+        """Ids of the calls that wait in subgraphs: their messages come with the result of a later turn."""
 
     def build_input(self, message: Any, text: str) -> Any:
         """Build the input for a user message, given as a HumanMessage and as its text."""
@@ -101,20 +105,17 @@ class _Graph(Form):
                 f"it with one, such as InMemorySaver; it asks: {pending[0][:500]}",
                 kind="unsupported",
             )
-        if not pending and self._remembers and self._has_breakpoints():
+        if not pending and self._remembers:  # at a breakpoint, also one of a subgraph, the result has no sign of it
             steps = (await self._read_snapshot(config)).next
             pending = [f"The graph stopped at {', '.join(steps)}. The next turn continues it."] if steps else []
-        self._waits = bool(pending)
+        self._waits, self.asks = bool(pending), bool(self._interrupts)
+        self.inner = _list_open_calls(await self._read_snapshot(config, subgraphs=True)) if pending else set()
         return pending
 
-    def _has_breakpoints(self) -> bool:
-        names = ("interrupt_before_nodes", "interrupt_after_nodes")
-        return any(getattr(self._runnable, name, None) for name in names)
-
-    async def _read_snapshot(self, config: dict[str, Any]) -> Any:
+    async def _read_snapshot(self, config: dict[str, Any], *, subgraphs: bool = False) -> Any:
         if _is_synchronous(self._runnable.checkpointer):
-            return await asyncio.to_thread(self._runnable.get_state, config)
-        return await self._runnable.aget_state(config)
+            return await asyncio.to_thread(self._runnable.get_state, config, subgraphs=subgraphs)
+        return await self._runnable.aget_state(config, subgraphs=subgraphs)
 
     async def state(self, config: dict[str, Any]) -> dict[str, Any] | None:
         values = self._values
@@ -351,6 +352,68 @@ class Known:
             for place, item in enumerate(messages)
             if (item.id not in self._ids if getattr(item, "id", None) else place >= self._count)
         ]
+
+
+class WaitingCalls:
+    """Calls that wait behind an interrupt. The graph may replace their message, and so change or drop them."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self._asked: dict[str, set[Any]] = {}  # ids of all calls of their messages, by the id of the message
+
+    def keep(self, calls: list[dict[str, Any]], messages: list[Any]) -> None:
+        """Take the calls that wait after a turn with these new messages."""
+        waiting = {call["id"] for call in calls if call.get("id")}
+        asked = {**self._asked, **{item.id: _list_call_ids(item) for item in messages if getattr(item, "id", None)}}
+        self._asked = {message: ids for message, ids in asked.items() if ids & waiting}
+        self.calls = calls
+
+    def update(self, messages: list[Any], result: Any) -> set[Any]:
+        """Change the calls to what they are after a turn. Return the ids of those that its new `messages` ask for
+        instead: they are no longer in `calls`."""
+        everything = result.get(_MESSAGES) if isinstance(result, dict) else None
+        everything = everything if isinstance(everything, list) else []
+        present = [item for item in everything if getattr(item, "id", None) in self._asked]
+        uses = {item.id: read_messages([item])["tool_uses"] for item in present}
+        waiting = {call["id"] for call in self.calls if call.get("id")}
+        again = _find_repeated(messages, waiting)
+        calls: list[dict[str, Any]] = []
+        for call in self.calls:
+            message = next((key for key, ids in self._asked.items() if key in uses and call.get("id") in ids), None)
+            if message is None:
+                calls.append(call)
+                continue
+            ids = self._asked[message]
+            calls += [use for use in uses.pop(message) if use["id"] in waiting or use["id"] not in ids]
+        self._asked.update((item.id, _list_call_ids(item)) for item in present)
+        self.calls = [call for call in calls if call.get("id") not in again]
+        return again
+
+
+def _list_call_ids(message: Any) -> set[Any]:
+    return {call.get("id") for call in getattr(message, "tool_calls", None) or () if call.get("id")}
+
+
+def _list_open_calls(snapshot: Any) -> set[Any]:
+    """Return the ids of calls without a result in the subgraphs below a graph."""
+    found: set[Any] = set()
+    for state in (task.state for task in snapshot.tasks if hasattr(task.state, "tasks")):
+        messages = state.values.get(_MESSAGES) if isinstance(state.values, dict) else None
+        messages = messages if isinstance(messages, list) else []
+        asked = {call for item in messages for call in _list_call_ids(item)}
+        found |= asked - {getattr(item, "tool_call_id", None) for item in messages}
+        found |= _list_open_calls(state)
+    return found
+
+
+def _find_repeated(messages: list[Any], waiting: set[Any]) -> set[Any]:
+    """Return the ids of waiting calls that a message asks for before they have a result."""
+    answered: set[Any] = set()
+    found: set[Any] = set()
+    for item in messages:
+        found |= (_list_call_ids(item) & waiting) - answered
+        answered.add(getattr(item, "tool_call_id", None))
+    return found
 
 
 def read_result(

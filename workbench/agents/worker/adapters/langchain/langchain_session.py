@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import HumanMessage
@@ -12,8 +13,8 @@ from langchain_core.messages import HumanMessage
 from ...responses import make_turn_result
 from ...telemetry import begin_turn, count_model_calls
 from ..base import MOST_STEPS, AgentFault, EmitSpan, Session, explain_truncation
-from .langchain_messages import Form, Known, is_graph, read_result, sum_usage
-from .langchain_tracing import CallbackTracer, describe_agent, format_args, list_tools
+from .langchain_messages import Form, Known, WaitingCalls, is_graph, read_result, sum_usage
+from .langchain_tracing import CallbackTracer, describe_agent, format_args, list_seen_tools, list_tools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,14 +36,19 @@ class LangchainSession(Session):
         request: dict[str, Any],
         emit: EmitSpan,
         calls: ToolCalls | None = None,
+        roots: Sequence[str] = (),
     ) -> None:
-        """`calls` intercepts tool calls, if set."""
+        """`calls` intercepts tool calls, if set. `roots` are the folders of the agent's modules."""
         self._name = name
         self._runnable = runnable
         self._form = form
         self._calls = calls
         self._known = Known()
-        self._waiting: list[dict[str, Any]] = []  # calls that wait behind an interrupt
+        self._roots = roots
+        self._waits = False  # the last turn ended at an interrupt
+        self._waiting = WaitingCalls()
+        self._inner: set[Any] = set()  # ids of calls that wait in subgraphs
+        self._was_asked = False  # the calls wait for an answer, which may refuse them; at a breakpoint nothing can
         self._opened = time.perf_counter()
         self._emit = emit
         self._collect_spans: bool = request.get("collect_spans", True)
@@ -81,7 +87,7 @@ class LangchainSession(Session):
         )
         self._form.add_turn(messages, result)
         self._known.add_turn(messages, result)
-        self._count_calls(answer, messages, is_waiting=bool(pending))
+        self._count_calls(answer, messages, result, is_waiting=bool(pending))
         if self._watch.tools_ran > MOST_STEPS:
             answer["calls_unknown"] = explain_truncation(max(self._watch.tools_ran, len(answer["tool_uses"])))
         # Calls outside LangChain are invisible, so the number of model calls is then unknown.
@@ -92,36 +98,54 @@ class LangchainSession(Session):
         answer["usage"] = usage or sum_usage(messages) or None
         return make_turn_result(content, answer, duration=duration, spans=[])
 
-    def _count_calls(self, answer: dict[str, Any], messages: list[Any], *, is_waiting: bool) -> None:
+    def _count_calls(self, answer: dict[str, Any], messages: list[Any], result: Any, *, is_waiting: bool) -> None:
         """Set the calls of a turn to those that were made in it.
 
-        Calls that a model asked for before an interrupt wait. They count in the turn in which their tool runs. A tool
-        that is not one of LangChain is not seen: it ran unless its result is an error.
+        Calls that a model asked for before an interrupt wait. They count in the turn in which their tool runs. If it is
+        not a tool of LangChain, it is unknown whether it ran: its result may be the answer to a refused call.
         """
-        if not is_waiting and not self._waiting:
+        if not is_waiting and not self._waits:
             _add_tools_that_ran(answer, self._watch.tools)
             return
-        earlier, new = self._waiting, answer["tool_uses"]
+        was_waiting, self._waits = self._waits, is_waiting
+        new = answer["tool_uses"]
+        again = self._waiting.update(messages, result) | self._inner
+        earlier = self._waiting.calls
+        resumed = {id(use) for use in (*earlier, *(use for use in new if use.get("id") in again))}
         answer["tool_uses"] = [*earlier, *new]
         ran = _add_tools_that_ran(answer, [tool for tool in self._watch.tools if not tool["is_waiting"]])
         results = {item["id"]: item["response"] for item in answer["tool_responses"]}
         tools = {tool.name: tool for tool in list_tools(self._runnable)}
+        seen = tools.keys() | list_seen_tools(self._roots)
         asked = {call.get("id") for item in messages for call in getattr(item, "tool_calls", None) or ()}
-        resumed = {id(use) for use in earlier}
-        made, self._waiting = [], []
+        made, waiting, unclear = [], [], []
         for use in answer["tool_uses"]:
-            tool, result, is_resumed = ran.get(id(use)), results.get(use.get("id")), id(use) in resumed
+            tool, response, is_resumed = ran.get(id(use)), results.get(use.get("id")), id(use) in resumed
             if tool is not None:
                 made.append(_correct_args(use, tool, tools.get(use["name"])))
-                if result is None and tool["response"] is not None:
+                if response is None and tool["response"] is not None:
                     answer["tool_responses"].append({key: tool[key] for key in ("id", "name", "response")})
-            elif is_waiting and result is None and (is_resumed or use.get("id") in asked):
-                self._waiting.append(use)
-            elif not is_resumed or (use["name"] not in tools and "error" not in (result or {})):
+            elif is_waiting and response is None and (is_resumed or use.get("id") in asked):
+                waiting.append(use)
+            elif not was_waiting or use["name"] not in seen:
                 made.append(use)
+                if is_resumed and self._was_asked:
+                    unclear.append(use["name"])
+        if unclear:
+            names = ", ".join(dict.fromkeys(unclear))
+            answer["calls_unknown"] = (
+                f"it is unknown whether {names} ran or was refused after an interrupt: LangChain reported no run"
+            )
+        self._waiting.keep(waiting, messages)
+        self._inner = self._form.inner
+        self._was_asked = bool(waiting or self._inner) and (self._was_asked or self._form.asks)
         answer["tool_uses"] = made
-        ids = {use.get("id") for use in made}  # other results are of calls of earlier turns, or of refused calls
-        answer["tool_responses"] = [item for item in answer["tool_responses"] if item["id"] in ids]
+        names_of = {use.get("id"): use["name"] for use in made}  # other results are of refused calls or earlier turns
+        answer["tool_responses"] = [
+            {**item, "name": item["name"] or names_of[item["id"]]}
+            for item in answer["tool_responses"]
+            if item["id"] in names_of
+        ]
 
     def _select_unseen(self, heard: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return OpenTelemetry spans without callbacks: calls of models or tools outside LangChain."""
@@ -156,6 +180,9 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> di
     reported: list[dict[str, Any]] = answer["tool_uses"]
     tools: dict[int, dict[str, Any]] = {}
     left = _Calls(reported)
+    # A result without a call: an earlier turn has the call, and its tool runs again after an interrupt.
+    results = Counter(item["id"] for item in answer["tool_responses"])
+    results.subtract(use.get("id") for use in reported)
     ran_before: dict[int, list[dict[str, Any]]] = {}  # by the place of the call that came after them
     place = 0
     for tool in ran:
@@ -170,7 +197,9 @@ def _add_tools_that_ran(answer: dict[str, Any], ran: list[dict[str, Any]]) -> di
         use = use if tool["id"] is None else {"id": tool["id"], **use}
         tools[id(use)] = tool
         ran_before.setdefault(place, []).append(use)
-        if tool["response"] is not None:
+        if tool["id"] is not None and results[tool["id"]] > 0:
+            results[tool["id"]] -= 1
+        elif tool["response"] is not None:
             response = {"id": tool["id"], "name": tool["name"], "response": tool["response"]}
             answer["tool_responses"].append(response)
     if ran_before:

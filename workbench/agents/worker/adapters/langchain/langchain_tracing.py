@@ -340,6 +340,14 @@ def list_tools(runnable: Any) -> list[Any]:
     return list(found.values())
 
 
+def list_seen_tools(roots: Sequence[str]) -> set[str]:
+    """Return the names of tools in the agent's own modules, if callbacks see them run.
+
+    Before Python 3.11 an asynchronous node does not pass its callbacks on.
+    """
+    return {tool.name for tool in _find_module_tools(roots)} if sys.version_info >= (3, 11) else set()
+
+
 def _walk_parts(runnable: Any) -> Iterator[Any]:
     seen: dict[int, Any] = {}  # held, so that identities stay unique
     waiting = [runnable]
@@ -510,7 +518,7 @@ def _wrap_tool(tool: Any) -> None:
     object.__setattr__(tool, _WRAPPED, True)
 
 
-def _find_module_tools(roots: list[str]) -> list[Any]:
+def _find_module_tools(roots: Sequence[str]) -> list[Any]:
     """Return the tools in the agent's own modules: nodes call tools that no graph contains."""
     folders = tuple(os.path.abspath(root) + os.sep for root in roots)
     found = {}
