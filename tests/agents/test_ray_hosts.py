@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -105,14 +106,18 @@ class RayNodes:
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
+def nodes() -> Iterator[RayNodes]:
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    with pytest.MonkeyPatch.context() as patch:
+    # Hosts that are killed leave files. The paths of Ray's sockets may have 107 bytes: pytest's folders are too deep.
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setenv("PYTHONPATH", str(REPOSITORY))
         patch.setenv("RAY_worker_niceness", "0")  # by default Ray gives way to all other processes
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("nodes")))  # hosts that are killed leave files
+        patch.setenv("TMPDIR", folder)
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 80_000_000}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         nodes = RayNodes(cluster, Path(cluster.head_node.get_session_dir_path()), [])

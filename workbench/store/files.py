@@ -16,8 +16,6 @@ from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-import pydantic
-
 from workbench import __version__
 from workbench.store.errors import FileChanged, StoreError, make_os_error
 
@@ -27,6 +25,8 @@ from workbench.store.errors import FileChanged, StoreError, make_os_error
 @cache
 def describe_program(*sources: str) -> str:
     """Return the versions of the program, and the state of its `sources` (patterns of modules), which may be edited."""
+    import pydantic  # not before it is needed: the last picture is shown without it
+
     folder = Path(__file__).parents[1]
     modules = sorted(module for pattern in sources for module in folder.glob(pattern))
     states = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, modules)]

@@ -52,6 +52,7 @@ async def test_an_answer_without_a_trajectory_leaves_the_calls_unknown(bench: An
 
     turn = talk.turns[0]
     reason = "the answer does not say which tools were called: it has no predicted_trajectory (an empty list says none)"
+    reason += ", and no span of OpenTelemetry reports tools, or an agent that runs in this process"
     assert turn.calls_unknown == (None if is_known else reason)
     assert (turn.invocation.intermediate_data is not None) is is_known
 

@@ -562,7 +562,7 @@ class CaseScores(CursorRows):
         ]
         if 0 < passed < total:
             pieces.append(StyledText("  ~ flaky", Style.WARNING))
-        chances = "   ".join(
+        chances = "\n".join(
             f"pass@{k} {estimate_pass_at_k(k, passed=passed, total=total):.0%}"
             f"{_format_bounds(interval.of_any(k))}  "
             f"pass^{k} {estimate_pass_all_k(k, passed=passed, total=total):.0%}{_format_bounds(interval.of_all(k))}"

@@ -144,7 +144,7 @@ def test_repeats_that_disagree_are_flaky() -> None:
     text = render_text(CaseScores(repeats[0], repeats).blocks())
 
     assert "2 of 3 repeats passed · 67%, 95 % interval 21% to 94%  ~ flaky" in text
-    assert "pass@2 100% (37%-100%)  pass^2 33% (4%-88%)   pass@3 100%" in text
+    assert "pass@2 100% (37%-100%)  pass^2 33% (4%-88%)\npass@3 100%" in text
     assert "repeat 2" in text
 
 
