@@ -176,7 +176,7 @@ class ForkLauncher:
         layers: bool,
         home: Path | None = None,
     ) -> None:
-        """`home` is the target's path on the engine's machine, if that is another one."""
+        """`home` is the target's path on the engine's machine, if the process runs on a node of a cluster."""
         self._target = target
         self._home = home or target.path
         self._listener = listener

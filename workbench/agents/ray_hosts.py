@@ -265,7 +265,7 @@ class RayCluster:
                     log_to_driver=False,
                     logging_level=logging.CRITICAL,
                 )
-            except Exception as error:
+            except Exception as error:  # Ray raises errors of many kinds without a common class
                 raise AgentError(_make_connection_failure(address, str(error))) from error
         self._is_connected = True
         self._packed = files if is_packed else {}
@@ -303,9 +303,9 @@ def _make_connection_failure(address: str, problem: str) -> Failure:
     if "version mismatch" in problem.lower():
         text = f"the Ray cluster at {address!r} needs the same versions: {one_line(problem, width=400)}"
         return make_setup_failure(text)
+    reason = one_line(problem, width=300).rstrip(".")
     return make_setup_failure(
-        f"no Ray cluster at {address!r}: {one_line(problem, width=300)}. Start one (`ray start --head`), or set "
-        "address in [run.ray]"
+        f"no Ray cluster at {address!r}: {reason}. Start one (`ray start --head`), or set address in [run.ray]"
     )
 
 
@@ -725,8 +725,7 @@ def _pin(node: str, *, soft: bool = False) -> Any:
 
 
 def _claim(cluster: RayCluster, node: str) -> dict[str, Any]:
-    """Return the options of an actor: the resources that it claims, and its place, which is another one if the node
-    is lost."""
+    """Return the options of an actor: the resources that it claims, and its node, or another if that is lost."""
     resources = cluster.settings.resources
     known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     options = {known[name]: count for name, count in resources.items() if name in known}

@@ -1,7 +1,7 @@
 """The adapter for LangChain and LangGraph: runnables, AgentExecutors, compiled graphs and agents.
 
 langchain_core is imported inside functions and by modules that `open` imports. langgraph and langchain_classic are
-not imported to recognise an object: its class names identify it. Whoever created such an object has imported them.
+not imported to recognise an object: its class names identify it. The code that made the object has imported them.
 """
 
 from __future__ import annotations
