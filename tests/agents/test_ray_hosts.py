@@ -464,8 +464,10 @@ def test_a_cluster_without_nodes_is_one_clear_message(
     project: Project, workspace: Workspace, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_hosts, "_NODE_SECONDS", 1.0)
+    raylets = [f"RAY_RAYLET_PID={worker.all_processes['raylet'][0].process.pid}\0" for worker in nodes.workers]
     while nodes.workers:
         nodes.remove_worker()
+    wait_until(lambda: not find_processes(*raylets))  # an agent host ends a moment after its node
 
     reason = find_reason(project.run(workspace=workspace, retries=0))
 
