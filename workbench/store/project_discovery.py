@@ -9,6 +9,7 @@ import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -212,6 +213,7 @@ class LocationPairing:
     def __init__(self, targets: Iterable[Target], *, reasons: Mapping[Path, str] | None = None, root: Path) -> None:
         self._root = root
         self._reasons = reasons or {}
+        self._explain_missing_agent = cache(explain_missing_agent)  # it lists the folder, and many sets share one
         self._agents: defaultdict[Path, dict[str, Path]] = defaultdict(dict)
         for target in targets:
             folder = find_agent_folder(target)
@@ -227,7 +229,7 @@ class LocationPairing:
             if agents:
                 return self._choose(eval_set, folder, agents, lacking)
             lacking = lacking or self._reasons.get(folder)
-            reason = explain_missing_agent(folder) if lacking is None else None
+            reason = self._explain_missing_agent(folder) if lacking is None else None
             if reason is not None:
                 lacking = f"{folder.relative_to(self._root).as_posix()}: {reason}" if folder != self._root else reason
             if folder == self._root:

@@ -9,7 +9,9 @@ import pytest
 
 from tests.store.project_discovery.conftest import ADK_AGENT, ProjectFolder
 from workbench.model.target import AgentKind
+from workbench.store import project_discovery
 from workbench.store.errors import StoreError
+from workbench.store.folder_scan import explain_missing_agent
 from workbench.store.project_discovery import find_criteria_file, find_root, make_adk_target
 
 
@@ -171,6 +173,24 @@ def test_a_set_without_any_agent_has_a_reason_with_advice(folder: ProjectFolder)
 
     assert entry.target is None
     assert "eval_sets" in (entry.unpaired_reason or "")
+
+
+def test_a_folder_with_many_sets_is_searched_for_a_broken_agent_once(
+    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        folder.write_set(f"sets/s{number}.evalset.json")
+    searched: list[Path] = []
+
+    def explain(path: Path) -> str | None:
+        searched.append(path)
+        return explain_missing_agent(path)
+
+    monkeypatch.setattr(project_discovery, "explain_missing_agent", explain)
+    project = folder.discover()
+
+    assert len(project.eval_sets) == 20
+    assert sorted(searched) == [folder.root, folder.root / "sets"]
 
 
 def test_hidden_folders_environments_and_caches_are_skipped(folder: ProjectFolder) -> None:
