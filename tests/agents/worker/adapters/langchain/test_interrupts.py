@@ -484,3 +484,24 @@ async def test_an_interrupt_without_a_checkpointer_is_an_error_that_says_so(lang
     assert held.kind == FailureKind.UNSUPPORTED
     assert "cannot resume it without a checkpointer" in held.message
     assert "it asks: First?" in held.message
+
+
+@pytest.mark.parametrize("node", ["say", "graph.compile(interrupt_after=['say'])"])
+async def test_a_breakpoint_without_a_checkpointer_is_an_error_that_says_so(lang: Any, node: str) -> None:
+    code = """
+        from mail import *
+
+        def say(state):
+            return {"messages": [AIMessage("said")]}
+
+        graph = StateGraph(MessagesState).add_node("say", say).add_edge(START, "say")
+        outer = StateGraph(MessagesState).add_node("say", NODE).add_node("end", say).add_edge(START, "say")
+        answer = outer.add_edge("say", "end").compile(BREAKPOINT)
+    """
+    code = code.replace("NODE", node).replace("BREAKPOINT", "interrupt_before='*'" if node == "say" else "")
+
+    held = await talk(lang, code, "hi", "again")
+
+    assert held.kind == FailureKind.UNSUPPORTED
+    assert "cannot continue it without a checkpointer" in held.message
+    assert ("at every node" if node == "say" else "at say,") in held.message

@@ -62,6 +62,12 @@ class _Graph(Form):
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         super().__init__(runnable, state)
         self._remembers = bool(getattr(runnable, "checkpointer", None))
+        if not self._remembers and (stops := _list_breakpoints(runnable)):  # a result does not show that it stopped there
+            raise AgentFault(
+                f"the graph has a breakpoint at {', '.join(stops)}, and the next turn cannot continue it without a "
+                "checkpointer: compile it with one, such as InMemorySaver",
+                kind="unsupported",
+            )
         self._keys = _read_graph_keys(runnable)
         self._values = {key: value for key, value in state.items() if key in self._keys}
         self._text_key = ""
@@ -189,6 +195,15 @@ def choose_form(runnable: Any, session: dict[str, Any]) -> Form:
 def is_graph(runnable: Any) -> bool:
     """Return True for a compiled graph of LangGraph, including `create_agent`. An entrypoint counts as a function."""
     return _has_class_named(runnable, "Pregel") and hasattr(runnable, "builder")
+
+
+def _list_breakpoints(graph: Any) -> list[str]:
+    """Return the nodes at which a graph or a graph in it was compiled to stop (`interrupt_before`, `interrupt_after`)."""
+    found: dict[str, None] = {}
+    for each in (graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))):
+        for nodes in (each.interrupt_before_nodes, each.interrupt_after_nodes):
+            found.update(dict.fromkeys(["every node"] if nodes == "*" else nodes))
+    return list(found)
 
 
 def _has_class_named(value: Any, name: str) -> bool:
