@@ -32,7 +32,9 @@ from workbench.engine.run import Run
 from workbench.engine.verdict_index import Asked
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import Dependency
-from workbench.model.run_events import CaseFinished, CaseStarted, TurnAnswered
+from workbench.model.run_events import CaseFinished, CasePlaced, CaseStarted, TurnAnswered
+from workbench.report.report_formats import case_record
+from workbench.report.run_report import ReportedCase
 from workbench.watch.selector import select_affected
 
 REPOSITORY = Path(ray_hosts.__file__).parents[2]
@@ -248,6 +250,11 @@ def test_cases_run_on_every_node(project: Project, workspace: Workspace, nodes: 
 
     raylets = {str(worker.all_processes["raylet"][0].process.pid) for worker in nodes.workers}
     wait_until(lambda: set(get_responses(project.run(workspace=workspace))) == raylets)  # the first may be alone
+    run = project.run(workspace=workspace)
+    placed = [event for batch in run.iter_batches() for event in batch if isinstance(event, CasePlaced)]
+    assert {event.node for event in placed} == {socket.gethostname()}
+    assert {event.case for event in placed} == {result.case for result in run.results()}
+    assert {case_record(ReportedCase(result, None))["node"] for result in run.results()} == {socket.gethostname()}
 
 
 def test_what_a_case_depends_on_is_the_same_as_in_a_run_here(project: Project, workspace: Workspace) -> None:

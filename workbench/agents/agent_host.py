@@ -194,6 +194,10 @@ class AgentSession(Protocol):
     def dependencies(self) -> Dependencies | None:
         """Its dependencies so far, and all of them after its end; None if its process reported nothing."""
 
+    @property
+    def node(self) -> str | None:
+        """The node of a cluster on which it runs; None on this machine, and before the first turn."""
+
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
         """Send a user message and wait for the answer; `turn` counts from 0. After an AgentError the session is over.
 

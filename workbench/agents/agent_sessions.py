@@ -211,6 +211,7 @@ class WorkerSession:
         self._target = target
         self._timeout = timeout
         self._child: Child | None = None
+        self._node: str | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._answer: asyncio.Future[Message] | None = None
         self._is_closing = False
@@ -229,6 +230,11 @@ class WorkerSession:
     def dependencies(self) -> Dependencies | None:
         """See `AgentSession.dependencies`."""
         return self._dependencies
+
+    @property
+    def node(self) -> str | None:
+        """See `AgentSession.node`."""
+        return self._node
 
     async def turn(self, content: Content, *, turn: int, last: bool = False) -> TurnResult:
         """See `AgentSession.turn`."""
@@ -388,7 +394,7 @@ class WorkerSession:
         await self._lease.acquire([opening, *messages], self._attach)
 
     def _attach(self, child: Child) -> None:
-        self._child = child
+        self._child, self._node = child, child.node
         child.attach(self._number, self._handle_message)
         child.on_exit.append(self._handle_exit)
         self._timer = asyncio.get_running_loop().call_later(self._timeout, self._kill_slow_start)

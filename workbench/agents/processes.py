@@ -80,9 +80,12 @@ class Child:
         ask_output: Callable[[], None],
         shared: bool,
         interrupt: Callable[[], None] = lambda: None,
+        node: str | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.shared = shared
+        self.node = node
+        """The node of a cluster on which it runs; None on this machine."""
         self.started: asyncio.Future[None] = loop.create_future()
         """Completes when it has sent something, or never will."""
         self.end: asyncio.Future[Exit] = loop.create_future()

@@ -446,6 +446,7 @@ class _Node:
             kill=lambda: self.command("kill", number),
             interrupt=lambda: self.command("interrupt", number),
             ask_output=lambda: self.command("output", number),
+            node=self.name,
         )
         launched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         process = _Process(child, Channel(child.attach_channel), launched, attach)

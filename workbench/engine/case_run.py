@@ -45,12 +45,12 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Listener:
-    """Callbacks during the run of a case."""
+    """Callbacks during the run of a case. `opened` gets the node of a cluster on which the agent runs, if any."""
 
     user_spoke: Callable[[int, Content], None]
     turn_finished: Callable[[int, TurnResult], None]
     span_finished: Callable[[Span], None]
-    opened: Callable[[], None]
+    opened: Callable[[str | None], None]
 
 
 @dataclass
@@ -111,6 +111,7 @@ async def execute(
             stderr_tail=redact(stderr),
             final_state=final_state,
             simulation=user.describe_simulation(),
+            node=None if session is None else session.node,
             dependencies=None if told is None else told.close(),
         )
 
@@ -123,7 +124,7 @@ async def execute(
             def begin_turn() -> None:
                 clock.opened_at = time.perf_counter()
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
-                listener.opened()
+                listener.opened(None if session is None else session.node)
 
             request = _session_request(case, target.name, alone=alone, left=left, tools=tools, models=models)
             session = await host.open(request, on_span=keep_span, on_opened=begin_turn)

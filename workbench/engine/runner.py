@@ -47,6 +47,7 @@ from workbench.model.results import (
 from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
+    CasePlaced,
     CaseScored,
     CaseStarted,
     InvocationFinished,
@@ -604,7 +605,9 @@ class Runner:
         def user_spoke(turn: int, content: Content) -> None:
             self._send(UserSpoke(case=case, repeat=repeat, turn=turn, content=content))
 
-        def opened() -> None:
+        def opened(node: str | None = None) -> None:
+            if node is not None:
+                self._send(CasePlaced(case=case, repeat=repeat, node=node))
             if self._opening.pop(key, None) is not None:
                 if models is not None:
                     models.opened_at = time.perf_counter()

@@ -233,6 +233,7 @@ def run_schema() -> Schema:
         error=_or_null(_ref("Failure")),
         duration_seconds=number,
         agent_seconds=number,
+        node=_or_null(_TEXT),
         metrics=_make_list(_ref("Metric")),
         simulation=_or_null(_ref("SimulatedConversation")),
         model_calls=_or_null(_ref("ModelCalls")),

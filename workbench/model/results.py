@@ -255,8 +255,8 @@ class Execution(Fact):
     """One run of the agent on one case, with the turns that were finished before a failure, if any.
 
     `duration_seconds` covers import, start, users and turns. `unfinished_seconds` is the time of a turn that did not
-    finish. `simulation` is set if a model played the user. `dependencies`: None if unknown; the history stores them
-    separately.
+    finish. `simulation` is set if a model played the user. `node` is the node of the cluster on which the agent ran,
+    None on this machine. `dependencies`: None if unknown; the history stores them separately.
     """
 
     turns: tuple[TurnResult, ...] = ()
@@ -269,6 +269,7 @@ class Execution(Fact):
     stderr_tail: str = ""
     simulation: SimulatedConversation | None = None
     model_calls: ModelCalls | None = None
+    node: str | None = None
     dependencies: Dependencies | None = Field(default=None, exclude=True, repr=False)
 
     @property

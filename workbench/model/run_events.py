@@ -64,6 +64,15 @@ class CaseStarted(Fact):
     attempt: int = 1
 
 
+class CasePlaced(Fact):
+    """The agent of a case runs on this node of a cluster: sent again for each retry there."""
+
+    kind: Literal["case_placed"] = "case_placed"
+    case: CaseKey
+    repeat: int
+    node: str
+
+
 class AgentsImporting(Fact):
     """The targets whose agents are being imported, if this takes a moment: sent again when they change.
 
@@ -163,6 +172,7 @@ class RunFinished(Fact):
 RunEvent = Annotated[
     RunStarted
     | CaseStarted
+    | CasePlaced
     | AgentsImporting
     | UserSpoke
     | InvocationFinished

@@ -181,6 +181,7 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "error": error_record(result),
         "duration_seconds": result.duration_seconds,
         "agent_seconds": result.agent_seconds,
+        "node": result.execution.node,
         "metrics": metric_records(result.metrics if metrics is None else metrics),
         "simulation": simulation_record(result.execution),
         "model_calls": model_calls_record(result.execution),

@@ -536,6 +536,10 @@ class ModelSession:
             usage=reply.usage,
         )
 
+    @property
+    def node(self) -> None:
+        """See `AgentSession.node`."""
+
     async def state(self) -> None:
         """See `AgentSession.state`."""
 
@@ -608,6 +612,10 @@ class CallingSession:
             message = f"the agent waits for an answer, which a row cannot give; it asks: {answer.pending[:_MOST_ASKED]}"
             raise AgentError(Failure(kind=FailureKind.UNSUPPORTED, message=message, turn=turn))
         return answer
+
+    @property
+    def node(self) -> None:
+        """See `AgentSession.node`."""
 
     async def state(self) -> dict[str, Any] | None:
         """See `AgentSession.state`."""

@@ -142,7 +142,7 @@ EXECUTIONS_OF_ROWS = st.builds(
     ROW_TURNS,
     DEVIATIONS,
     st.sampled_from([0.0, 1.5]),
-    st.sampled_from([{}, {}, {"final_state": {}}, {"stderr_tail": "x"}, {"duration_seconds": 0.5}]),
+    st.sampled_from([{}, {}, {"final_state": {}}, {"stderr_tail": "x"}, {"node": "n1"}, {"duration_seconds": 0.5}]),
 )
 
 

@@ -97,6 +97,7 @@ def _has_only_turns(execution: Execution) -> bool:
         and not execution.stderr_tail
         and execution.simulation is None
         and execution.model_calls is None
+        and execution.node is None
     )
 
 

@@ -16,6 +16,7 @@ from workbench.model.results import CaseResult, CaseStatus, MetricStatus, ModelC
 from workbench.model.run_events import (
     AgentsImporting,
     CaseFinished,
+    CasePlaced,
     CaseStarted,
     InvocationFinished,
     ModelsAsked,
@@ -176,6 +177,16 @@ class RunningJob:
     turns: int | None
     finished_turns: int = 0
     attempt: int = 1
+    node: str | None = None  # of a cluster
+
+
+@dataclass(slots=True)
+class NodeJobs:
+    """The jobs on one node of a cluster: how many run there, and how many have ended with which state."""
+
+    name: str
+    running: int = 0
+    ended: Counter[CaseState] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -187,6 +198,7 @@ class FinishedJob:
     state: CaseState
     seconds: float
     is_reused: bool = False  # an earlier run's result that still counts
+    node: str | None = None
 
 
 @dataclass
@@ -196,6 +208,7 @@ class RunJobs:
     waiting: dict[JobKey, None] = field(default_factory=dict)  # the next first
     running: dict[JobKey, RunningJob] = field(default_factory=dict)
     counts: Counter[CaseState] = field(default_factory=Counter)  # of those that have ended
+    nodes: dict[str, NodeJobs] = field(default_factory=dict)
     _finished: dict[JobKey, FinishedJob] = field(default_factory=dict)
     _order: list[FinishedJob] = field(default_factory=list)
     _reused: int = 0
@@ -233,6 +246,8 @@ class RunJobs:
         """Apply one event of the run."""
         if isinstance(event, CaseStarted):
             self._start(event, now=now)
+        elif isinstance(event, CasePlaced):
+            self._place(event)
         elif isinstance(event, InvocationFinished):
             running = self.running.get(_get_job_key(event))
             if running is not None:
@@ -240,7 +255,8 @@ class RunJobs:
         elif isinstance(event, CaseFinished):
             self._finish(event)
         elif isinstance(event, RunFinished):
-            self.running.clear()
+            for key in list(self.running):
+                self._stop_running(key)
             self.waiting.clear()
 
     def add_waiting(self, keys: Iterable[JobKey]) -> None:
@@ -249,7 +265,7 @@ class RunJobs:
 
     def requeue(self, key: JobKey) -> None:
         """Put a job back among the waiting ones."""
-        self.running.pop(key, None)
+        self._stop_running(key)
         self._remove_finished(key)
         self.add_waiting([key])
 
@@ -260,6 +276,8 @@ class RunJobs:
             return
         self.counts[gone.state] -= 1
         self._reused -= gone.is_reused
+        if gone.node is not None:
+            self._get_node(gone.node).ended[gone.state] -= 1
         self._failures.remove(key)
         del self._order[gone.number]
         for job in self._order[gone.number :]:
@@ -268,30 +286,51 @@ class RunJobs:
     def _start(self, event: CaseStarted, *, now: float) -> None:
         key = _get_job_key(event)
         known = self.running.get(key)
+        self._leave_node(known)
         self.waiting.pop(key, None)
         self._remove_finished(key)
         self.running[key] = RunningJob(key, now if known is None else known.began, event.turns, attempt=event.attempt)
 
+    def _place(self, event: CasePlaced) -> None:
+        job = self.running.get(_get_job_key(event))
+        if job is not None and job.node is None:
+            job.node = event.node
+            self._get_node(event.node).running += 1
+
+    def _stop_running(self, key: JobKey) -> None:
+        self._leave_node(self.running.pop(key, None))
+
+    def _leave_node(self, job: RunningJob | None) -> None:
+        if job is not None and job.node is not None:
+            self._get_node(job.node).running -= 1
+
+    def _get_node(self, name: str) -> NodeJobs:
+        return self.nodes.setdefault(name, NodeJobs(name))
+
     def _finish(self, event: CaseFinished) -> None:
         key = _get_job_key(event)
         self.waiting.pop(key, None)
-        self.running.pop(key, None)
+        self._stop_running(key)
         self._remove_finished(key)
+        is_reused = event.source == "stored"
         job = FinishedJob(
             key,
             len(self._order),
             find_worst_state([event.status]),
             event.result.agent_seconds,
-            event.source == "stored",
+            is_reused,
+            None if is_reused else event.result.execution.node,
         )
         self._finished[key] = job
         self._order.append(job)
         self.counts[job.state] += 1
         self._reused += job.is_reused
+        if job.node is not None:
+            self._get_node(job.node).ended[job.state] += 1
         self._failures.add(key, event.result)
 
 
-def _get_job_key(event: CaseStarted | InvocationFinished | CaseFinished) -> JobKey:
+def _get_job_key(event: CaseStarted | CasePlaced | InvocationFinished | CaseFinished) -> JobKey:
     return JobKey(case=event.case, repeat=event.repeat)
 
 
@@ -462,10 +501,10 @@ class _Waiting:
     key: JobKey
 
 
-Entry = _Heading | RunningJob | _Waiting | FinishedJob | FailureGroup
+Entry = _Heading | RunningJob | _Waiting | FinishedJob | FailureGroup | NodeJobs
 
-Identity = JobKey | tuple[CaseState, str]
-"""Identity of a row: a job, or a group of failures."""
+Identity = JobKey | tuple[CaseState, str] | str
+"""Identity of a row: a job, a group of failures, or the name of a node."""
 
 
 @dataclass(frozen=True)
@@ -542,6 +581,8 @@ class RunRows:
         self._selected = None
         if isinstance(entry, FailureGroup):
             self._selected = section, (entry.state, entry.message)
+        elif isinstance(entry, NodeJobs):
+            self._selected = section, entry.name
         elif (job := _get_job(entry)) is not None:
             self._selected = section, job
 
@@ -558,6 +599,8 @@ class RunRows:
         if isinstance(entry, FailureGroup):
             badge = get_badge(entry.state)
             return (StyledText(f"  {badge.symbol} {len(entry.jobs):,} × ", badge.style), StyledText(entry.message))
+        if isinstance(entry, NodeJobs):
+            return tuple(_format_node(entry, width))
         if isinstance(entry, RunningJob):
             return self._format_job(entry.key, CaseState.RUNNING, _format_running(entry, self._now), width)
         if isinstance(entry, _Waiting):
@@ -663,6 +706,8 @@ def _make_sections(progress: RunProgress) -> Iterator[_Section]:
     running = list(jobs.running.values())
     heading = f"running {len(running):,}, {progress.waiting:,} waiting"
     yield _Section("running", heading, running, lambda identity: _find_index(running, identity))
+    nodes = sorted(jobs.nodes.values(), key=lambda node: node.name)
+    yield _Section("nodes", f"nodes {len(nodes):,}", nodes, lambda identity: _find_index(nodes, identity))
     kinds = jobs.failures
     failures, more = kinds[:_MOST_FAILURES], max(len(kinds) - _MOST_FAILURES, 0)
     heading = f"failures by kind{f' (and {more:,} more kinds)' if more else ''}"
@@ -695,7 +740,20 @@ def _find_index(entries: Sequence[Entry], identity: Identity) -> int | None:
 def _has_identity(entry: Entry, identity: Identity) -> bool:
     if isinstance(entry, FailureGroup):
         return (entry.state, entry.message) == identity
+    if isinstance(entry, NodeJobs):
+        return entry.name == identity
     return _get_job(entry) == identity
+
+
+def _format_node(node: NodeJobs, width: int) -> Iterator[StyledText]:
+    """Format the counts of a node."""
+    room = max(width - _FACTS_WIDTH - 5, _LEAST_TITLE)
+    name = shorten(safe_line(node.name), room)
+    yield StyledText("    " + name + " " * max(room - cell_len(name), 0))
+    counts = [(CaseState.RUNNING, node.running), *((state, node.ended[state]) for state in SHOWN_COUNTS)]
+    for state, count in counts:
+        if count:
+            yield StyledText(f" {get_badge(state).symbol} {count:,}", get_badge(state).style)
 
 
 def _format_running(job: RunningJob, now: float) -> Line:

@@ -11,6 +11,7 @@ from workbench.model.identity import JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, FailureKind
 from workbench.model.run_events import (
     CaseFinished,
+    CasePlaced,
     CaseStarted,
     InvocationFinished,
     RunFinished,
@@ -33,12 +34,22 @@ class RunWithRows:
     def start(self, eval_id: str, *, turns: int | None = 1, attempt: int = 1) -> None:
         self._apply(CaseStarted(case=self.make.key(eval_id), repeat=0, turns=turns, attempt=attempt))
 
+    def place(self, eval_id: str, node: str) -> None:
+        self._apply(CasePlaced(case=self.make.key(eval_id), repeat=0, node=node))
+
     def turn(self, eval_id: str, number: int) -> None:
         result = self.make.turn_result(self.make.turn("hi", "hello"))
         self._apply(InvocationFinished(case=self.make.key(eval_id), repeat=0, turn=number, result=result))
 
     def finish(
-        self, eval_id: str, status: CaseStatus = CaseStatus.PASSED, *, message: str = "no", took: float = 0.25
+        self,
+        eval_id: str,
+        status: CaseStatus = CaseStatus.PASSED,
+        *,
+        message: str = "no",
+        took: float = 0.25,
+        node: str | None = None,
+        source: str = "executed",
     ) -> None:
         key = self.make.key(eval_id)
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, message=message) if status is CaseStatus.ERROR else None
@@ -50,9 +61,16 @@ class RunWithRows:
             agent_seconds=took,
             failure=failure,
             metrics=metrics,
-            execution=Execution(),
+            execution=Execution(node=node),
         )
-        facts = {"case": key, "repeat": 0, "status": status, "duration_seconds": took, "result": result}
+        facts = {
+            "case": key,
+            "repeat": 0,
+            "status": status,
+            "duration_seconds": took,
+            "result": result,
+            "source": source,
+        }
         self._apply(CaseFinished(**facts, failure=failure))
 
     def end(self) -> None:
@@ -205,3 +223,60 @@ def test_a_row_fits_its_width(make: Any, width: int) -> None:
     run.start("很长的名字" * 20, turns=12)
 
     assert cell_len(run.lines(width)[1]) <= max(width, 53)
+
+
+def list_nodes(run: RunWithRows) -> list[str]:
+    """Return the rows of the section of nodes."""
+    lines = run.lines()
+    start = next(index for index, line in enumerate(lines) if line.startswith(" nodes"))
+    rows = lines[start + 1 :]
+    return [" ".join(line.split()) for line in rows[: next(i for i, line in enumerate(rows) if line[1] != " ")]]
+
+
+def test_jobs_are_counted_by_the_node_of_the_cluster_on_which_they_run(make: Any) -> None:
+    run = RunWithRows(make, total=9)
+    for eval_id, node in [("a", "n2"), ("b", "n1"), ("c", "n1"), ("d", "n1")]:
+        run.start(eval_id)
+        run.place(eval_id, node)
+    run.finish("b", node="n1")
+    run.finish("c", CaseStatus.FAILED, node="n1")
+    run.finish("stored", node="n3", source="stored")  # in an earlier run
+
+    assert list_nodes(run) == ["n1 ◐ 1 ✓ 1 ✗ 1", "n2 ◐ 1"]
+
+
+def test_a_job_whose_node_was_lost_counts_where_it_runs_again(make: Any) -> None:
+    run = RunWithRows(make, total=2)
+    run.start("a")
+    run.place("a", "n1")
+    run.start("b")
+    run.start("a", attempt=2)
+
+    assert list(run.progress.jobs.running) == [JobKey(case=make.key(name), repeat=0) for name in "ab"]
+    run.place("a", "n2")
+    run.finish("b", node="n2")
+    assert list_nodes(run) == ["n1", "n2 ◐ 1 ✓ 1"]
+    run.end()
+    assert list_nodes(run) == ["n1", "n2 ✓ 1"]
+
+
+def test_without_a_cluster_there_are_no_nodes(make: Any) -> None:
+    run = RunWithRows(make, total=2)
+    run.start("a")
+    run.finish("a")
+
+    assert not any(line.startswith(" nodes") for line in run.lines())
+
+
+def test_the_cursor_stays_on_its_node(make: Any) -> None:
+    run = RunWithRows(make, total=9)
+    for eval_id, node in [("a", "n1"), ("b", "n2")]:
+        run.start(eval_id)
+        run.place(eval_id, node)
+    run.rows.move_to(run.row("n2"))
+    run.start("c")
+    run.place("c", "n0")
+
+    row = run.row("n2")
+    assert run.rows.cursor == row
+    assert run.rows.selected_job is None

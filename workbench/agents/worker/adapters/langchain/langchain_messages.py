@@ -62,7 +62,8 @@ class _Graph(Form):
     def __init__(self, runnable: Any, state: dict[str, Any]) -> None:
         super().__init__(runnable, state)
         self._remembers = bool(getattr(runnable, "checkpointer", None))
-        if not self._remembers and (stops := _list_breakpoints(runnable)):  # a result does not show that it stopped there
+        # No result shows that the graph stopped.
+        if not self._remembers and (stops := _list_breakpoints(runnable)):
             raise AgentFault(
                 f"the graph has a breakpoint at {', '.join(stops)}, and the next turn cannot continue it without a "
                 "checkpointer: compile it with one, such as InMemorySaver",
@@ -198,7 +199,7 @@ def is_graph(runnable: Any) -> bool:
 
 
 def _list_breakpoints(graph: Any) -> list[str]:
-    """Return the nodes at which a graph or a graph in it was compiled to stop (`interrupt_before`, `interrupt_after`)."""
+    """Return the nodes at which a graph, or one in it, stops: its `interrupt_before` and `interrupt_after`."""
     found: dict[str, None] = {}
     for each in (graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))):
         for nodes in (each.interrupt_before_nodes, each.interrupt_after_nodes):
