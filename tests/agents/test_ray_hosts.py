@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,10 +23,11 @@ import pytest
 
 from tests.engine.chat_session.test_chat import Listener
 from tests.engine.conftest import Project, get_statuses, turn
+from tests.llm.servers import find_free_port
 from tests.processes import is_running
 from tests.serving import run_model_server
 from workbench import __version__
-from workbench.agents import ray_hosts
+from workbench.agents import ray_hosts, ray_project
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Asked
@@ -64,6 +65,8 @@ runtime_env = {env_vars = ["SAMPLE_PASSWORD"]}
 NODE = "import os, time\ndef answer(prompt):\n    time.sleep(0.3)\n    return os.environ['RAY_RAYLET_PID']\n"
 SLOW = "import time\ndef answer(prompt):\n    time.sleep(0.2 if prompt != 'slow' else 100)\n    return prompt\n"
 
+MAIN = "from workbench.cli.main import main; main()"
+
 pytestmark = [pytest.mark.needs_ray, pytest.mark.needs_fork]
 
 
@@ -77,6 +80,20 @@ def find_processes(*texts: str) -> dict[int, str]:
             if any(text in line or text in inherited for text in texts) and is_running(int(folder.name)):
                 found[int(folder.name)] = line
     return found
+
+
+def can_connect(port: int) -> bool:
+    """Return True if a server of this machine listens on the port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def kill_afterwards(process: subprocess.Popen[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
@@ -232,7 +249,7 @@ def test_a_variable_that_is_not_set_here_is_one_clear_message(
 def test_a_large_folder_is_named_before_anything_is_sent(
     project: Project, nodes: RayNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_hosts, "_MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(ray_project, "_MOST_BYTES", 1_000_000)
     large = project.root / "models" / "weights" / "model.bin"
     large.parent.mkdir(parents=True)
     large.write_bytes(bytes(2_000_000))
@@ -400,6 +417,62 @@ def test_doctor_names_the_nodes_and_what_they_lack(project: Project, workspace: 
     assert output.count(f"workbench {__version__}; no agents run here: it lacks CPU: 0.01\n") == 1  # the head
     assert f"  sample: {node}: ModuleNotFoundError: No module named 'no_such_package' (agent.py:1)" in output
     assert f"  keyed: {node} lacks the variables KEYED_PASSWORD" in output
+
+
+@dataclass
+class ClientServer:
+    """Ray's client server without its proxy, which may hang when it forks."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+
+
+@pytest.fixture
+def client_server(nodes: RayNodes, workspace: Workspace) -> Iterator[ClientServer]:
+    port = find_free_port()
+    command = [sys.executable, "-m", "ray.util.client.server", "--mode", "legacy", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--address", nodes.cluster.address]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+        wait_until(lambda: can_connect(port))
+        yield ClientServer(server, f"ray://127.0.0.1:{port}")
+        server.kill()
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        ("end", "8 cases: 8 passed"),
+        ("interrupt", "1 case: 1 cancelled"),
+        ("loss", "the connection to the Ray cluster was lost: "),
+    ],
+)
+def test_the_client_server_of_a_cluster_is_enough(
+    client_server: ClientServer, tmp_path: Path, ending: str, expected: str
+) -> None:
+    project = Project(tmp_path)
+    began = tmp_path / "began"
+    project.add_agent(f"open({str(began)!r}, 'w').close()\n{SLOW}")
+    project.add_criteria(response_match_score=0.0)
+    add_cases(project, *("abcdefgh" if ending == "end" else ["slow"]))
+    with (tmp_path / "workbench.toml").open("a") as settings:
+        settings.write(f'[run]\nexecutor = "ray"\n[run.ray]\naddress = "{client_server.address}"\n')
+
+    # With a second instead of a minute for another node, and for the connection to come back.
+    program = f"from workbench.agents import ray_hosts; ray_hosts._NODE_SECONDS = 1; {MAIN}"
+    environment = {**os.environ, "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "1"}
+    command = [sys.executable, "-c", program, "run", "set.evalset.json", "--plain"]
+    pipe = subprocess.PIPE
+    with (
+        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True) as ran,
+        kill_afterwards(ran),
+    ):
+        if ending != "end":
+            wait_until(began.exists)
+            ran.send_signal(signal.SIGINT) if ending == "interrupt" else client_server.process.kill()
+        output, errors = ran.communicate(timeout=150)
+
+    assert expected in output
+    assert [line for line in errors.splitlines() if not line.startswith("workbench: ")] == []
 
 
 def test_a_large_project_travels_as_a_package(tmp_path: Path, workspace: Workspace) -> None:

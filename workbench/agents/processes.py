@@ -490,7 +490,7 @@ class SharedProcesses:
         """Return the task that starts a process. A start that failed earlier is repeated."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(_retrieve_exception)
+            self._starting.add_done_callback(retrieve_exception)
         return self._starting
 
     async def _start(self) -> Child:
@@ -506,7 +506,7 @@ class SharedProcesses:
             self._retire(child)
 
 
-def _retrieve_exception(task: asyncio.Task[Child]) -> None:
+def retrieve_exception(task: asyncio.Future[Any]) -> None:
     """Retrieve the exception so that asyncio does not warn; waiters receive it themselves."""
     if not task.cancelled():
         task.exception()

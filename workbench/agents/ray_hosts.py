@@ -1,4 +1,4 @@
-"""Agents on the nodes of a Ray cluster: the connection, the project that travels, and the launcher of processes there.
+"""Agents on the nodes of a Ray cluster: the connection, and the launcher of processes there.
 
 Sessions stay with the engine. A process on a node is a `Child` like a local one; an actor on the node (`ray_node`)
 starts it and passes its messages on. Ray places the actors, carries the messages and the project, and notices lost
@@ -16,18 +16,25 @@ import platform
 import socket
 import sys
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
 from workbench.agents import ray_node
 from workbench.agents.agent_host import AgentError
 from workbench.agents.channel import PROTOCOL, Channel, Message, encode
-from workbench.agents.processes import Child, Exit, make_setup_failure, make_shutdown_error, worker_target
+from workbench.agents.processes import (
+    Child,
+    Exit,
+    make_setup_failure,
+    make_shutdown_error,
+    retrieve_exception,
+    worker_target,
+)
+from workbench.agents.ray_project import ProjectFile, Shipment, list_project, pack_project, read_content
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.loading import make_adapter
 from workbench.model.results import Failure, FailureKind
@@ -35,148 +42,15 @@ from workbench.model.target import Target
 from workbench.model.text import one_line, pluralise
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
     from workbench.store.settings import RaySettings
-
-# The project as it travels.
-
-_MOST_BYTES = 500 * 1024 * 1024  # a little less than the largest package that Ray stores
-_MOST_DIRECT = (
-    4_000_000  # bytes that hosts get as changed files: only without a package Ray uses a process that is ready
-)
-_NEVER = frozenset({".git", ".hg", ".svn", ".workbench", ".adk", "__pycache__", "node_modules"})
-_ENVIRONMENT = "pyvenv.cfg"  # marks a virtual environment, which works only where it was made
-_PACKED_AT = (1980, 1, 1, 0, 0, 0)  # for all files, so that the same project is the same package
-
-
-class ProjectFile(NamedTuple):
-    """A file of the project: what changes when its content does."""
-
-    size: int
-    mode: int
-    changed_at: int
-    inode: int
-
-
-def list_project(root: Path, excludes: Sequence[str]) -> dict[str, ProjectFile]:
-    """List the files of a project that travel, by their paths below `root`; empty folders end with a slash.
-
-    `excludes` are patterns as in `.gitignore`, and take precedence over those of such files. Raises AgentError if the
-    files are too large.
-    """
-    from pathspec import GitIgnoreSpec
-
-    found: dict[str, ProjectFile] = {}
-    rules = [(folder, spec) for folder in _list_parents(root) if (spec := _read_rules(folder)) is not None]
-    chosen = GitIgnoreSpec.from_lines(excludes)
-
-    def walk(folder: Path, rules: Sequence[tuple[Path, GitIgnoreSpec]]) -> None:
-        spec = _read_rules(folder)
-        rules = rules if spec is None else [*rules, (folder, spec)]
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            is_empty = True
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                is_empty = False
-                path = folder / entry.name
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if entry.name in _NEVER or _is_ignored(path, is_folder, [*rules, (root, chosen)]):
-                    continue
-                if is_folder:
-                    if not (path / _ENVIRONMENT).exists():
-                        walk(path, rules)
-                elif entry.is_file():
-                    look = entry.stat()
-                    name = path.relative_to(root).as_posix()
-                    found[name] = ProjectFile(look.st_size, look.st_mode & 0o777, look.st_mtime_ns, look.st_ino)
-            if is_empty:
-                found[f"{folder.relative_to(root).as_posix()}/"] = ProjectFile(0, 0o755, 0, 0)
-
-    walk(root, rules)
-    _check_size(root, found)
-    return found
-
-
-def _list_parents(root: Path) -> Iterator[Path]:
-    """Yield the folders above the project that belong to the same repository, the outermost first."""
-    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
-    yield from reversed([folder for folder in root.parents if folder == top or top in folder.parents])
-
-
-def _read_rules(folder: Path) -> GitIgnoreSpec | None:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        lines = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    with contextlib.suppress(ValueError):  # an invalid pattern; git ignores it
-        return GitIgnoreSpec.from_lines(lines)
-    return None
-
-
-def _is_ignored(path: Path, is_folder: bool, rules: Sequence[tuple[Path, GitIgnoreSpec]]) -> bool:
-    for folder, spec in reversed(rules):
-        decided = spec.check_file(path.relative_to(folder).as_posix() + ("/" if is_folder else "")).include
-        if decided is not None:
-            return decided
-    return False
-
-
-def _check_size(root: Path, files: Mapping[str, ProjectFile]) -> None:
-    total = sum(file.size for file in files.values())
-    if total <= _MOST_BYTES:
-        return
-    sizes: dict[str, int] = {}
-    for name, file in files.items():
-        for depth in range(1, min(name.count("/"), 3) + 1):
-            folder = "/".join(name.split("/")[:depth]) + "/"
-            sizes[folder] = sizes.get(folder, 0) + file.size
-        if "/" not in name:
-            sizes[name] = file.size
-    largest = max(sizes, key=lambda name: (sizes[name], name.count("/")))
-    raise AgentError(
-        make_setup_failure(
-            f"the project is too large for the nodes of the cluster: {_format_size(total)}, expected at most "
-            f"{_format_size(_MOST_BYTES)}; {largest} has {_format_size(sizes[largest])} of it. Exclude it in "
-            f'{root / "workbench.toml"}: [run.ray] runtime_env.excludes = ["{largest}"], or in .gitignore'
-        )
-    )
-
-
-def _format_size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def _pack(root: Path, names: Sequence[str], package: Path) -> None:
-    """Write the files into a package that is the same for the same content."""
-    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in names:
-            info = zipfile.ZipInfo(f"{ray_node.PROJECT}/{name}", _PACKED_AT)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = 0o100644 << 16
-            archive.writestr(info, b"" if name.endswith("/") else _read(root / name))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # deleted since it was listed, or not readable: the agent misses it as it would here
-        return b""
-
 
 # The connection to the cluster: one for a process, because Ray has only one.
 
 _CONNECT_SECONDS = 30.0
 _PROBE_SECONDS = 3.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shipment:
-    """The project as it is now: all files, and those that are in the package as they are."""
-
-    files: Mapping[str, ProjectFile]
-    packed: Mapping[str, ProjectFile]
+_AUTO_CONNECT = "RAY_ENABLE_AUTO_CONNECT"  # read when Ray is imported
+_MOST_DIRECT = 4_000_000
+"""Bytes that hosts get as changed files: only without a package Ray uses a process that is ready."""
 
 
 class RayCluster:
@@ -204,7 +78,7 @@ class RayCluster:
         nodes = await asyncio.to_thread(list_nodes)
         answers = [ask.options(num_cpus=0, scheduling_strategy=_pin(node["NodeID"])).remote() for node in nodes]
         try:
-            found = zip(nodes, await asyncio.gather(*answers), strict=True)
+            found = zip(nodes, await asyncio.gather(*map(_wait_for, answers)), strict=True)
         except RayError as error:
             raise AgentError(_describe_failed_actor(error)) from error
         resources = self.settings.resources
@@ -220,6 +94,7 @@ class RayCluster:
         """Connect, unless connected. Raises AgentError; the next call after `forget_failure` tries again."""
         if self._connecting is None:
             self._connecting = asyncio.create_task(asyncio.to_thread(self._connect))
+            self._connecting.add_done_callback(retrieve_exception)
         await asyncio.shield(self._connecting)
 
     def forget_failure(self) -> None:
@@ -255,7 +130,7 @@ class RayCluster:
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             if is_packed:
                 package = Path(folder) / "project.zip"
-                _pack(self.root, list(files), package)
+                pack_project(self.root, list(files), package)
                 environment["working_dir"] = str(package)
             try:
                 ray.init(
@@ -273,13 +148,20 @@ class RayCluster:
 
 def import_ray() -> Any:
     """Import Ray without its messages. Raises AgentError if the extra is missing."""
+    connects = os.environ.get(_AUTO_CONNECT)
+    os.environ[_AUTO_CONNECT] = "0"  # else a call without a connection starts a cluster
     try:
         import ray
     except ImportError:
         raise AgentError(
             make_setup_failure('the executor ray needs an extra: pip install "agent-eval-workbench[ray]"')
         ) from None
+    finally:
+        del os.environ[_AUTO_CONNECT]
+        if connects is not None:
+            os.environ[_AUTO_CONNECT] = connects
     logging.getLogger("ray").setLevel(logging.CRITICAL)
+    logging.getLogger("ray.util.client.logsclient").disabled = True  # has a level of its own
     ray._private.worker._worker_logs_enabled = False  # else it prints about lost nodes to stdout
     ray.cloudpickle.register_pickle_by_value(ray_node)  # so that a node without workbench can say so
     return ray
@@ -386,7 +268,7 @@ class _Node:
             }
             changed = await asyncio.to_thread(
                 lambda: {
-                    name: (mode, at, None if file is None or name.endswith("/") else _read(root / name))
+                    name: (mode, at, None if file is None or name.endswith("/") else read_content(root / name))
                     for name, (mode, at, file) in contents.items()
                 }
             )
@@ -398,11 +280,11 @@ class _Node:
 
     async def _call(self, method: Any, *values: Any) -> Any:
         """Call the actor. Raises AgentError if it is lost."""
-        from ray.exceptions import RayError, RayTaskError
+        from ray.exceptions import RayTaskError
 
         try:
-            return await method.remote(*values)
-        except RayError as error:
+            return await _wait_for(method.remote(*values))
+        except Exception as error:  # Ray raises errors of many kinds without a common class
             if isinstance(error, RayTaskError):  # a bug of workbench, or a full disk
                 text = f"the agent host on node {self.name} of the Ray cluster failed: {error.cause!r}"
                 self._loss = Failure(kind=FailureKind.CRASH, message=text)
@@ -498,10 +380,8 @@ class _Node:
         if self.is_lost:
             return
         self.is_lost = True
-        import ray
 
-        with contextlib.suppress(Exception):  # it is gone already
-            ray.kill(self._actor)
+        _kill(self._actor)
         for number, process in list(self._processes.items()):
             if process.launched.done():
                 is_elsewhere = self._loss.kind is FailureKind.INFRASTRUCTURE
@@ -516,12 +396,10 @@ class _Node:
         for task in (self._sending, self._receiving):
             if task is not None:
                 task.cancel()
-        import ray
 
         with contextlib.suppress(Exception):  # it is gone, or too slow: Ray ends it
-            await asyncio.wait_for(self._actor.close.remote(), _CLOSE_SECONDS)
-        with contextlib.suppress(Exception):
-            ray.kill(self._actor)
+            await asyncio.wait_for(_wait_for(self._actor.close.remote()), _CLOSE_SECONDS)
+        _kill(self._actor)
         for number, process in list(self._processes.items()):
             if process.launched.done():
                 self._end(number, process, Exit())
@@ -621,7 +499,7 @@ class RayLauncher:
         """Start the actors that are missing."""
         if self._beginning is None:
             self._beginning = asyncio.create_task(self._start_actors())
-            self._beginning.add_done_callback(_retrieve_exception)
+            self._beginning.add_done_callback(retrieve_exception)
         return self._beginning
 
     async def _start_actors(self) -> None:
@@ -670,20 +548,19 @@ class RayLauncher:
     async def _start_node(self, setup: Mapping[str, Any], place: str) -> None:
         """Start an actor, and add its node when it answers."""
         import ray
-        from ray.exceptions import RayError
 
-        actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster, place)).remote(setup)
+        actor = None
         try:
-            description = await actor.describe.remote()
+            actor = ray.remote(ray_node.AgentNode).options(**_claim(self._cluster, place)).remote(setup)
+            description = await _wait_for(actor.describe.remote())
             _check_node(description)
             node = _Node(actor, description, self._replace)
             await node.update(self._cluster.root, await self._list_project())
-        except (AgentError, RayError) as error:
-            with contextlib.suppress(Exception):  # it is gone already
-                ray.kill(actor)
+        except Exception as error:  # Ray raises errors of many kinds without a common class
+            _kill(actor)
             self._problem = error if isinstance(error, AgentError) else AgentError(_describe_failed_actor(error))
         except asyncio.CancelledError:
-            ray.kill(actor)
+            _kill(actor)
             raise
         else:
             self._problem = None
@@ -748,10 +625,21 @@ def _format_resources(resources: Mapping[str, float]) -> str:
 
 
 def list_nodes() -> list[Mapping[str, Any]]:
-    """List the living nodes of the cluster. Blocking."""
+    """List the living nodes of the cluster. Blocking. Raises AgentError if the connection is lost."""
     import ray
 
-    return [node for node in ray.nodes() if node["Alive"]]
+    try:
+        return [node for node in ray.nodes() if node["Alive"]]
+    except Exception as error:  # of many kinds without a common class, also without a connection
+        text = f"the connection to the Ray cluster was lost: {one_line(str(error), width=300)}"
+        raise AgentError(Failure(kind=FailureKind.INFRASTRUCTURE, message=text)) from error
+
+
+def _kill(actor: Any) -> None:
+    import ray
+
+    with contextlib.suppress(Exception):  # it is gone already, or the connection to it is
+        ray.kill(actor)
 
 
 def find_node_problem(description: Mapping[str, Any]) -> str | None:
@@ -788,7 +676,8 @@ def _describe_failed_actor(error: Exception) -> Failure:
     )
 
 
-def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    """Retrieve the exception so that asyncio does not warn; waiters receive it themselves."""
-    if not task.cancelled():
-        task.exception()
+async def _wait_for(answer: Any) -> Any:
+    """Wait for the answer of Ray to a call. Ray's client prints a traceback for a future that was cancelled."""
+    future = asyncio.wrap_future(answer.future())
+    future.add_done_callback(retrieve_exception)
+    return await asyncio.shield(future)
