@@ -23,7 +23,7 @@ from workbench.report.bisect_report import Commit
 from workbench.store.errors import make_os_error
 from workbench.store.files import make_private_folder
 
-_SECONDS = 300  # for one command; a checkout of a large repository takes long
+_SECONDS = 600  # for one command; a checkout of a large repository takes long
 _LONGEST = 200  # characters of a message of git
 _FIELD, _RECORD = "\x1f", "\x1e"
 _LOG_FORMAT = "%x1f".join(("%H", "%P", "%an", "%aI", "%s")) + "%x1e"

@@ -186,7 +186,7 @@ def describe_work(report: BisectReport) -> str:
     parts = [
         f"{pluralise(report.commits, 'commit')} after {report.good.short} up to {report.bad.short}",
         pluralise(report.executions, "execution"),
-        f"{counts[Source.KNOWN]} verdicts known",
+        f"{pluralise(counts[Source.KNOWN], 'verdict')} known",
     ]
     if counts[Source.SCORED]:
         parts.append(f"{counts[Source.SCORED]} scored again")

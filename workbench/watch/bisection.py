@@ -475,7 +475,9 @@ class Bisection:
         known = self._get(commit)
         if not known.is_looked_up:
             self._look_up(verdicts, known)
-        while len(known.samples) < self._options.repeats and not known.reason and known.outcome is not until:
+        while len(known.samples) < self._options.repeats and not known.reason:
+            if until is not None and known.outcome is until:
+                break
             verdicts.execute(known)
             self._add_step(known)
         return known
