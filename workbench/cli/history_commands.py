@@ -432,6 +432,7 @@ def bisect(
     from workbench.cli.console import INTERRUPTED, graceful_interrupt
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import PlanError, RunOptions
+    from workbench.model.target import ModelMode
     from workbench.model.text import pluralise
     from workbench.report.bisect_report import Outcome, Source, bisect_lines, bisect_record, step_line
     from workbench.report.report_formats import dump
@@ -444,7 +445,9 @@ def bisect(
 
     workspace, named = open_workspace((case,), target=target)
     with workspace:
-        plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions(command=build_command_line()))
+        # A replayed answer is no sample: it repeats one.
+        run_options = RunOptions(command=build_command_line(), models=ModelMode.LIVE if repeats > 1 else None)
+        plan = make_plan(workspace, select_cases(workspace, named, cases=()), run_options)
         if len(plan.cases) != 1:
             raise PlanError(f"{case}: found {pluralise(len(plan.cases), 'case')}, expected one; name it as SET:CASE")
         options = BisectOptions(

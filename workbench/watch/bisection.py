@@ -53,6 +53,7 @@ class _Prior(NamedTuple):
 # Most cases pass before the fault. After it they fail at any rate.
 _BEFORE, _AFTER = _Prior(0.3, 3.0), _Prior(1.0, 1.0)
 _NO_GAIN = 1e-9
+_COMPARED = 256  # commits that are compared for the next sample, of thousands
 
 
 class CommitSearch:
@@ -169,11 +170,12 @@ class CommitSearch:
         before, after = self._split(likeliest)
         low, high = _estimate_rate(before, _BEFORE), _estimate_rate(after, _AFTER)
         best, most = None, _NO_GAIN
-        for commit, ancestors in enumerate(self._ancestors):
+        likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
+        for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
             counts = self._counts.get(commit, Counts())
             if commit in self._skipped or counts.total >= self._repeats:
                 continue
-            has_fault = sum(chances[each] for each in list_bits(ancestors))
+            has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
             mixed = has_fault * high + (1 - has_fault) * low
             gain = _entropy(mixed) - has_fault * _entropy(high) - (1 - has_fault) * _entropy(low)
             if gain > most:
@@ -406,7 +408,9 @@ class Bisection:
     def _require_red(self, verdicts: CommitVerdicts, newest: Commit, *, is_given: bool) -> None:
         known = self._sample_end(verdicts, newest, until=Outcome.FAILED)
         if known.outcome is Outcome.SKIPPED:
-            raise PlanError(f"{self._case.key}: no verdict at {_name(newest)}: {known.reason}. An ERROR is no verdict")
+            raise PlanError(
+                f"{self._case.key}: no verdict at {_name(newest)}: {known.reason.rstrip('.')}. An ERROR is no verdict"
+            )
         if known.outcome is Outcome.PASSED:
             hint = "name a commit in which it fails with --bad"
             if self._options.repeats == 1:
@@ -421,9 +425,10 @@ class Bisection:
     def _require_green(self, verdicts: CommitVerdicts, oldest: Commit, newest: Commit) -> None:
         known = self._sample_end(verdicts, oldest, until=None)
         if known.outcome is Outcome.SKIPPED:
+            why = known.reason.rstrip(".")
             raise PlanError(
-                f"{self._case.key}: no verdict at --good {_name(oldest)}: {known.reason}. Name another commit, or "
-                "leave out --good to search for one"
+                f"{self._case.key}: no verdict at --good {_name(oldest)}: {why}. Name another commit, or leave out --good "
+                "to search for one"
             )
         counts, bad = _count(known), _count(self._get(newest))
         if counts.failed and (self._options.repeats == 1 or counts.failed / counts.total >= bad.failed / bad.total):
