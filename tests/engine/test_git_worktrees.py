@@ -35,7 +35,7 @@ def test_paths_are_mapped_except_linked_files_and_interpreters(top: Path) -> Non
     linked = repository.list_untracked_env_files()
     assert linked == ["project/.env"]
 
-    with Worktree(repository, top / "project", linked=linked, interpreters=[top / "venv"]) as worktree:
+    with Worktree(repository, top / "project", linked=linked, interpreters=[top / "venv", top.parent]) as worktree:
         moved = worktree.to_worktree(str(top / "project/agent.py"))
         assert moved == f"{worktree.top}/project/agent.py"
         assert worktree.to_worktree(moved) == moved

@@ -196,7 +196,8 @@ class Worktree:
         """Raises PlanError if another process uses the worktree of this project, or git refuses to create it."""
         self._repository = repository
         self._linked = linked
-        self._interpreters = interpreters
+        # That of the system may contain the repository.
+        self._interpreters = [folder for folder in interpreters if repository.top in folder.parents]
         self._within = project.relative_to(repository.top)
         self.results = project / ".workbench" / "bisect"
         """The folder below which the history of all searches is."""

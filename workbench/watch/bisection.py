@@ -427,8 +427,8 @@ class Bisection:
         if known.outcome is Outcome.SKIPPED:
             why = known.reason.rstrip(".")
             raise PlanError(
-                f"{self._case.key}: no verdict at --good {_name(oldest)}: {why}. Name another commit, or leave out --good "
-                "to search for one"
+                f"{self._case.key}: no verdict at --good {_name(oldest)}: {why}. Name another commit, or leave out "
+                "--good to search for one"
             )
         counts, bad = _count(known), _count(self._get(newest))
         if counts.failed and (self._options.repeats == 1 or counts.failed / counts.total >= bad.failed / bad.total):

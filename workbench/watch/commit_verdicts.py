@@ -132,14 +132,14 @@ class CommitVerdicts:
         plan = self._make_plan(planned, repeat, place, decision)
         job, case = plan.jobs[0]
         is_scored = case.executed is not None
-        result = self._execute(plan, planned)
-        self.check()
+        run_id, result = self._execute(plan, planned)
         if not is_scored:
             self.executions += 1
         place = self._open_place(self._worktree.results, locate=str)
         self._places = (self._places[0], place)
         verdict = place.verdicts.newest(job)
-        rows = () if verdict is None else _list_rows(place, verdict)
+        # On a full disk the newest verdict is that of an earlier run.
+        rows = _list_rows(place, verdict) if verdict is not None and verdict.job.run_id == run_id else ()
         self._refuse_code_of_working_tree(rows, known.commit)
         if result.status not in _DECIDED:
             known.reason = _explain_no_verdict(result)
@@ -148,8 +148,8 @@ class CommitVerdicts:
             Sample(
                 status=result.status,
                 source=Source.SCORED if is_scored else Source.EXECUTED,
-                run_id="" if verdict is None else verdict.job.run_id,
-                execution=("executed", known.commit.id, job.repeat),
+                run_id=run_id,
+                execution=(str(place.root), run_id, job.repeat),
                 read_result=lambda: result,
                 read_used=lambda: self._list_files(rows),
             )
@@ -244,8 +244,11 @@ class CommitVerdicts:
                 with_stored=False,
             )  # fmt: skip
 
-    def _execute(self, plan: Plan, planned: _Planned) -> CaseResult:
-        """Run a plan of one job in the worktree, with processes of its own: the code is another in each commit."""
+    def _execute(self, plan: Plan, planned: _Planned) -> tuple[str, CaseResult]:
+        """Run a plan of one job in the worktree; return the id of the run and the result.
+
+        It has processes of its own: the code differs in each commit.
+        """
         project = discover(plan.root, planned.loaded, root=plan.root)
         with Workspace(project, planned.loaded) as workspace:
             self._run = run = workspace.start(plan)
@@ -257,7 +260,7 @@ class CommitVerdicts:
         self.check()
         if not results:
             raise PlanError(f"{self._case.key}: the run {run.run_id} ended without a result")
-        return results[0]
+        return run.run_id, results[0]
 
     def _add_known(self, known: KnownCommit, place: _Place, verdict: StoredVerdict) -> None:
         job = verdict.job

@@ -15,6 +15,7 @@ import pytest
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
+from workbench.watch.bisection import CommitSearch, Counts
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, CommandResult
@@ -289,6 +290,22 @@ def test_a_flaky_case_is_found_with_a_probability(history: History, bisect: Bise
     assert commits[3] in chances
     text = bisect(CASE, "--good", commits[0], "--repeats", "12", "--confidence", "0.9").out
     assert "probability 9" in text
+
+
+def test_samples_of_equal_commits_count_once(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    history.workbench.write("README.md", "note")
+    history.git("commit", "--quiet", "--all", "-m", "Note")
+    history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "2", "--confidence", "0.999")
+
+    assert done.data["executions"] == 4
+    by_hand = CommitSearch([[], [0]], repeats=2)
+    by_hand.set_good_samples(Counts(passed=1))  # half of the two samples that it shares with the note
+    by_hand.set_samples(0, Counts(passed=1))
+    by_hand.set_samples(1, Counts(failed=2))
+    assert [each["probability"] for each in done.data["suspects"]] == pytest.approx(by_hand.posterior)
 
 
 def test_env_files_that_git_does_not_track_are_linked(history: History, bisect: Bisect) -> None:
