@@ -73,3 +73,10 @@ def test_a_long_diff_is_cut_in_text_only() -> None:
 
     assert "… 300 more lines" in "\n".join(bisect_lines(report))
     assert bisect_record(report)["diff"].count("\n") == 500
+
+
+def test_a_commit_that_changed_nothing_used_suggests_repeats() -> None:
+    sentence = "nothing that the case is known to use changed in this commit"
+
+    assert f"{sentence}: it may be flaky; try --repeats 10" in bisect_lines(REPORT)
+    assert sentence in bisect_lines(replace(REPORT, repeats=10, confidence=0.97))

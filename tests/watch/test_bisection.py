@@ -14,8 +14,8 @@ from workbench.watch.bisection import CommitSearch, Counts, choose_evenly, share
 LINE_OF_64: Sequence[Sequence[int]] = [[number - 1] if number else [] for number in range(64)]
 
 
-def play(search: CommitSearch, fails: Callable[[int], bool]) -> int:
-    """Answer every question of a search; return their number."""
+def play(search: CommitSearch, fails: Callable[[int], bool], *, repeats: int = 1) -> int:
+    """Answer every question of a search, at most `repeats` about a commit; return their number."""
     counts: dict[int, Counts] = {}
     questions = 0
     while (commit := search.choose_next()) is not None:
@@ -23,6 +23,8 @@ def play(search: CommitSearch, fails: Callable[[int], bool]) -> int:
         sample = Counts(failed=1) if fails(commit) else Counts(passed=1)
         counts[commit] = counts.get(commit, Counts()).add(sample)
         search.set_samples(commit, counts[commit])
+        if counts[commit].total == repeats:
+            search.close(commit)
     return questions
 
 
@@ -59,7 +61,7 @@ def test_64_commits_in_a_line_take_6_questions(first: int) -> None:
 def test_skipped_commits_between_leave_several_suspects() -> None:
     search = CommitSearch(LINE_OF_64)
     for commit in (30, 31, 32):
-        search.skip(commit)
+        search.close(commit)
 
     play(search, lambda commit: commit >= 32)
 
@@ -85,11 +87,10 @@ def test_stated_probabilities_are_kept(before: float, after: float) -> None:
     for seed in range(20):
         chance = random.Random(seed)
         first = chance.randrange(16)
-        search = CommitSearch(LINE_OF_64[:16], repeats=20)
+        search = CommitSearch(LINE_OF_64[:16], is_sampling=True)
         search.set_good_samples(Counts(passed=5))
-        play(
-            search, lambda commit, first=first, chance=chance: chance.random() < (after if commit >= first else before)
-        )
+        rates = [after if commit >= first else before for commit in range(16)]
+        play(search, lambda commit, rates=rates, chance=chance: chance.random() < rates[commit], repeats=20)
         posterior = search.posterior
         assert sum(posterior) == pytest.approx(1)
         if max(posterior) >= 0.95:
@@ -101,7 +102,7 @@ def test_stated_probabilities_are_kept(before: float, after: float) -> None:
 
 
 def test_suspects_of_samples_have_the_probability_together() -> None:
-    search = CommitSearch(LINE_OF_64[:8], repeats=2, confidence=0.9)
+    search = CommitSearch(LINE_OF_64[:8], is_sampling=True, confidence=0.9)
     search.set_samples(7, Counts(failed=2))
 
     suspects = search.suspects

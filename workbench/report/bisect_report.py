@@ -204,7 +204,8 @@ def change_lines(report: BisectReport) -> Iterator[str]:
         if len(lines) > _LONGEST_DIFF:
             yield f"… {pluralise(len(lines) - _LONGEST_DIFF, 'more line')}: git show {report.suspects[0].commit.short}"
     else:
-        yield "nothing that the case is known to use changed in this commit"
+        hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
+        yield f"nothing that the case is known to use changed in this commit{hint}"
     if report.unused:
         more = len(report.unused) - _MOST_NAMED
         names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -59,21 +59,23 @@ _COMPARED = 256  # commits that are compared for the next sample, of thousands
 class CommitSearch:
     """A search among commits. They are numbered from 0, parents before children; the last one is red.
 
-    `parents` has the numbers of the parents of each commit, without those outside of the search. `repeats` is the
-    maximum number of samples of a commit.
+    `parents` has the numbers of the parents of each commit, without those outside of the search. If `is_sampling`,
+    verdicts are samples; otherwise one is final.
     """
 
-    def __init__(self, parents: Sequence[Sequence[int]], *, repeats: int = 1, confidence: float = 0.95) -> None:
+    def __init__(
+        self, parents: Sequence[Sequence[int]], *, is_sampling: bool = False, confidence: float = 0.95
+    ) -> None:
         self._ancestors: list[int] = []  # of each commit, with itself, as bits
         for number, of_commit in enumerate(parents):
             bits = 1 << number
             for parent in of_commit:
                 bits |= self._ancestors[parent]
             self._ancestors.append(bits)
-        self._repeats = repeats
+        self.is_sampling = is_sampling
         self._confidence = confidence
         self._counts: dict[int, Counts] = {}
-        self._skipped: set[int] = set()
+        self._closed: set[int] = set()
         self._good = Counts()
 
     def set_samples(self, commit: int, counts: Counts) -> None:
@@ -84,14 +86,9 @@ class CommitSearch:
         """Set the samples of the commit before all others, which does not have the fault."""
         self._good = counts
 
-    def skip(self, commit: int) -> None:
-        """Leave out a commit that has no verdict."""
-        self._skipped.add(commit)
-
-    @property
-    def is_sampling(self) -> bool:
-        """True if verdicts are samples."""
-        return self._repeats > 1
+    def close(self, commit: int) -> None:
+        """Choose a commit no more: it has no verdict, or enough samples."""
+        self._closed.add(commit)
 
     @property
     def suspects(self) -> list[int]:
@@ -157,7 +154,7 @@ class CommitSearch:
         count = suspects.bit_count()
         best, most = None, 0
         for commit in list_bits(suspects):
-            if commit in self._skipped or commit in self._counts:
+            if commit in self._closed or commit in self._counts:
                 continue
             below = (self._ancestors[commit] & suspects).bit_count()
             if (halved := min(below, count - below)) > most:
@@ -172,8 +169,7 @@ class CommitSearch:
         best, most = None, _NO_GAIN
         likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
         for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
-            counts = self._counts.get(commit, Counts())
-            if commit in self._skipped or counts.total >= self._repeats:
+            if commit in self._closed:
                 continue
             has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
             mixed = has_fault * high + (1 - has_fault) * low
@@ -372,7 +368,7 @@ class Bisection:
         places = {commit.id: number for number, commit in enumerate(commits)}
         search = CommitSearch(
             [[places[parent] for parent in commit.parents if parent in places] for commit in commits],
-            repeats=self._options.repeats,
+            is_sampling=self._options.repeats > 1,
             confidence=self._options.confidence,
         )
         while True:
@@ -402,8 +398,8 @@ class Bisection:
         for number, (known, counts) in enumerate(zip(everything[1:], shared[1:], strict=True)):
             if known.samples:
                 search.set_samples(number, counts if search.is_sampling else _count(known))
-            if known.reason:
-                search.skip(number)
+            if known.reason or len(known.samples) >= self._options.repeats:
+                search.close(number)
 
     def _require_red(self, verdicts: CommitVerdicts, newest: Commit, *, is_given: bool) -> None:
         known = self._sample_end(verdicts, newest, until=Outcome.FAILED)

@@ -15,6 +15,7 @@ import pytest
 
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
+from workbench.report.report_formats import SCHEMA_VERSION
 from workbench.watch.bisection import CommitSearch, Counts
 
 if TYPE_CHECKING:
@@ -129,6 +130,18 @@ def test_it_names_the_commit_with_its_diff_and_what_the_case_did(history: Histor
     assert "also changed, not used by the case: README.md" in done.out
     assert '    -   room: "kitchen"\n    +   room: "hall"' in done.out
     assert "the case, its criteria and the settings are those of the working tree" in done.error
+
+
+def test_every_key_of_its_json_is_documented(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 3, first_bad=1)
+    text = (Path(__file__).parents[2] / "docs/formats.md").read_text("utf-8")
+    section = text.partition("## The JSON of `bisect`")[2].partition("\n## ")[0]
+
+    record = bisect(CASE, "--format", "json", "--good", commits[0]).data
+
+    steps = {key for step in record["steps"] for key in step}
+    assert not [key for key in (*record, *record["case"], *record["good"], *steps) if f"`{key}`" not in section]
+    assert record["schema_version"] == SCHEMA_VERSION
 
 
 def test_without_good_it_searches_back_in_growing_steps(history: History, bisect: Bisect) -> None:
@@ -300,11 +313,11 @@ def test_samples_of_equal_commits_count_once(history: History, bisect: Bisect) -
 
     done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "2", "--confidence", "0.999")
 
-    assert done.data["executions"] == 4
-    by_hand = CommitSearch([[], [0]], repeats=2)
+    assert done.data["executions"] == 3
+    by_hand = CommitSearch([[], [0]], is_sampling=True)
     by_hand.set_good_samples(Counts(passed=1))  # half of the two samples that it shares with the note
     by_hand.set_samples(0, Counts(passed=1))
-    by_hand.set_samples(1, Counts(failed=2))
+    by_hand.set_samples(1, Counts(failed=1))
     assert [each["probability"] for each in done.data["suspects"]] == pytest.approx(by_hand.posterior)
 
 
