@@ -65,12 +65,15 @@ async def test_a_problem_is_shown_and_escape_closes(project: Any, open_app: Open
 
 
 async def test_closing_the_screen_removes_the_worktree(project: Any, open_app: Open) -> None:
+    (agent,) = project.path.glob("agent*.py")
+    agent.write_text(f"{agent.read_text()}\nimport time\ntime.sleep(20)\n")
+    git(project.path, "commit", "--quiet", "--all", "-m", "Be slow")
     async with open_app(project.path) as screen:
         await screen.until("0/1")
         await screen.press("j", "j", "5")
         await screen.until("1 execution")
         await screen.press("b")
-        await screen.until("searching …")
+        await screen.until("searching …", "looking at the newest commit …")
         await screen.press("escape")
         await screen.until("1 execution, old to new")
         for _ in range(500):

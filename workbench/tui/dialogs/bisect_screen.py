@@ -109,7 +109,7 @@ class BisectScreen(ResultScreen[Step | None]):
         self._show(from_top=True)
 
     def _show(self, *, from_top: bool) -> None:
-        if not self.is_mounted:
+        if not self.is_attached:  # closed while the search was stopping
             return
         for number, line in enumerate(self._steps.header_lines()):
             self.query_one(f"#bisect-{number}", StatusLine).show(line)
