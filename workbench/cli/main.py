@@ -59,6 +59,7 @@ COMMANDS = {
         "workbench.cli.history_commands:flaky",
         "List cases whose verdict changed while nothing that they use changed.",
     ),
+    "bisect": ("workbench.cli.bisect_command:bisect", "Find the commit that turned a case red."),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),
     "mcp": (
         "workbench.cli.project_commands:mcp",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from array import array
 from collections import Counter, deque
@@ -15,7 +16,7 @@ from workbench.agents.agent_host import LeftByAgents
 from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.model.facts import pause_gc
-from workbench.model.identity import Dependencies, Dependency, DependencyKind, JobKey
+from workbench.model.identity import CaseKey, Dependencies, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult
 from workbench.model.target import Target
 from workbench.store.errors import StoreError
@@ -172,7 +173,9 @@ class Asked(NamedTuple):
 class Verdicts:
     """The newest verdicts of a project, by input of the agent. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int = MAX_TRACES_PER_VARIANT) -> None:
+        """`most` is the maximum number of executions to keep for one input."""
+        self._most = most
         self._lock = threading.RLock()
         self._by_asked: dict[Asked, list[StoredVerdict]] = {}
         self._newest: dict[JobKey, StoredVerdict] = {}
@@ -189,9 +192,17 @@ class Verdicts:
     @classmethod
     def read(cls, history: History) -> Verdicts:
         """Read the verdicts of a history. Raises StoreError."""
-        verdicts = cls()
+        return cls._read(cls(), history, history.last_verdicts())
+
+    @classmethod
+    def read_case(cls, history: History, case: CaseKey) -> Verdicts:
+        """Read all verdicts of one case, also those whose traces are deleted. Raises StoreError."""
+        return cls._read(cls(most=sys.maxsize), history, history.list_verdicts(case))
+
+    @staticmethod
+    def _read(verdicts: Verdicts, history: History, stored: Sequence[StoredVerdict]) -> Verdicts:
+        """Add verdicts, given newest first, with their dependencies."""
         with pause_gc():
-            stored = history.last_verdicts()
             for verdict in reversed(stored):
                 verdicts._add(verdict)
             found: dict[int, list[int]] = {}
@@ -242,7 +253,7 @@ class Verdicts:
     def for_job(self, job: JobKey, asked: Asked) -> Sequence[StoredVerdict]:
         """As `find`, but always with the newest verdict of the job, last if many other jobs had the same input."""
         known = self.find(asked)
-        if len(known) < MAX_TRACES_PER_VARIANT:  # `_add` has never dropped one of so few
+        if len(known) < self._most:  # `_add` has never dropped one of so few
             return known
         with self._lock:
             known, own = self.find(asked), self._newest.get(job)
@@ -313,7 +324,7 @@ class Verdicts:
             self._uses[number] += 2  # as the newest of its job, and by its input
         if former is not None:
             self._release(_list_sets(former))
-        gone = _find_outdated(known, stored) if len(known) >= MAX_TRACES_PER_VARIANT else _NO_VERDICTS
+        gone = _find_outdated(known, stored) if len(known) >= self._most else _NO_VERDICTS
         if gone:
             known = self._by_asked[asked] = [each for each in known if each not in gone]
             for each in gone:

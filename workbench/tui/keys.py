@@ -269,6 +269,10 @@ _PLACES = (
         _footer("history_compare", "=", "compare", "compare",
                 "compare the run under the cursor with the marked one, or with the one before it"),
         _footer("history_table", "T", "open_table", "table", "the results of the run under the cursor as a table"),
+        _footer("history_bisect", "b", "bisect", "bisect", "find the commit that turned the case red"),
+    )),
+    _place("bisect", "Searching for a commit", is_modal=True, actions=(
+        _footer("bisect_close", "escape", "close", "back", "back to the history; a search that runs is stopped"),
     )),
     _place("table", "In the results table", made_of=("rows",), is_modal=True, actions=(
         _key("table_left", "left,h", "move_column(-1)", "column to the left"),

@@ -74,9 +74,14 @@ class Snapshot:
         *,
         leftovers: Callable[[], AgentWrittenFiles] = lambda: AgentWrittenFiles({}),
         environment: Mapping[str, str] | None = None,
+        locate: Callable[[str], str] = str,
     ) -> None:
-        """`leftovers` returns agent-written files to ignore in listings; `environment` is ours by default."""
+        """`leftovers` returns agent-written files to ignore in listings; `environment` is ours by default.
+
+        `locate` returns where a path is read, for the state of a commit that is checked out elsewhere.
+        """
         self._find_leftovers = leftovers
+        self._locate = locate
         self._environment = os.environ if environment is None else environment
         self._answers: dict[Question, str] = {}
         self._files: dict[str, _KnownFile] = {}
@@ -117,6 +122,7 @@ class Snapshot:
 
     def fingerprint_file(self, path: str) -> str:
         """Return the fingerprint of the content of a file."""
+        path = self._locate(path)
         now = _stat_file(path)
         known = self._files.get(path)
         if known is not None and known.look == now and known.is_settled:
@@ -130,7 +136,8 @@ class Snapshot:
         """Return the fingerprint of the names in a folder, without files that agents ever wrote there."""
         known = self._names.get(folder)
         if known is None:
-            known = fingerprints.of_folder(folder, without=self._get_leftovers().list_written(folder))
+            written = self._get_leftovers().list_written(folder)
+            known = fingerprints.of_folder(self._locate(folder), without=written)
             self._names[folder] = known
         return known
 
@@ -150,36 +157,38 @@ class Snapshot:
             return self.fingerprint_file(key)
         if kind == Kind.FOLDER:
             left = self._get_leftovers().names(key)
-            return fingerprints.of_folder(key, without=left.there, gone=left.gone)
+            return fingerprints.of_folder(self._locate(key), without=left.there, gone=left.gone)
         if kind == Kind.PROBE:
-            return fingerprints.of_probe(key)
+            return fingerprints.of_probe(self._locate(key))
         if kind == Kind.TIME:
-            return fingerprints.of_time(key)
+            return fingerprints.of_time(self._locate(key))
         if kind == Kind.MODE:
-            return fingerprints.of_mode(key)
+            return fingerprints.of_mode(self._locate(key))
         if kind == Kind.TREE:
-            return fingerprint_of_tree(key, file=self.fingerprint_file)
+            return fingerprint_of_tree(self._locate(key), file=self.fingerprint_file)
         if kind == Kind.IMPORT:
             folder, _, names = key.rpartition("::")
-            return fingerprints.of_import(folder, names.split(","))
+            return fingerprints.of_import(self._locate(folder), names.split(","))
         if kind == Kind.INSTALLED:
-            return fingerprints.of_installed(key, part=self.fingerprint_file)
+            return fingerprints.of_installed(self._locate(key), part=self.fingerprint_file)
         if kind == Kind.INTERPRETER:
             return self._fingerprint_interpreter(key)
         return self._fingerprint_variable(kind, key, around) if around is not None else ""
 
     def _fingerprint_variable(self, kind: str, key: str, around: Surroundings) -> str:
         secret = fingerprints.derive_secret(around.target_path)
+        files = [self._locate(file) for file in around.env_files]
         effective = self._effective.get(around)
         if effective is None:
-            effective = self._effective[around] = dotenv.effective(around.env_files, self._environment)
+            effective = self._effective[around] = dotenv.effective(files, self._environment)
         if kind != Kind.VARIABLES:
             return fingerprints.of_variable(secret, effective.get(key))
-        named = dotenv.effective(around.env_files, {})
+        named = dotenv.effective(files, {})
         return fingerprints.of_variables(secret, fingerprints.select_variables(key, effective, defined=named))
 
     def _read_blocks(self, path: str) -> Blocks | BrokenSource | None:
         """Return the blocks of a source file; None if it does not exist."""
+        path = self._locate(path)
         fingerprint = self.fingerprint_file(path)
         if fingerprint in (fingerprints.ABSENT, "folder"):
             return None

@@ -499,6 +499,15 @@ class History(RunTable):
             judged = [read_verdict(*row) for row in execute(LATEST_VERDICTS, (_VERDICTS_KEPT,))]
             return [*(each._replace(is_judged=False) for each in unjudged), *judged]
 
+    def list_verdicts(self, case: CaseKey) -> list[StoredVerdict]:
+        """Return all results of a case that were scored and have not been forgotten, newest first."""
+        query = f"""
+            SELECT {VERDICT} FROM job_detail
+            WHERE {IS_CASE} AND has_run AND NOT is_forgotten AND NOT is_unscored ORDER BY {NEWEST}
+        """
+        with self._database.translate_errors():
+            return [read_verdict(*row) for row in self._database.execute(query, key_to_sql(case))]
+
     def list_mixed_verdicts(self) -> list[StoredVerdict]:
         """Return the verdicts on cases that passed and failed with equal input and criteria, newest first.
 

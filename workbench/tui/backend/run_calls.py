@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,10 +53,12 @@ if TYPE_CHECKING:
     from workbench.engine.run import Run
     from workbench.engine.workspace import Workspace
     from workbench.metrics.registry import CaseFacts
+    from workbench.report.bisect_report import Step
     from workbench.report.comparison import RunComparison
     from workbench.report.run_report import RunReport
     from workbench.store.evalsets.config_files import ConfigDocument
     from workbench.tui.state.criteria_choice import CriteriaFile
+    from workbench.watch.bisection import Bisection
 
 
 # Runs: planning with a cost estimate, start, and commands to active runs.
@@ -690,6 +693,19 @@ def _compare(history: History, before: str, after: str) -> RunComparison:
 
     with pause_gc():
         return compare_stored_runs(history, before, after)
+
+
+def make_bisection(workspace: Workspace, case: CaseKey, *, show: Callable[[Step], None]) -> Bisection:
+    """Prepare the search for the commit that turned a case red. Raises PlanError and StoreError."""
+    from workbench.engine.plan import PlanError, RunOptions, Selection
+    from workbench.watch.bisection import Bisection, BisectOptions
+
+    selection = Selection(eval_set=case.eval_set, cases=(case.eval_id,))
+    plan = workspace.plan([selection], RunOptions(command="bisect"))
+    planned = next((each for each in plan.cases if each.key == case), None)
+    if planned is None:
+        raise PlanError(f"{case}: the case no longer exists")
+    return Bisection(workspace, dataclasses.replace(plan, cases=(planned,)), BisectOptions(), show=show)
 
 
 # Path and format of an export. The file extension decides the format.

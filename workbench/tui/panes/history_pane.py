@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from textual import on, work
@@ -9,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
+from workbench.report.bisect_report import Step
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
@@ -32,7 +34,7 @@ class HistoryPane(Pane):
         "Every run of the case, newest first: its status, scores and criteria, and later changes (△). "
         f"{CURRENT} marks the current verdict. Enter shows that result in the other tabs, escape returns to the "
         "newest. For an eval set or an agent, its runs; enter shows one as a table. m marks a run, = compares another "
-        "with it."
+        "with it. b finds the commit that turned the case red."
     )
     PLACES: ClassVar[tuple[str, ...]] = ("history",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("history")]
@@ -98,6 +100,8 @@ class HistoryPane(Pane):
         """Dim marking and comparing without a run under the cursor."""
         if action in ("mark", "compare", "open_table"):
             return True if self._shown is not None and len(self._shown) else None
+        if action == "bisect":
+            return True if isinstance(self._shown, Executions) and len(self._shown) else None
         return True
 
     @on(RowList.Entered)
@@ -135,6 +139,18 @@ class HistoryPane(Pane):
         run = self._shown.selected_run if self._shown is not None else None
         if run is not None:
             self._open_table(run)
+
+    def action_bisect(self) -> None:
+        """Search for the commit that turned the case red."""
+        from workbench.tui.dialogs.bisect_screen import BisectScreen  # keeps the start fast
+
+        case = self.context.state.selected_case
+        if case is not None:
+            self.app.push_screen(BisectScreen(case, self.context), self._show_step)
+
+    def _show_step(self, step: Step | None) -> None:
+        if step is not None:
+            self._pin_step(step)
 
     def _open_table(self, run: StoredRun) -> None:
         from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
@@ -200,6 +216,19 @@ class HistoryPane(Pane):
         title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
         result = result.model_copy(update={"case": selected or job.case})
         self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
+
+    @work(group="look", exclusive=True, description="pin commit")
+    async def _pin_step(self, step: Step) -> None:
+        """Show in the other tabs what the selected case did in a commit."""
+        result = await asyncio.to_thread(step.samples[-1].read_result)
+        read, selected = self.context.state.loaded_case, self.context.state.selected_case
+        if result is None or not result.execution.turns:
+            say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
+        if result is None or selected != result.case:
+            return
+        case = read.case if read is not None and read.key == selected else None
+        title = f"commit {step.commit.short}, {safe_line(step.commit.subject)}"
+        self.post_message(SessionWanted(PinnedResult(title, case, result), tab="diff"))
 
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, before: str, after: str) -> None:

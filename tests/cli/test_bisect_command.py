@@ -1,0 +1,512 @@
+"""`workbench bisect`: real repositories, real agents. After each test the repository of the user must be as before."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from workbench.engine.plan import RunOptions, Selection
+from workbench.engine.workspace import Workspace
+from workbench.report.report_formats import SCHEMA_VERSION
+from workbench.watch.bisection import CommitSearch, Counts
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine, CommandResult
+
+SET = "home/light.evalset.json"
+CASE = f"{SET}:on"
+AGENT = """
+NUMBER = {number}
+
+
+def answer(prompt):
+    calls = [{{"tool_name": "set_light", "tool_input": {{"room": room()}}}}]
+    return {{"response": f"done {{NUMBER}}", "predicted_trajectory": calls}}
+
+
+def room():
+{body}
+"""
+GOOD, BAD = '    return "kitchen"', '    return "hall"'
+FLAKY = '    import random\n    return "hall" if random.random() < 0.6 else "kitchen"'
+
+
+class History:
+    """A project in a git repository, with an agent that changes in each commit."""
+
+    def __init__(self, workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]) -> None:
+        self.workbench = workbench
+        self.root = workbench.root
+        self._make_turn = make_turn
+        self._number = 0
+        self.expect("kitchen")
+        workbench.write(".gitignore", ".workbench/\n__pycache__/\n.env\n")
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("config", "user.name", "Ann")
+        self.git("config", "user.email", "ann@example.org")
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def expect(self, room: str) -> None:
+        """Write the eval set: one case that expects the light of a room."""
+        self.workbench.add_set(SET, {"on": [self._make_turn("light it", room=room)]})
+
+    def commit(self, body: str, subject: str = "", **files: str) -> str:
+        """Commit another version of the agent; return the id of the commit."""
+        self._number += 1
+        self.workbench.write("home/agent.py", AGENT.format(number=self._number, body=body))
+        self.workbench.write("README.md", f"version {self._number}\n")
+        for name, content in files.items():
+            self.workbench.write(f"home/{name}.py", content)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "-m", subject or f"Change {self._number}")
+        return self.git("rev-parse", "HEAD")
+
+    def run_at(self, commits: Sequence[str]) -> None:
+        """Run the case at these commits, in the folder of the user, as the user would have done then."""
+        with Workspace.open(self.root) as workspace:
+            for commit in commits:
+                self.git("checkout", "--quiet", commit)
+                run = workspace.start(workspace.plan([Selection(eval_set=SET)], RunOptions()))
+                list(run.iter_events())
+        self.git("checkout", "--quiet", "main")
+
+    def read_state(self) -> dict[str, str]:
+        """Return what a search must not change."""
+        commands = {
+            "status": ("status", "--porcelain"), "worktrees": ("worktree", "list"), "refs": ("for-each-ref",),
+            "head": ("rev-parse", "--symbolic-full-name", "HEAD"), "config": ("config", "--list", "--local"),
+            "reflog": ("reflog",),
+        }  # fmt: skip
+        index = (self.root / ".git/index").read_bytes().hex()
+        return {"index": index} | {name: self.git(*command) for name, command in commands.items()}
+
+
+@pytest.fixture
+def history(workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]) -> History:
+    return History(workbench, make_turn)
+
+
+Bisect = Callable[..., "CommandResult"]
+
+
+@pytest.fixture
+def bisect(history: History) -> Bisect:
+    """Run `workbench bisect`, and check that it changes nothing of the user."""
+
+    def run(*arguments: str) -> CommandResult:
+        before = history.read_state()
+        done = history.workbench("bisect", *arguments)
+        assert history.read_state() == before
+        assert not list(Path(os.environ["XDG_CACHE_HOME"]).glob("workbench/bisect/*/worktree"))
+        return done
+
+    return run
+
+
+def make_commits(history: History, count: int, *, first_bad: int) -> list[str]:
+    """Commit versions of the agent. The case fails from number `first_bad` on, counted from 0."""
+    return [history.commit(GOOD if number < first_bad else BAD) for number in range(count)]
+
+
+def test_it_names_the_commit_with_its_diff_and_what_the_case_did(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 5, first_bad=3)
+
+    done = bisect(CASE, "--good", commits[0])
+
+    assert done.status == 0
+    assert f"{CASE} turned red in {commits[3][:10]}" in done.out
+    assert '-    return "kitchen"\n+    return "hall"' in done.out
+    assert "also changed, not used by the case: README.md" in done.out
+    assert '    -   room: "kitchen"\n    +   room: "hall"' in done.out
+    assert "the case, its criteria and the settings are those of the working tree" in done.error
+
+
+def test_every_key_of_its_json_is_documented(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 3, first_bad=1)
+    text = (Path(__file__).parents[2] / "docs/formats.md").read_text("utf-8")
+    section = text.partition("## The JSON of `bisect`")[2].partition("\n## ")[0]
+
+    record = bisect(CASE, "--format", "json", "--good", commits[0]).data
+
+    steps = {key for step in record["steps"] for key in step}
+    assert not [key for key in (*record, *record["case"], *record["good"], *steps) if f"`{key}`" not in section]
+    assert record["schema_version"] == SCHEMA_VERSION
+
+
+def test_without_good_it_searches_back_in_growing_steps(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 14, first_bad=4)
+
+    done = bisect(CASE, "--format", "json")
+
+    assert done.data["first_bad"]["id"] == commits[4]
+    assert done.data["executions"] <= 9
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_half_of_64_verdicts_known_at_most_4_executions(history: History, bisect: Bisect, seed: int) -> None:
+    chance = random.Random(seed)
+    first_bad = chance.randrange(1, 64)
+    commits = make_commits(history, 64, first_bad=first_bad)
+    history.run_at(chance.sample(commits, 32))
+
+    done = bisect(CASE, "--format", "json", "--good", commits[0])
+
+    assert done.data["first_bad"]["id"] == commits[first_bad]
+    assert done.data["executions"] <= 4
+    again = bisect(CASE, "--format", "json", "--good", commits[0])
+    assert (again.data["first_bad"], again.data["executions"]) == (done.data["first_bad"], 0)
+
+
+def test_if_all_verdicts_are_known_nothing_runs(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 20, first_bad=9)
+    history.run_at(commits)
+
+    done = bisect(CASE, "--format", "json")
+
+    assert (done.data["first_bad"]["id"], done.data["executions"]) == (commits[9], 0)
+    assert {step["source"] for step in done.data["steps"]} == {"known"}
+
+
+def test_commits_that_change_nothing_the_case_uses_share_a_verdict(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    for number in range(8):
+        history.workbench.write("README.md", f"note {number}")
+        history.git("commit", "--quiet", "--all", "-m", f"Note {number}")
+    bad = history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", first)
+
+    assert (done.data["first_bad"]["id"], done.data["executions"]) == (bad, 2)
+
+
+def test_stored_executions_are_scored_again_by_new_expectations(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(GOOD), history.commit(BAD)]
+    history.run_at(commits)
+    history.expect("hall")
+
+    done = bisect(CASE, "--format", "json", "--good", commits[1], "--bad", commits[0])
+    assert "are they swapped" in done.error.lower()
+
+    history.commit(GOOD)
+    done = bisect(CASE, "--format", "json", "--good", commits[1])
+    assert done.data["first_bad"]["subject"] == "Change 3"
+    assert [step["source"] for step in done.data["steps"]] == ["executed", "scored"]
+
+
+def test_a_commit_whose_agent_cannot_start_is_skipped_and_never_red(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(GOOD), history.commit('    raise ValueError("broken")'), history.commit(BAD)]
+
+    done = bisect(CASE, "--format", "json", "--good", commits[0])
+
+    assert done.status == 1
+    assert [each["id"] for each in done.data["suspects"]] == commits[1:]
+    assert done.data["first_bad"] is None
+    assert [step["reason"] for step in done.data["steps"] if step["outcome"] == "skipped"] == [
+        "ValueError: broken (home/agent.py:11)"
+    ]
+    text = bisect(CASE, "--good", commits[0]).out
+    assert "turned red in one of 2 commits" in text
+    assert "skipped: ValueError: broken" in text
+
+
+def test_a_commit_without_the_agent_is_skipped(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    history.git("rm", "-r", "--quiet", "home/agent.py")
+    history.git("commit", "--quiet", "-m", "Remove it")
+    bad = history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", first)
+
+    assert [each["id"] for each in done.data["suspects"]][-1] == bad
+    assert [step["outcome"] for step in done.data["steps"]] == ["failed", "passed", "skipped"]
+
+
+def test_the_case_of_today_is_searched_also_where_it_did_not_exist(history: History, bisect: Bisect) -> None:
+    (history.root / SET).unlink()
+    commits = [history.commit(GOOD), history.commit(BAD)]
+    history.expect("kitchen")
+    history.git("add", "--all")
+    history.git("commit", "--quiet", "-m", "Add the case")
+
+    assert bisect(CASE, "--format", "json").data["first_bad"]["id"] == commits[1]
+
+    own = bisect(CASE, "--as-committed", "--good", commits[0])
+    assert own.status == 2
+    assert "no verdict at --good" in own.error
+
+
+def test_as_committed_finds_a_changed_expectation(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    history.expect("attic")
+    changed = history.commit(GOOD, "Expect another room")
+
+    done = bisect(CASE, "--as-committed", "--good", first)
+
+    assert f"turned red in {changed[:10]}" in done.out
+    assert '"room": "attic"' in done.out
+
+
+def test_a_merge_is_searched_on_both_sides_or_as_one_commit(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    history.git("checkout", "--quiet", "-b", "side")
+    guilty = history.commit(BAD)
+    history.git("checkout", "--quiet", "main")
+    history.workbench.write("other.txt", "main")
+    history.git("add", "other.txt")
+    history.git("commit", "--quiet", "-m", "Main goes further")
+    history.git("merge", "--quiet", "--no-edit", "side")
+
+    assert bisect(CASE, "--format", "json", "--good", first).data["first_bad"]["id"] == guilty
+    merge = bisect(CASE, "--format", "json", "--good", first, "--first-parent").data["first_bad"]
+    assert merge["id"] == history.git("rev-parse", "HEAD")
+
+
+def test_a_good_commit_on_another_branch_starts_where_the_branches_part(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    history.git("checkout", "--quiet", "-b", "side")
+    history.commit(GOOD)
+    history.git("checkout", "--quiet", "main")
+    bad = history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", "side")
+
+    assert (done.data["first_bad"]["id"], done.data["good"]["id"]) == (bad, first)
+    assert "the search begins where they part" in done.error
+
+
+def test_the_last_change_to_red_counts_if_it_was_red_before(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(body) for body in (GOOD, BAD, GOOD, GOOD, BAD)]
+    history.run_at(commits)
+
+    assert bisect(CASE, "--format", "json", "--good", commits[0]).data["first_bad"]["id"] == commits[4]
+
+
+def test_a_flaky_case_is_found_with_a_probability(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(FLAKY if number >= 3 else GOOD) for number in range(5)]
+
+    done = bisect(CASE, "--format", "json", "--good", commits[0], "--repeats", "12", "--confidence", "0.9")
+
+    chances = {each["id"]: each["probability"] for each in done.data["suspects"]}
+    assert sum(chances.values()) == pytest.approx(done.data["confidence"])
+    assert done.data["confidence"] >= 0.9
+    assert commits[3] in chances
+    text = bisect(CASE, "--good", commits[0], "--repeats", "12", "--confidence", "0.9").out
+    assert "probability 9" in text
+
+
+def test_samples_of_equal_commits_count_once(history: History, bisect: Bisect) -> None:
+    first = history.commit(GOOD)
+    history.workbench.write("README.md", "note")
+    history.git("commit", "--quiet", "--all", "-m", "Note")
+    history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "2", "--confidence", "0.999")
+
+    assert done.data["executions"] == 3
+    by_hand = CommitSearch([[], [0]], is_sampling=True)
+    by_hand.set_good_samples(Counts(passed=1))  # half of the two samples that it shares with the note
+    by_hand.set_samples(0, Counts(passed=1))
+    by_hand.set_samples(1, Counts(failed=1))
+    assert [each["probability"] for each in done.data["suspects"]] == pytest.approx(by_hand.posterior)
+
+
+def test_env_files_that_git_does_not_track_are_linked(history: History, bisect: Bisect) -> None:
+    history.workbench.write("workbench.toml", (history.root / "workbench.toml").read_text() + 'env_file = ".env"\n')
+    history.workbench.write(".env", "ROOM=kitchen\n")
+    commits = [history.commit('    import os\n    return os.environ["ROOM"]'), history.commit(BAD)]
+
+    assert bisect(CASE, "--format", "json", "--good", commits[0]).data["first_bad"]["id"] == commits[1]
+    assert (history.root / ".env").read_text() == "ROOM=kitchen\n"
+
+
+def test_changes_that_are_not_committed_stay_and_do_not_count(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 3, first_bad=2)
+    dirty = history.workbench.write("home/agent.py", AGENT.format(number=9, body=GOOD))
+
+    done = bisect(CASE, "--format", "json", "--good", commits[0])
+
+    assert done.data["first_bad"]["id"] == commits[2]
+    assert "the working tree has changes that are not committed" in done.error
+    assert "NUMBER = 9" in dirty.read_text()
+
+
+def test_hooks_of_the_user_do_not_run(history: History, bisect: Bisect) -> None:
+    commits = make_commits(history, 3, first_bad=2)
+    hook = history.workbench.write(".git/hooks/post-checkout", f"#!/bin/sh\ntouch {history.root}/ran\n")
+    hook.chmod(0o755)
+
+    assert bisect(CASE, "--good", commits[0]).status == 0
+    assert not (history.root / "ran").exists()
+
+
+def test_code_of_the_working_tree_is_no_code_of_a_commit(
+    history: History, bisect: Bisect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.workbench.write("lib/rooms.py", 'ROOM = "hall"\n')
+    body = "    import rooms\n    return rooms.ROOM"
+    commits = [history.commit(body), history.commit(body)]
+    monkeypatch.setenv("PYTHONPATH", str(history.root / "lib"))  # as an editable installation does
+
+    done = bisect(CASE, "--good", commits[0])
+
+    assert done.status == 2
+    assert "lib/rooms.py: the agent imported this file from the working tree" in done.error
+
+
+WRONG_REVISIONS = {
+    "unknown": (["--good", "nowhere"], "--good nowhere: no such revision"),
+    "option": (["--bad=--all"], "--bad --all: no such revision"),
+    "same": (["--good", "HEAD"], "the same commit"),
+    "swapped": (["--good", "HEAD", "--bad", "HEAD~2"], "Are they swapped?"),
+    "red at good": (["--good", "HEAD~1"], "it fails at --good"),
+    "green at bad": (["--bad", "HEAD~2"], "so there is nothing to find"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_REVISIONS)
+def test_wrong_revisions_are_refused(history: History, bisect: Bisect, name: str) -> None:
+    arguments, message = WRONG_REVISIONS[name]
+    make_commits(history, 4, first_bad=2)
+
+    done = bisect(CASE, *arguments)
+
+    assert done.status == 2
+    assert message in done.error
+    assert "Traceback" not in done.error
+
+
+def test_a_case_that_never_passed_has_no_such_commit(history: History, bisect: Bisect) -> None:
+    make_commits(history, 3, first_bad=0)
+
+    done = bisect(CASE)
+
+    assert done.status == 2
+    assert "no commit was found in which it passes, of 3 commits back to the first" in done.error
+
+
+def test_a_failure_that_vanishes_is_reported(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(GOOD), history.commit(GOOD)]
+
+    done = bisect(CASE, "--good", commits[0], "--repeats", "3")
+
+    assert done.status == 2
+    assert "it passes 3 times of 3 at" in done.error
+
+
+def test_an_error_at_bad_is_no_verdict(history: History, bisect: Bisect) -> None:
+    history.commit(GOOD)
+    history.commit('    raise ValueError("broken")')
+
+    done = bisect(CASE)
+
+    assert done.status == 2
+    assert "ValueError: broken (home/agent.py:11). An ERROR is no verdict" in done.error
+
+
+def test_a_folder_without_a_repository_is_refused(workbench: CommandLine) -> None:
+    done = workbench("bisect", "home/light.evalset.json:off")
+
+    assert done.status == 2
+    assert "not in a git repository" in done.error
+
+
+def test_a_repository_without_commits_is_refused(history: History) -> None:
+    done = history.workbench("bisect", CASE)
+
+    assert done.status == 2
+    assert "the repository has no commits yet" in done.error
+
+
+def test_git_is_needed(history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    history.commit(GOOD)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    done = history.workbench("bisect", CASE)
+
+    assert done.status == 2
+    assert "git was not found" in done.error
+
+
+def test_a_shallow_clone_is_refused(history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_commits(history, 3, first_bad=1)
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", f"file://{history.root}", tmp_path / "clone"], check=True)
+    monkeypatch.setattr(history.workbench, "root", tmp_path / "clone")
+
+    done = history.workbench("bisect", CASE)
+
+    assert done.status == 2
+    assert "a shallow clone with 1 commit; get the rest first: `git fetch --unshallow`" in done.error
+
+
+def test_submodules_are_refused(history: History, bisect: Bisect) -> None:
+    head = history.commit(GOOD)
+    history.git("update-index", "--add", "--cacheinfo", f"160000,{head},libs/other")
+    history.git("commit", "--quiet", "-m", "Add a submodule")
+
+    done = bisect(CASE)
+
+    assert done.status == 2
+    assert "the repository has submodules (libs/other)" in done.error
+
+
+@pytest.mark.parametrize("name", [f"{SET}:onn", SET, "nowhere"])
+def test_a_case_must_be_named(history: History, bisect: Bisect, make_turn: Callable[..., Any], name: str) -> None:
+    history.workbench.add_set(SET, {"on": [make_turn("light it")], "off": [make_turn("dark")]})
+    history.commit(GOOD)
+
+    assert bisect(name).status == 2
+
+
+SLOW = '    import time, pathlib\n    pathlib.Path("{mark}").touch()\n    time.sleep(60)\n    return "hall"'
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_removes_its_worktree(history: History, tmp_path: Path, number: signal.Signals) -> None:
+    history.commit(GOOD)
+    history.commit(SLOW.format(mark=tmp_path / "started"))
+    before = history.read_state()
+    process = history.workbench.start("bisect", CASE)
+    wait_for(tmp_path / "started")
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert history.read_state() == before
+    assert not list((tmp_path / "cache").glob("workbench/bisect/*/worktree"))
+
+
+def test_the_worktree_of_a_killed_process_is_removed_by_the_next(history: History, tmp_path: Path) -> None:
+    commits = [history.commit(GOOD), history.commit(SLOW.format(mark=tmp_path / "started"))]
+    before = history.read_state()
+    process = history.workbench.start("bisect", CASE)
+    wait_for(tmp_path / "started")
+
+    busy = history.workbench("bisect", CASE)
+    assert busy.status == 2
+    assert "another bisect of this project runs" in busy.error
+
+    process.kill()
+    process.communicate()
+    assert history.git("worktree", "list").count("\n") == 1
+    done = history.workbench("bisect", CASE, "--bad", commits[0])
+    assert "so there is nothing to find" in done.error
+    assert history.read_state() == before
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} does not appear"
+        time.sleep(0.05)

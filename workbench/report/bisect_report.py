@@ -1,0 +1,283 @@
+"""The result of `workbench bisect`: the commit that turned a case red, as text and as a versioned JSON document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from workbench.model.evalset import EvalCase
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.text import neutralise, one_line, pluralise, redact
+from workbench.report.report_formats import SCHEMA_VERSION, difference_records
+from workbench.report.run_report import ReportedCase
+from workbench.report.text_report import aligned_lines
+
+_LONGEST_DIFF = 200  # lines of the text; JSON has all
+_MOST_NAMED = 5
+_REASON = 160  # characters
+
+
+class Commit(NamedTuple):
+    """A commit; `parents` are ids, and `date` is the author's, in ISO 8601."""
+
+    id: str
+    parents: tuple[str, ...]
+    author: str
+    date: str
+    subject: str
+
+    @property
+    def short(self) -> str:
+        """The first ten digits of its id."""
+        return self.id[:10]
+
+
+class Source(StrEnum):
+    """Where a sample comes from."""
+
+    KNOWN = "known"  # a stored verdict that is current in the commit
+    SCORED = "scored"  # a stored execution that is current in the commit, scored again
+    EXECUTED = "executed"
+
+
+class Outcome(StrEnum):
+    """What is known of a commit."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The verdict of one repeat of the case in a commit.
+
+    `run_id` is its run, in the history of the project or in that of earlier searches. `execution` identifies the
+    execution: equal commits share it. `read_result` returns None if the trace is no longer stored. `read_used` returns
+    the files of the repository that the execution used, relative to the top folder.
+    """
+
+    status: CaseStatus
+    source: Source
+    run_id: str
+    execution: tuple[str, str, int]
+    read_result: Callable[[], CaseResult | None]
+    read_used: Callable[[], frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A commit that was looked at. `reason` says why it was skipped. `suspects` is the number of those left
+    after it; None before the search between two commits."""
+
+    commit: Commit
+    outcome: Outcome
+    samples: Sequence[Sample] = ()
+    reason: str = ""
+    suspects: int | None = None
+
+    @property
+    def passed(self) -> int:
+        """The number of samples that passed."""
+        return sum(sample.status is CaseStatus.PASSED for sample in self.samples)
+
+    @property
+    def source(self) -> Source | None:
+        """Where its last sample comes from; None without samples."""
+        return self.samples[-1].source if self.samples else None
+
+
+class Suspect(NamedTuple):
+    """A commit that may have turned the case red, with its probability."""
+
+    commit: Commit
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectReport:
+    """The result of a search.
+
+    `suspects` has one commit if it was found. `confidence` is None if each commit was executed once: then the verdicts
+    are taken as final. `diff` is that of the found commit, limited to the files that the case used; `unused` are its
+    other files. `before` and `after` are the nearest executions without and with the fault whose traces are stored.
+    """
+
+    case: CaseKey
+    good: Commit
+    bad: Commit
+    commits: int
+    repeats: int
+    suspects: Sequence[Suspect]
+    confidence: float | None
+    steps: Sequence[Step]
+    executions: int
+    notices: Sequence[str]
+    diff: str = ""
+    unused: Sequence[str] = ()
+    before: CaseResult | None = None
+    after: CaseResult | None = None
+
+    @property
+    def found(self) -> Commit | None:
+        """The commit that turned the case red; None if several are left."""
+        return self.suspects[0].commit if len(self.suspects) == 1 else None
+
+
+# As text.
+
+
+def step_line(step: Step) -> str:
+    """Return a line about a commit that was looked at."""
+    return f"{step.commit.short}  {describe_step(step)}  {_safe(step.commit.subject)}"
+
+
+def describe_step(step: Step) -> str:
+    """Describe what is known of a commit, and where it comes from."""
+    if step.outcome is Outcome.SKIPPED:
+        return f"skipped: {_safe(step.reason)[:_REASON]}"
+    parts = [step.outcome.value]
+    if len(step.samples) > 1:
+        parts = [f"{step.passed} of {len(step.samples)} passed"]
+    if step.source is not None:
+        parts.append(step.source.value)
+    if step.suspects is not None:
+        parts.append(f"{pluralise(step.suspects, 'commit')} left")
+    return ", ".join(parts)
+
+
+def bisect_lines(report: BisectReport) -> Iterator[str]:
+    """Yield the result as text."""
+    found = report.found
+    name = _safe(str(report.case))
+    if found is not None:
+        yield f"{name} turned red in {found.short}"
+        yield f"  {_describe_commit(found)}"
+    else:
+        yield f"{name} turned red in one of {pluralise(len(report.suspects), 'commit')}:"
+        for suspect in report.suspects:
+            chance = "" if report.confidence is None else f"{suspect.probability:.0%}  "
+            yield f"  {chance}{suspect.commit.short}  {_describe_commit(suspect.commit)}"
+    yield f"  {describe_certainty(report)}"
+    yield f"  {describe_work(report)}"
+    yield from (f"  {each.commit.short} {describe_step(each)}" for each in report.steps if each.reason)
+    if found is not None:
+        yield from change_lines(report)
+
+
+def describe_certainty(report: BisectReport) -> str:
+    """Say how certain the result is."""
+    if report.confidence is not None:
+        chance = "more than 99.9%" if report.confidence > 0.999 else f"{report.confidence:.1%}"
+        return f"probability {chance}, from up to {report.repeats} samples of a commit"
+    if report.found is None:
+        return "the commits between them have no verdict"
+    return "one execution a commit: certain if the case is not flaky (else use --repeats)"
+
+
+def describe_work(report: BisectReport) -> str:
+    """Say how many commits were searched, and how many executions that took."""
+    counts = Counter(step.source for step in report.steps if step.source is not None)
+    skipped = sum(step.outcome is Outcome.SKIPPED for step in report.steps)
+    parts = [
+        f"{pluralise(report.commits, 'commit')} after {report.good.short} up to {report.bad.short}",
+        pluralise(report.executions, "execution"),
+        f"{pluralise(counts[Source.KNOWN], 'verdict')} known",
+    ]
+    if counts[Source.SCORED]:
+        parts.append(f"{counts[Source.SCORED]} scored again")
+    if skipped:
+        parts.append(f"{skipped} skipped")
+    return ", ".join(parts)
+
+
+def change_lines(report: BisectReport) -> Iterator[str]:
+    """Yield what the case used of the commit, and how its executions before and after differ."""
+    yield ""
+    if report.diff:
+        lines = report.diff.splitlines()
+        yield from (neutralise(redact(line)) for line in lines[:_LONGEST_DIFF])
+        if len(lines) > _LONGEST_DIFF:
+            yield f"… {pluralise(len(lines) - _LONGEST_DIFF, 'more line')}: git show {report.suspects[0].commit.short}"
+    else:
+        hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
+        yield f"nothing that the case is known to use changed in this commit{hint}"
+    if report.unused:
+        more = len(report.unused) - _MOST_NAMED
+        names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+        yield f"also changed, not used by the case: {names}"
+    yield ""
+    compared = _compare(report)
+    if compared is None:
+        yield "what the case did before and after is not stored any more"
+        return
+    lines = list(aligned_lines(compared))
+    yield "what the case did before (-) and after (+):" if lines else "the case did the same before and after"
+    yield from (f"  {line}" for line in lines)
+
+
+def _compare(report: BisectReport) -> ReportedCase | None:
+    """Return the execution after as the result, and the one before as its expectation."""
+    before, after = report.before, report.after
+    if before is None or after is None:
+        return None
+    conversation = [turn.invocation for turn in before.execution.turns]
+    expected = EvalCase(eval_id=report.case.eval_id, conversation=conversation)
+    if before.execution.final_state is not None:
+        expected = expected.model_copy(update={"final_session_state": before.execution.final_state})
+    return ReportedCase(after, expected)
+
+
+def _describe_commit(commit: Commit) -> str:
+    return f"{commit.date[:10]}  {_safe(commit.author)}  {_safe(commit.subject)}"
+
+
+def _safe(text: str) -> str:
+    return one_line(redact(text))
+
+
+# As JSON.
+
+
+def bisect_record(report: BisectReport) -> Mapping[str, Any]:
+    """Return the result as JSON."""
+    compared = _compare(report)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "case": report.case.model_dump(),
+        "good": _commit_record(report.good),
+        "bad": _commit_record(report.bad),
+        "first_bad": None if report.found is None else _commit_record(report.found),
+        "suspects": [
+            {**_commit_record(suspect.commit), "probability": suspect.probability} for suspect in report.suspects
+        ],
+        "confidence": report.confidence,
+        "repeats": report.repeats,
+        "commits": report.commits,
+        "executions": report.executions,
+        "notices": [redact(notice) for notice in report.notices],
+        "steps": [_step_record(step) for step in report.steps],
+        "diff": redact(report.diff),
+        "unused": list(report.unused),
+        "differences": None if compared is None else difference_records(compared),
+    }
+
+
+def _commit_record(commit: Commit) -> dict[str, Any]:
+    return {"id": commit.id, "author": commit.author, "date": commit.date, "subject": redact(commit.subject)}
+
+
+def _step_record(step: Step) -> dict[str, Any]:
+    return {
+        "commit": step.commit.id,
+        "outcome": step.outcome.value,
+        "passed": step.passed,
+        "samples": len(step.samples),
+        "source": None if step.source is None else step.source.value,
+        "runs": list(dict.fromkeys(sample.run_id for sample in step.samples)),
+        "reason": redact(step.reason) or None,
+    }

@@ -1,0 +1,574 @@
+"""`workbench bisect`: finds the commit that turned a case red, in a worktree of its own.
+
+The graph is that of git: if a commit has the fault, all its descendants have it. With one execution for each commit a
+verdict is final, as in `git bisect`. With several, each is a sample: the posterior over the commits is that of a change
+from one unknown failure rate to a higher one.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.engine.git_worktrees import Repository, Worktree
+from workbench.engine.plan import Plan, PlanError
+from workbench.engine.workspace import Workspace
+from workbench.model.results import CaseResult, CaseStatus
+from workbench.model.target import AgentKind
+from workbench.model.text import pluralise
+from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect
+from workbench.watch.commit_verdicts import CommitVerdicts, KnownCommit
+
+# The search among commits: which one to look at next, and how certain the answer is.
+
+
+class Counts(NamedTuple):
+    """Samples of a commit. They are fractions if several commits share the same executions."""
+
+    passed: float = 0.0
+    failed: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The number of samples."""
+        return self.passed + self.failed
+
+    def add(self, other: Counts) -> Counts:
+        """Return the samples of both."""
+        return Counts(self.passed + other.passed, self.failed + other.failed)
+
+
+class _Prior(NamedTuple):
+    """A Beta distribution of a failure rate."""
+
+    failed: float
+    passed: float
+
+
+# Most cases pass before the fault. After it they fail at any rate.
+_BEFORE, _AFTER = _Prior(0.3, 3.0), _Prior(1.0, 1.0)
+_NO_GAIN = 1e-9
+_COMPARED = 256  # commits that are compared for the next sample, of thousands
+
+
+class CommitSearch:
+    """A search among commits. They are numbered from 0, parents before children; the last one is red.
+
+    `parents` has the numbers of the parents of each commit, without those outside of the search. If `is_sampling`,
+    verdicts are samples; otherwise one is final.
+    """
+
+    def __init__(
+        self, parents: Sequence[Sequence[int]], *, is_sampling: bool = False, confidence: float = 0.95
+    ) -> None:
+        self._ancestors: list[int] = []  # of each commit, with itself, as bits
+        for number, of_commit in enumerate(parents):
+            bits = 1 << number
+            for parent in of_commit:
+                bits |= self._ancestors[parent]
+            self._ancestors.append(bits)
+        self.is_sampling = is_sampling
+        self._confidence = confidence
+        self._counts: dict[int, Counts] = {}
+        self._closed: set[int] = set()
+        self._good = Counts()
+
+    def set_samples(self, commit: int, counts: Counts) -> None:
+        """Set the samples of a commit."""
+        self._counts[commit] = counts
+
+    def set_good_samples(self, counts: Counts) -> None:
+        """Set the samples of the commit before all others, which does not have the fault."""
+        self._good = counts
+
+    def close(self, commit: int) -> None:
+        """Choose a commit no more: it has no verdict, or enough samples."""
+        self._closed.add(commit)
+
+    @property
+    def suspects(self) -> list[int]:
+        """The commits that may have turned the case red, oldest first.
+
+        With samples, the fewest commits that have the wanted probability together.
+        """
+        if not self.is_sampling:
+            return list_bits(self._find_suspects())
+        chances = self.posterior
+        chosen: list[int] = []
+        reached = 0.0
+        for commit in sorted(range(len(chances)), key=lambda commit: -chances[commit]):
+            if reached >= self._confidence:
+                break
+            chosen.append(commit)
+            reached += chances[commit]
+        return sorted(chosen)
+
+    @property
+    def posterior(self) -> list[float]:
+        """The probability of each commit to have turned the case red."""
+        size = len(self._ancestors)
+        if not self.is_sampling:
+            suspects = self._find_suspects()
+            share = 1 / suspects.bit_count() if suspects else 0.0
+            return [share if suspects >> commit & 1 else 0.0 for commit in range(size)]
+        logs = []
+        for first in range(size):
+            before, after = self._split(first)
+            logs.append(_log_evidence(before, _BEFORE) + _log_evidence(after, _AFTER))
+        highest = max(logs)
+        weights = [math.exp(log - highest) for log in logs]
+        total = sum(weights)
+        return [weight / total for weight in weights]
+
+    def choose_next(self) -> int | None:
+        """Return the commit to look at next; None if the search is over."""
+        if not self.is_sampling:
+            return self._choose_middle()
+        chances = self.posterior
+        if max(chances) >= self._confidence:
+            return None
+        return self._choose_most_informative(chances)
+
+    def _find_suspects(self) -> int:
+        """Return the suspects as bits: ancestors of all red commits, without those of green ones.
+
+        A red commit that has a green descendant does not count: its fault was mended.
+        """
+        suspects = self._ancestors[-1]
+        for commit, counts in self._counts.items():
+            if not counts.failed and counts.passed:
+                suspects &= ~self._ancestors[commit]
+        for commit, counts in self._counts.items():
+            if counts.failed and suspects >> commit & 1:
+                suspects &= self._ancestors[commit]
+        return suspects
+
+    def _choose_middle(self) -> int | None:
+        """Return the suspect that halves the suspects best, as `git bisect` does."""
+        suspects = self._find_suspects()
+        count = suspects.bit_count()
+        best, most = None, 0
+        for commit in list_bits(suspects):
+            if commit in self._closed or commit in self._counts:
+                continue
+            below = (self._ancestors[commit] & suspects).bit_count()
+            if (halved := min(below, count - below)) > most:
+                best, most = commit, halved
+        return best
+
+    def _choose_most_informative(self, chances: Sequence[float]) -> int | None:
+        """Return the commit whose next sample is expected to tell most about the suspects."""
+        likeliest = max(range(len(chances)), key=chances.__getitem__)
+        before, after = self._split(likeliest)
+        low, high = _estimate_rate(before, _BEFORE), _estimate_rate(after, _AFTER)
+        best, most = None, _NO_GAIN
+        likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
+        for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
+            if commit in self._closed:
+                continue
+            has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
+            mixed = has_fault * high + (1 - has_fault) * low
+            gain = _entropy(mixed) - has_fault * _entropy(high) - (1 - has_fault) * _entropy(low)
+            if gain > most:
+                best, most = commit, gain
+        return best
+
+    def _split(self, first: int) -> tuple[Counts, Counts]:
+        """Return all samples without and with the fault, if the commit `first` brought it in."""
+        before, after = self._good, Counts()
+        for commit, counts in self._counts.items():
+            if self._ancestors[commit] >> first & 1:
+                after = after.add(counts)
+            else:
+                before = before.add(counts)
+        return before, after
+
+
+def choose_evenly(commits: Sequence[int], most: int) -> list[int]:
+    """Return at most `most` of the commits, spread evenly."""
+    if len(commits) <= most:
+        return list(commits)
+    return [commits[round(place * (len(commits) - 1) / (most - 1))] for place in range(most)]
+
+
+def list_bits(bits: int) -> list[int]:
+    """List the numbers of the bits that are set."""
+    found = []
+    while bits:
+        lowest = bits & -bits
+        found.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return found
+
+
+def share_samples(samples: Iterable[Iterable[tuple[object, bool]]]) -> list[Counts]:
+    """Count the samples of commits, each given by its execution and whether it passed.
+
+    An execution that is the verdict of several equal commits counts once: each of them gets an equal share.
+    """
+    listed = [list(of_commit) for of_commit in samples]
+    uses: dict[object, int] = {}
+    for of_commit in listed:
+        for execution, _ in of_commit:
+            uses[execution] = uses.get(execution, 0) + 1
+    return [
+        Counts(
+            passed=sum(1 / uses[execution] for execution, has_passed in of_commit if has_passed),
+            failed=sum(1 / uses[execution] for execution, has_passed in of_commit if not has_passed),
+        )
+        for of_commit in listed
+    ]
+
+
+def _log_evidence(counts: Counts, prior: _Prior) -> float:
+    """Return the logarithm of the probability of samples, over all failure rates."""
+    after = _log_beta(prior.failed + counts.failed, prior.passed + counts.passed)
+    return after - _log_beta(prior.failed, prior.passed)
+
+
+def _log_beta(one: float, other: float) -> float:
+    return math.lgamma(one) + math.lgamma(other) - math.lgamma(one + other)
+
+
+def _estimate_rate(counts: Counts, prior: _Prior) -> float:
+    return (prior.failed + counts.failed) / (prior.failed + prior.passed + counts.total)
+
+
+def _entropy(rate: float) -> float:
+    return 0.0 if rate in (0.0, 1.0) else -(rate * math.log(rate) + (1 - rate) * math.log(1 - rate))
+
+
+# The search for one case.
+
+_LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectOptions:
+    """Options of a search. `good` and `bad` are revisions. `as_committed` takes case, criteria and settings from each
+    commit, not from the working tree."""
+
+    good: str | None = None
+    bad: str | None = None
+    repeats: int = 1
+    confidence: float = 0.95
+    first_parent: bool = False
+    as_committed: bool = False
+
+
+class Bisection:
+    """One search. `run` blocks; `cancel` may be called from any thread."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        plan: Plan,
+        options: BisectOptions,
+        *,
+        show: Callable[[Step], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`plan` has one case. `show` gets each commit once something is known of it, and `notify` sentences.
+
+        Raises PlanError if the case cannot be searched for.
+        """
+        self._case = plan.cases[0]
+        if self._case.problem is not None:
+            raise PlanError(self._case.problem.message)
+        target = self._case.target
+        if self._case.is_recorded or target.kind is AgentKind.RECORDED:
+            raise PlanError(f"{self._case.key}: it was recorded; no agent runs, so no commit can have changed it")
+        if target.is_remote:
+            raise PlanError(
+                f"{self._case.key}: its agent {target.name} runs elsewhere ({target.kind.value}), not from this "
+                "repository; no commit can be checked out for it"
+            )
+        self._workspace = workspace
+        self._plan = plan
+        self._options = options
+        self._show = show
+        self._notify = notify
+        self._steps: list[Step] = []
+        self._notices: list[str] = []
+        self._known: dict[str, KnownCommit] = {}
+        self._verdicts: CommitVerdicts | None = None
+        self._is_cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Stop the search as soon as possible."""
+        self._is_cancelled.set()
+        if self._verdicts is not None:
+            self._verdicts.cancel()
+
+    def run(self) -> BisectReport:
+        """Search. Raises PlanError, StoreError and BisectInterrupted; the worktree is gone then, too."""
+        repository = Repository(self._workspace.root)
+        repository.require_whole()
+        target = self._case.target
+        if not target.path.is_relative_to(repository.top):
+            raise PlanError(f"{target.path}: the agent {target.name} is outside of the repository {repository.top}")
+        bad = repository.require_commit(self._options.bad or "HEAD", option="--bad")
+        good = None
+        if self._options.good is not None:
+            good = self._resolve_good(repository, self._options.good, bad)
+        if repository.is_dirty:
+            self._say(
+                "the working tree has changes that are not committed: they stay as they are, and are not searched"
+            )
+        what = "the case, its criteria and the settings"
+        self._say(f"{what} are those of {'each commit' if self._options.as_committed else 'the working tree'}")
+        env_files = [each.env_file for each in self._workspace.project.targets.values() if each.env_file is not None]
+        interpreters = [Path(sys.prefix)]
+        if target.python is not None:
+            interpreters.append(target.python.parent.parent)
+        with Worktree(
+            repository,
+            self._workspace.root,
+            linked=repository.list_untracked_env_files(env_files),
+            interpreters=interpreters,
+        ) as worktree:
+            self._verdicts = CommitVerdicts(
+                self._workspace, self._plan, worktree, as_committed=self._options.as_committed
+            )
+            if self._is_cancelled.is_set():
+                self._verdicts.cancel()
+            return self._search(repository, good, bad, self._verdicts)
+
+    def _resolve_good(self, repository: Repository, revision: str, bad: str) -> str:
+        """Return the commit before the search: the good one, or the commit in which it and the bad one part."""
+        good = repository.require_commit(revision, option="--good")
+        if good == bad:
+            raise PlanError(f"--good and --bad are the same commit, {good[:10]}; there is nothing to search")
+        base = repository.find_merge_base(good, bad)
+        if base is None:
+            raise PlanError(f"--good {good[:10]} and --bad {bad[:10]} have no common ancestor")
+        if base == bad:
+            raise PlanError(
+                f"--good {good[:10]} is newer than --bad {bad[:10]}; expected the good commit before the bad one. "
+                "Are they swapped?"
+            )
+        if base != good:
+            self._say(f"--good {good[:10]} is no ancestor of --bad: the search begins where they part, {base[:10]}")
+        return base
+
+    def _search(self, repository: Repository, good: str | None, bad: str, verdicts: CommitVerdicts) -> BisectReport:
+        newest = repository.read_commit(bad)
+        self._require_red(verdicts, newest, is_given=good is not None)
+        if good is None:
+            oldest = self._find_good(verdicts, repository.list_commits(bad, first_parent=True)[:-1])
+        else:
+            oldest = repository.read_commit(good)
+            self._require_green(verdicts, oldest, newest)
+        commits = repository.list_commits(bad, without=oldest.id, first_parent=self._options.first_parent)
+        places = {commit.id: number for number, commit in enumerate(commits)}
+        search = CommitSearch(
+            [[places[parent] for parent in commit.parents if parent in places] for commit in commits],
+            is_sampling=self._options.repeats > 1,
+            confidence=self._options.confidence,
+        )
+        while True:
+            self._feed(search, oldest, commits)
+            chosen = search.choose_next()
+            if chosen is None:
+                break
+            unknown = [number for number in search.suspects if not self._get(commits[number]).is_looked_up]
+            if not self._get(commits[chosen]).is_looked_up:
+                unknown = [*choose_evenly(unknown, _LOOKED_UP), chosen]
+                for number in dict.fromkeys(unknown):
+                    self._look_up(verdicts, self._get(commits[number]))
+                continue
+            known = self._get(commits[chosen])
+            verdicts.execute(known)
+            self._feed(search, oldest, commits)
+            self._add_step(known, suspects=len(search.suspects))
+        return self._report(repository, search, oldest, commits, verdicts)
+
+    def _feed(self, search: CommitSearch, oldest: Commit, commits: Sequence[Commit]) -> None:
+        """Give the search all that is known."""
+        everything = [self._get(oldest), *map(self._get, commits)]
+        shared = share_samples(
+            [(sample.execution, sample.status is CaseStatus.PASSED) for sample in known.samples] for known in everything
+        )
+        search.set_good_samples(shared[0])
+        for number, (known, counts) in enumerate(zip(everything[1:], shared[1:], strict=True)):
+            if known.samples:
+                search.set_samples(number, counts if search.is_sampling else _count(known))
+            if known.reason or len(known.samples) >= self._options.repeats:
+                search.close(number)
+
+    def _require_red(self, verdicts: CommitVerdicts, newest: Commit, *, is_given: bool) -> None:
+        known = self._sample_end(verdicts, newest, until=Outcome.FAILED)
+        if known.outcome is Outcome.SKIPPED:
+            raise PlanError(
+                f"{self._case.key}: no verdict at {_name(newest)}: {known.reason.rstrip('.')}. An ERROR is no verdict"
+            )
+        if known.outcome is Outcome.PASSED:
+            hint = "name a commit in which it fails with --bad"
+            if self._options.repeats == 1:
+                hint += ", or repeat it with --repeats 10 if it fails only sometimes"
+            if is_given:
+                hint += ". If it fails at --good, the two are swapped"
+            times = "" if len(known.samples) == 1 else f" {len(known.samples)} times of {len(known.samples)}"
+            raise PlanError(
+                f"{self._case.key}: it passes{times} at {_name(newest)}, so there is nothing to find; {hint}"
+            )
+
+    def _require_green(self, verdicts: CommitVerdicts, oldest: Commit, newest: Commit) -> None:
+        known = self._sample_end(verdicts, oldest, until=None)
+        if known.outcome is Outcome.SKIPPED:
+            why = known.reason.rstrip(".")
+            raise PlanError(
+                f"{self._case.key}: no verdict at --good {_name(oldest)}: {why}. Name another commit, or leave out "
+                "--good to search for one"
+            )
+        counts, bad = _count(known), _count(self._get(newest))
+        if counts.failed and (self._options.repeats == 1 or counts.failed / counts.total >= bad.failed / bad.total):
+            raise PlanError(
+                f"{self._case.key}: it fails at --good {_name(oldest)}, too; name an older commit, or leave out --good "
+                "to search for one"
+            )
+
+    def _find_good(self, verdicts: CommitVerdicts, earlier: Sequence[Commit]) -> Commit:
+        """Find a commit in which the case passes, going back: among known verdicts first, then in growing steps.
+
+        With samples, two such commits in a row are needed, because a case that fails sometimes may pass by chance.
+        """
+        newest_first = earlier[::-1]
+        needed = 1 if self._options.repeats == 1 else 2
+        green = 0
+        for commit in newest_first[:_LOOKED_UP]:
+            known = self._get(commit)
+            self._look_up(verdicts, known)
+            if known.outcome is Outcome.PASSED and len(known.samples) >= self._options.repeats:
+                green += 1
+                if green == needed:
+                    return commit
+        last_red, distance, green = -1, 1, 0
+        place = 0
+        while place < len(newest_first):
+            known = self._sample_end(verdicts, newest_first[place], until=Outcome.FAILED)
+            if known.outcome is Outcome.PASSED:
+                green += 1
+                if green == needed or place == len(newest_first) - 1:
+                    return newest_first[place]
+            else:
+                green = 0
+                last_red = place if known.outcome is Outcome.FAILED else last_red
+            if place == len(newest_first) - 1:
+                break
+            place = min(place + distance, len(newest_first) - 1)
+            distance *= 2
+        oldest = self._get(newest_first[-1]) if newest_first else None
+        where = "" if last_red < 0 else f"; the oldest in which it fails is {_name(newest_first[last_red])}"
+        ends = "" if oldest is None or not oldest.reason else f"; the first commit has no verdict: {oldest.reason}"
+        raise PlanError(
+            f"{self._case.key}: no commit was found in which it passes, of {pluralise(len(earlier) + 1, 'commit')} "
+            f"back to the first{where}{ends}. Name one with --good"
+        )
+
+    def _sample_end(self, verdicts: CommitVerdicts, commit: Commit, *, until: Outcome | None) -> KnownCommit:
+        """Sample a commit at an end of the search as often as allowed, or until it has an outcome."""
+        known = self._get(commit)
+        if not known.is_looked_up:
+            self._look_up(verdicts, known)
+        while len(known.samples) < self._options.repeats and not known.reason:
+            if until is not None and known.outcome is until:
+                break
+            verdicts.execute(known)
+            self._add_step(known)
+        return known
+
+    def _get(self, commit: Commit) -> KnownCommit:
+        return self._known.setdefault(commit.id, KnownCommit(commit))
+
+    def _look_up(self, verdicts: CommitVerdicts, known: KnownCommit) -> None:
+        if known.is_looked_up:
+            return
+        verdicts.look_up(known, repeats=self._options.repeats)
+        if known.outcome is not None:
+            self._add_step(known)
+
+    def _add_step(self, known: KnownCommit, *, suspects: int | None = None) -> None:
+        assert known.outcome is not None
+        step = Step(
+            commit=known.commit,
+            outcome=known.outcome,
+            samples=tuple(known.samples),
+            reason=known.reason,
+            suspects=suspects,
+        )
+        self._steps.append(step)
+        self._show(step)
+
+    def _say(self, sentence: str) -> None:
+        self._notices.append(sentence)
+        self._notify(sentence)
+
+    def _report(
+        self,
+        repository: Repository,
+        search: CommitSearch,
+        oldest: Commit,
+        commits: Sequence[Commit],
+        verdicts: CommitVerdicts,
+    ) -> BisectReport:
+        chances = search.posterior
+        suspects = [Suspect(commits[number], chances[number]) for number in search.suspects]
+        report = BisectReport(
+            case=self._case.key,
+            good=oldest,
+            bad=commits[-1],
+            commits=len(commits),
+            repeats=self._options.repeats,
+            suspects=suspects,
+            confidence=sum(each.probability for each in suspects) if search.is_sampling else None,
+            steps=tuple({step.commit.id: step for step in self._steps}.values()),
+            executions=verdicts.executions,
+            notices=tuple(self._notices),
+        )
+        first = report.found
+        if first is None:
+            return report
+        place = next(number for number, commit in enumerate(commits) if commit == first)
+        # The nearest commits with such a verdict: before it, and from it on.
+        before = self._list_samples([oldest, *commits[:place]][::-1], CaseStatus.PASSED)
+        after = self._list_samples(commits[place:], CaseStatus.FAILED)
+        used = frozenset().union(*(sample.read_used() for sample in (*before[:1], *after[:1])))
+        changed = repository.list_changed_files(first)
+        own = self._list_own_files() if self._options.as_committed else ()
+        shown = [name for name in changed if name in used or repository.top / name in own]
+        return replace(
+            report,
+            diff=repository.diff(first, shown),
+            unused=[name for name in changed if name not in shown],
+            before=_read_stored(before),
+            after=_read_stored(after),
+        )
+
+    def _list_own_files(self) -> Sequence[Path]:
+        """List the files that define the case and its criteria."""
+        return (self._workspace.root / self._case.key.eval_set, Path(self._case.config.source))
+
+    def _list_samples(self, commits: Iterable[Commit], status: CaseStatus) -> Sequence[Sample]:
+        samples = (sample for commit in commits for sample in self._get(commit).samples)
+        return [sample for sample in samples if sample.status is status]
+
+
+def _read_stored(samples: Sequence[Sample]) -> CaseResult | None:
+    """Return the first result whose trace is still stored: retention keeps the last few of a case."""
+    results = (sample.read_result() for sample in samples)
+    return next((result for result in results if result is not None and result.execution.turns), None)
+
+
+def _count(known: KnownCommit) -> Counts:
+    passed = sum(sample.status is CaseStatus.PASSED for sample in known.samples)
+    return Counts(passed, len(known.samples) - passed)
+
+
+def _name(commit: Commit) -> str:
+    return f"{commit.short} ({commit.date[:10]})"
