@@ -67,7 +67,7 @@ def test_the_first_difference_names_turn_and_model_call(failed: TurnResult, expe
     same = make_turn(answer="hello")
     passed = make_turn(CALL, RESULT)
 
-    divergence = find_divergence(make_result(same, passed), make_result(same, failed))
+    divergence = find_divergence([make_result(same, passed)], [make_result(same, failed)])
 
     assert divergence == Divergence(1, *expected)
 
@@ -75,13 +75,13 @@ def test_the_first_difference_names_turn_and_model_call(failed: TurnResult, expe
 def test_ids_of_calls_do_not_count() -> None:
     renamed = make_turn(with_changes(CALL, id="adk-77"), with_changes(RESULT, id="adk-77"))
 
-    assert find_divergence(make_result(make_turn(CALL, RESULT)), make_result(renamed)) is None
+    assert find_divergence([make_result(make_turn(CALL, RESULT))], [make_result(renamed)]) is None
 
 
 def test_a_missing_turn_is_a_difference() -> None:
     one = make_turn(answer="hello")
 
-    divergence = find_divergence(make_result(one, make_turn()), make_result(one))
+    divergence = find_divergence([make_result(one, make_turn())], [make_result(one)])
 
     assert divergence == Divergence(1, None, "the message of the user", "sky?", "nothing more in this turn")
 
@@ -89,12 +89,14 @@ def test_a_missing_turn_is_a_difference() -> None:
 def test_an_agent_without_models_has_no_model_call() -> None:
     one, other = make_turn(answer="a", has_models=False), make_turn(answer="b", has_models=False)
 
-    assert find_divergence(make_result(one), make_result(other)) == Divergence(0, None, "the answer", "a", "b")
+    assert find_divergence([make_result(one)], [make_result(other)]) == Divergence(0, None, "the answer", "a", "b")
 
 
 def test_text_of_agents_is_one_short_redacted_line() -> None:
     secret = {"function_call": {"name": "login", "args": {"password": "hunter2"}}}
-    divergence = find_divergence(make_result(make_turn(secret)), make_result(make_turn(answer="a\x1b[31m\nb" * 500)))
+    divergence = find_divergence(
+        [make_result(make_turn(secret))], [make_result(make_turn(answer="a\x1b[31m\nb" * 500))]
+    )
     flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1"], divergence=divergence, disagreeing=())
 
     lines = list(flaky_lines([flaky], repeated=1))
@@ -126,7 +128,7 @@ def test_the_difference_of_long_steps_is_visible() -> None:
 
 def test_a_difference_that_is_masked_is_said() -> None:
     [one, other] = [make_turn({"function_call": {"name": "login", "args": {"password": word}}}) for word in ("a", "b")]
-    divergence = find_divergence(make_result(one), make_result(other))
+    divergence = find_divergence([make_result(one)], [make_result(other)])
     flaky = FlakyCase(case=KEY, passed=1, samples=2, runs=["1"], divergence=divergence, disagreeing=())
 
     assert (
@@ -143,7 +145,7 @@ def test_calls_of_the_older_form_do_not_name_a_model_call() -> None:
         }
         return TurnResult(invocation=Invocation.model_validate(invocation), duration_seconds=1.0, inference_calls=2)
 
-    divergence = find_divergence(make_result(make("Oslo")), make_result(make("Rome")))
+    divergence = find_divergence([make_result(make("Oslo"))], [make_result(make("Rome"))])
 
     assert divergence is not None
     assert (divergence.what, divergence.model_call) == ("the call of get", None)

@@ -164,12 +164,14 @@ class Verdict(NamedTuple):
     failure: FailureKind | None
     scores: MetricScores
     is_partly_judged: bool = False
+    is_quarantined: bool = False
 
 
 def make_verdict(result: CaseResult) -> Verdict:
     """Return the part of a result that counts in a summary."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, _list_scores(result.metrics), has_missing_samples(result.metrics))
+    scores, has_missing = _list_scores(result.metrics), has_missing_samples(result.metrics)
+    return Verdict(result.status, failure, scores, has_missing, result.is_quarantined)
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
@@ -181,9 +183,10 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     """Count cases by status, and compute mean and deviation of each metric over the cases that have a score."""
     statuses = dict.fromkeys(CaseStatus, 0)
     metrics: dict[str, _Running] = {}
-    partly_judged = 0
+    partly_judged = quarantined = 0
     for verdict in verdicts:
         statuses[verdict.status] += 1
+        quarantined += verdict.is_quarantined
         partly_judged += verdict.is_partly_judged
         for name, score in verdict.scores:
             running = metrics.get(name)
@@ -193,7 +196,8 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     return RunSummary(
         total=sum(statuses.values()),
         passed=statuses[CaseStatus.PASSED],
-        failed=statuses[CaseStatus.FAILED],
+        failed=statuses[CaseStatus.FAILED] - quarantined,
+        quarantined=quarantined,
         error=statuses[CaseStatus.ERROR],
         not_evaluated=statuses[CaseStatus.NOT_EVALUATED],
         skipped=statuses[CaseStatus.SKIPPED],
@@ -259,7 +263,8 @@ def exit_status(
 
     130: interrupted. 2: a file or configuration is wrong, or results could not be stored (`wrong_input`). 1: a case
     FAILED, or nothing was evaluated. 3: no case failed but some ended in ERROR, or `requires_all_samples` and some were
-    judged by too few samples. 0: all passed, or there are no cases and there may be none (`may_be_empty`).
+    judged by too few samples. 0: all passed, or there are no cases and there may be none (`may_be_empty`). A FAILED in
+    quarantine counts as passed.
     """
     if interrupted:
         return INTERRUPTED
@@ -271,7 +276,8 @@ def exit_status(
         return ERRORS
     if may_be_empty and not summary.total:
         return PASSED
-    return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED
+    good = summary.passed + summary.quarantined
+    return PASSED if good and good + summary.skipped == summary.total else FAILED
 
 
 # The run: its events and results so far, and its control.

@@ -28,13 +28,15 @@ class MetricSummary(Fact):
 class RunSummary(Fact):
     """The outcome of a run: jobs (cases times repeats) by status, metrics, and calls of models.
 
-    `partly_judged` counts jobs with a verdict that has fewer samples of a judge than requested. `models` are those of
-    judges and users; `model_calls` counts calls of the agents' models, None if they were not intercepted.
+    `quarantined` counts jobs that FAILED in quarantine; they are not in `failed`. `partly_judged` counts jobs with a
+    verdict that has fewer samples of a judge than requested. `models` are those of judges and users; `model_calls`
+    counts calls of the agents' models, None if they were not intercepted.
     """
 
     total: int = 0
     passed: int = 0
     failed: int = 0
+    quarantined: int = 0
     error: int = 0
     not_evaluated: int = 0
     skipped: int = 0

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, redact
-from workbench.report.run_report import SYMBOLS, RunReport, describe_model_calls, set_heading, time_text, total_line
+from workbench.report.run_report import (
+    QUARANTINE_SYMBOL,
+    SYMBOLS,
+    RunReport,
+    describe_model_calls,
+    set_heading,
+    time_text,
+    total_line,
+)
 from workbench.report.text_report import spending_line
 
 if TYPE_CHECKING:
@@ -109,15 +117,20 @@ def _safe(text: str) -> str:
 
 
 def _count_statuses(report: RunReport) -> Iterator[StatusCount]:
+    quarantined = sum(case.result.is_quarantined for case in report.cases)
     counts = Counter(case.result.status for case in report.cases)
+    counts[CaseStatus.FAILED] -= quarantined
     yield from (StatusCount(SYMBOLS[status], _word(status), counts[status]) for status in CaseStatus if counts[status])
+    if quarantined:
+        yield StatusCount(QUARANTINE_SYMBOL, "quarantined", quarantined)
 
 
 def _list_sets(report: RunReport) -> Iterator[SetRow]:
     for (target, eval_set), cases in report.by_eval_set().items():
-        counts = Counter(case.result.status for case in cases)
-        passed = counts.pop(CaseStatus.PASSED, 0)
-        rest = ", ".join(f"{count} {_word(status)}" for status, count in counts.items())
+        words = ("quarantined" if case.result.is_quarantined else _word(case.result.status) for case in cases)
+        counts = Counter(words)
+        passed = counts.pop(_word(CaseStatus.PASSED), 0)
+        rest = ", ".join(f"{count} {word}" for word, count in counts.items())
         yield SetRow(_safe(set_heading(target, eval_set)), len(cases), passed, rest)
 
 
