@@ -483,18 +483,17 @@ def _find_named_cases(root: Path, what: Sequence[str], *, must_exist: bool) -> d
     return chosen
 
 
-def _read_quarantines(root: Path) -> dict[str, Mapping[str, Quarantine]]:
+def _read_quarantines(root: Path) -> Mapping[str, Mapping[str, Quarantine]]:
     """Read the quarantines of all sets of a project, as of today. What cannot be read is reported."""
-    from workbench.store.evalsets.quarantine import list_quarantines
+    from workbench.store.evalsets.quarantine import read_project_quarantines
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
     project = discover(root, load_settings(root), root=root)
-    quarantines: dict[str, Mapping[str, Quarantine]] = {}
-    for eval_set, found in list_quarantines(root, [entry.relative for entry in project.eval_sets]):
-        for problem in found.problems:
-            message(str(problem))
-        quarantines[eval_set] = {name: each.at_day(date.today()) for name, each in found.cases.items()}
+    local = [entry.relative for entry in project.eval_sets if entry.address is None]
+    quarantines, problems = read_project_quarantines(root, local)
+    for problem in problems:
+        message(str(problem))
     return quarantines
 
 

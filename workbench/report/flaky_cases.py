@@ -507,15 +507,22 @@ def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
             yield f"  {_safe(str(flaky.quarantine))}"
 
 
-def _divergence_lines(divergence: Divergence) -> Iterator[str]:
+def describe_divergence(divergence: Divergence) -> tuple[str, str, str]:
+    """Say in short texts where the executions part, and what each of them has there."""
     call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
-    yield f"  first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
     passed, failed = _safe(divergence.passed), _safe(divergence.failed)
-    if passed == failed:
+    place = f"first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
+    return place, _cut(passed, failed), _cut(failed, passed)
+
+
+def _divergence_lines(divergence: Divergence) -> Iterator[str]:
+    place, passed, failed = describe_divergence(divergence)
+    yield f"  {place}"
+    if _safe(divergence.passed) == _safe(divergence.failed):
         yield "    they differ in a value that is masked here, or in white space"
         return
-    yield f"    passed: {_cut(passed, failed)}"
-    yield f"    failed: {_cut(failed, passed)}"
+    yield f"    passed: {passed}"
+    yield f"    failed: {failed}"
 
 
 def _cut(text: str, other: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -172,9 +172,15 @@ def _edit_file_once(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -
         write_atomic(path, (mark + text).encode(), expect=loaded.stamp)
 
 
-def list_quarantines(root: Path, eval_sets: Collection[str]) -> Iterator[tuple[str, Quarantines]]:
-    """Yield the quarantines of each of these eval sets that has a file for them."""
-    for name in eval_sets:
-        found = read_quarantines(root / name)
-        if found.cases or found.problems:
-            yield name, found
+def read_project_quarantines(
+    root: Path, eval_sets: Collection[str]
+) -> tuple[Mapping[str, Mapping[str, Quarantine]], Sequence[StoreError]]:
+    """Read the quarantines of these sets of a project as they are today, and what cannot be read."""
+    found = {name: read_quarantines(root / name) for name in eval_sets}
+    today = date.today()
+    quarantines = {
+        eval_set: {name: each.at_day(today) for name, each in of_set.cases.items()}
+        for eval_set, of_set in found.items()
+        if of_set.cases
+    }
+    return quarantines, [problem for of_set in found.values() for problem in of_set.problems]
