@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from workbench.engine.plan import Plan
 from workbench.model.facts import cache_by_identity
-from workbench.model.identity import JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -27,6 +27,7 @@ from workbench.model.results import (
     has_missing_samples,
 )
 from workbench.model.run_events import MetricSummary, Notice, RunEvent, RunFinished, RunSummary
+from workbench.report.significance import mean_interval
 
 # The events of a run or chat, for listeners on any thread or event loop.
 
@@ -165,13 +166,14 @@ class Verdict(NamedTuple):
     scores: MetricScores
     is_partly_judged: bool = False
     is_quarantined: bool = False
+    case: CaseKey | None = None  # whose repeats count together
 
 
 def make_verdict(result: CaseResult) -> Verdict:
     """Return the part of a result that counts in a summary."""
     failure = None if result.failure is None else result.failure.kind
     scores, has_missing = _list_scores(result.metrics), has_missing_samples(result.metrics)
-    return Verdict(result.status, failure, scores, has_missing, result.is_quarantined)
+    return Verdict(result.status, failure, scores, has_missing, result.is_quarantined, result.case)
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
@@ -192,7 +194,7 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
             running = metrics.get(name)
             if running is None:
                 running = metrics[name] = _Running()
-            running.add(score)
+            running.add(score, verdict.case)
     return RunSummary(
         total=sum(statuses.values()),
         passed=statuses[CaseStatus.PASSED],
@@ -213,18 +215,21 @@ class _Running:
     Welford's method, which is numerically stable for many close numbers.
     """
 
-    __slots__ = ("_mean", "_scored", "_squares", "_total")
+    __slots__ = ("_cases", "_mean", "_scored", "_squares", "_total")
 
     def __init__(self) -> None:
         self._total = 0
         self._scored = 0
         self._mean = 0.0
         self._squares = 0.0
+        self._cases: dict[CaseKey | None, tuple[float, int]] = {}  # the sum and the number of scores
 
-    def add(self, score: float | None) -> None:
+    def add(self, score: float | None, case: CaseKey | None) -> None:
         self._total += 1
         if score is None:
             return
+        so_far, count = self._cases.get(case, (0.0, 0))
+        self._cases[case] = so_far + score, count + 1
         self._scored += 1
         delta = score - self._mean
         self._mean += delta / self._scored
@@ -236,6 +241,7 @@ class _Running:
             std=_round_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
             scored=self._scored,
             total=self._total,
+            interval=mean_interval([*self._cases.values()]),
         )
 
 

@@ -338,6 +338,7 @@ def _add_summaries(summaries: Sequence[RunSummary], scores: Iterable[StoredScore
             tuple((metric.name, metric.score) for metric in each.metrics),
             each.job.misses_samples,
             is_quarantined(each.job.status, each.job.quarantine),
+            each.job.case,
         )
         for each in scores
     )

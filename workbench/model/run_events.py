@@ -17,12 +17,17 @@ from workbench.model.trace import Span
 
 
 class MetricSummary(Fact):
-    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation (None below two)."""
+    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation (None below two).
+
+    `interval` is the 95 % interval of the mean, in which the repeats of a case count together; None for fewer than 10
+    cases, or if all scores are equal.
+    """
 
     mean: float | None
     std: float | None
     scored: int
     total: int
+    interval: tuple[float, float] | None = None
 
 
 class RunSummary(Fact):

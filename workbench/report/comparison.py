@@ -23,12 +23,16 @@ from workbench.report.run_report import (
     time_text,
 )
 from workbench.report.significance import (
+    Count,
     Finding,
     PairedTest,
+    StratifiedTest,
     compare_pass_rates,
+    compare_repeats,
     compare_scores,
     correct_for_many,
     explain_pass_rates,
+    explain_repeats,
     explain_scores,
 )
 from workbench.report.text_report import Style, cell_length
@@ -158,10 +162,16 @@ class Verdict:
         return self.status is CaseStatus.PASSED
 
     @property
-    def pass_rate(self) -> float | None:
-        """The share of repeats that passed, of those with a verdict; None if there is none: an ERROR is no verdict."""
+    def count(self) -> Count:
+        """The repeats that passed, and those with a verdict: an ERROR is none."""
         judged = [status for status in self.statuses if status in _JUDGED]
-        return judged.count(CaseStatus.PASSED) / len(judged) if judged else None
+        return Count(judged.count(CaseStatus.PASSED), len(judged))
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of repeats that passed, of those with a verdict; None if there is none."""
+        passed, total = self.count
+        return passed / total if total else None
 
     @property
     def is_mixed(self) -> bool:
@@ -228,11 +238,11 @@ class ComparedCase:
 class RunComparison:
     """Two runs. `cases` are sorted by how urgent their change is, then by set and id.
 
-    `pass_rates` tests the verdicts on the cases that both runs judged; None if there is no such case, or if
-    `is_selected`: the later run has only cases that did not pass before, and can only get better. `metrics` tests each
-    metric over the cases with a score in both runs, so that an added case changes no mean. Their p-values are
-    corrected, since one of many metrics may seem to differ by chance: those of criteria with a threshold, and those of
-    the other metrics.
+    `pass_rates` tests the verdicts on the cases that both runs judged, and `repeats` the repeats within these cases, if
+    there are several. Both are None if there is no such case, or if `is_selected`: the later run has only cases that
+    did not pass before, and can only get better. `metrics` tests each metric over the cases with a score in both runs,
+    so that an added case changes no mean. Their p-values are corrected, since one of many metrics may seem to differ
+    by chance: those of criteria with a threshold, and those of the other metrics.
     """
 
     before: StoredRun
@@ -243,6 +253,7 @@ class RunComparison:
     pass_rates: PairedTest | None
     metrics: Mapping[str, PairedTest]
     is_selected: bool
+    repeats: StratifiedTest | None = None
 
     @property
     def is_significantly_worse(self) -> bool:
@@ -250,6 +261,7 @@ class RunComparison:
         deciding = _list_deciding(self.cases)
         limited = {name for case in self.cases for each in (case.before, case.after) if each for name in each.limited}
         has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is Finding.LOWER
+        has_worse_rate |= self.repeats is not None and self.repeats.finding is Finding.LOWER
         return has_worse_rate or any(
             test.finding is (Finding.HIGHER if name in limited else Finding.LOWER)
             for name, test in self.metrics.items()
@@ -335,6 +347,7 @@ def compare_runs(
         pass_rates=None if is_selected else _test_pass_rates(cases),
         metrics=_test_metrics(cases, is_selected=is_selected),
         is_selected=is_selected,
+        repeats=None if is_selected else _test_repeats(cases),
     )
 
 
@@ -355,6 +368,16 @@ def _test_pass_rates(cases: Sequence[ComparedCase]) -> PairedTest | None:
         if case.before is not None and case.after is not None and not case.is_in_quarantine
     ]
     return compare_pass_rates([(one, other) for one, other in rates if one is not None and other is not None])
+
+
+def _test_repeats(cases: Sequence[ComparedCase]) -> StratifiedTest | None:
+    return compare_repeats(
+        [
+            (case.before.count, case.after.count)
+            for case in cases
+            if case.before is not None and case.after is not None and not case.is_in_quarantine
+        ]
+    )
 
 
 def _test_metrics(cases: Sequence[ComparedCase], *, is_selected: bool) -> Mapping[str, PairedTest]:
@@ -522,6 +545,13 @@ def significance_text(comparison: RunComparison) -> str:
         return "cannot tell: the later run has only cases that did not pass before, so that they could only get better"
     test = comparison.pass_rates
     sentence = "cannot tell: no case has a verdict in both runs" if test is None else explain_pass_rates(test)
+    repeats = comparison.repeats
+    if (
+        repeats is not None
+        and repeats.finding is not Finding.CANNOT_TELL
+        and (test is None or test.finding is not repeats.finding)
+    ):
+        sentence += f"; {explain_repeats(repeats)}"
     if comparison.unjudged:
         sentence += f"; left out: {pluralise(comparison.unjudged, 'case')} without a verdict in one of the runs"
     if comparison.quarantined:
@@ -590,6 +620,7 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
             "quarantined": comparison.quarantined,
             "only_failed": comparison.is_selected,
             "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
+            "within_cases": None if comparison.repeats is None else _repeats_record(comparison.repeats),
         },
         "metrics": {name: _test_record(test) for name, test in comparison.metrics.items()},
         "cases": [_case_record(case) for case in comparison.cases],
@@ -607,6 +638,18 @@ def _test_record(test: PairedTest) -> dict[str, Any]:
         "interval": None if test.interval is None else list(test.interval),
         "cases_needed": test.needed,
         "visible_difference": test.visible,
+    }
+
+
+def _repeats_record(test: StratifiedTest) -> dict[str, Any]:
+    return {
+        "before": test.before,
+        "after": test.after,
+        "difference": test.after - test.before,
+        "cases": test.cases,
+        "changed_cases": test.changed,
+        "finding": test.finding.value,
+        "p_value": test.p_value,
     }
 
 

@@ -59,6 +59,7 @@ class MetricRow(NamedTuple):
 
     name: str
     mean: str
+    interval: str
     std: str
     scored: str
 
@@ -138,7 +139,8 @@ def _list_metrics(report: RunReport) -> Iterator[MetricRow]:
     for name, metric in report.summary.metrics.items():
         if metric.scored:
             mean, std = ("" if value is None else f"{value:.4g}" for value in (metric.mean, metric.std))
-            yield MetricRow(_safe(name), mean, std, f"{metric.scored:,} of {metric.total:,}")
+            bounds = "" if metric.interval is None else "{:.4g} to {:.4g}".format(*metric.interval)
+            yield MetricRow(_safe(name), mean, bounds, std, f"{metric.scored:,} of {metric.total:,}")
 
 
 def _list_spending(report: RunReport) -> Iterator[str]:

@@ -587,11 +587,12 @@ def _metrics(report: RunReport) -> list[str]:
     shown = {name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in asked}
     if not shown:
         return []
-    rows = ["## Metrics", "", "| metric | mean | sample std | scored |", "|---|---|---|---|"]
+    rows = ["## Metrics", "", "| metric | mean | 95 % | sample std | scored |", "|---|---|---|---|---|"]
     for name, metric in shown.items():
         mean = "" if metric.mean is None else f"{metric.mean:.4g}"
         std = "" if metric.std is None else f"{metric.std:.4g}"
-        rows.append(f"| {escape_markdown(name)} | {mean} | {std} | {metric.scored} of {metric.total} |")
+        bounds = "" if metric.interval is None else "{:.4g} to {:.4g}".format(*metric.interval)
+        rows.append(f"| {escape_markdown(name)} | {mean} | {bounds} | {std} | {metric.scored} of {metric.total} |")
     return [*rows, ""]
 
 

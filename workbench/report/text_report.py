@@ -56,6 +56,7 @@ from workbench.report.run_report import (
     status_text,
     total_line,
 )
+from workbench.report.significance import Interval, format_interval, wilson_interval
 from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
@@ -502,7 +503,9 @@ class VerdictTable:
         lines += self._metric_summary_lines(report)
         for entry in count_repeats(report.outcomes):
             if entry.is_flaky:
-                lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
+                bounds = format_interval(wilson_interval(entry.passed, entry.total), ".0%")
+                repeats = f"{entry.passed} of {entry.total} repeats passed{bounds}"
+                lines.append(f"flaky: {one_line(entry.name)}: {repeats}")
         lines += _unsure_lines(report.outcomes)
         lines += _partly_judged_lines(report.outcomes)
         lines += _hint_lines(report.outcomes)
@@ -589,7 +592,8 @@ class VerdictTable:
         for name, metric in shown.items():
             mean = "undefined" if metric.mean is None else f"mean {metric.mean:.4g}"
             std = "" if metric.std is None else f"  std {metric.std:.4g}"
-            lines.append(f"{one_line(name):<{width}}  {mean}{std}  ({metric.scored} of {metric.total} scored)")
+            bounds = "" if metric.interval is None else format_interval(Interval(*metric.interval), ".4g")
+            lines.append(f"{one_line(name):<{width}}  {mean}{bounds}{std}  ({metric.scored} of {metric.total} scored)")
         return lines
 
 

@@ -364,7 +364,11 @@ class WatchReporter:
                 failure = verdict.job.failure
                 kind = None if failure is None else failure.kind
                 self.verdicts[job] = Verdict(
-                    verdict.job.status, kind, scores.get(job, ()), is_partly_judged=verdict.job.misses_samples
+                    verdict.job.status,
+                    kind,
+                    scores.get(job, ()),
+                    is_partly_judged=verdict.job.misses_samples,
+                    case=job.case,
                 )
 
     def report_decisions(

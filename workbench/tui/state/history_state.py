@@ -645,7 +645,8 @@ class GroupRuns(CursorRows):
         yield Paragraph((StyledText("means", Style.HEADING), StyledText("  over the whole run", Style.MUTED)))
         for name, metric, mean in means:
             std = "" if metric.std is None else f" ±{score_text(metric.std)}"
-            text = f"{score_text(mean)}{std}  ({metric.scored:,} of {metric.total:,} scored)"
+            bounds = "" if metric.interval is None else " (95 % {} to {})".format(*map(score_text, metric.interval))
+            text = f"{score_text(mean)}{bounds}{std}  ({metric.scored:,} of {metric.total:,} scored)"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
