@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 
-from workbench.model.evalset import Invocation
-from workbench.model.identity import CaseKey
+from workbench.model.evalset import Invocation, Quarantine
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
-from workbench.report.flaky_cases import Divergence, FlakyCase, find_divergence, flaky_lines
+from workbench.report.flaky_cases import Divergence, FlakyCase, StoredPlace, find_divergence, flaky_lines
 
 KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c")
 
@@ -149,3 +150,82 @@ def test_calls_of_the_older_form_do_not_name_a_model_call() -> None:
 
     assert divergence is not None
     assert (divergence.what, divergence.model_call) == ("the call of get", None)
+
+
+def make_order(number: int, *, room: str = "hall", text: str = "ready") -> CaseResult:
+    """Make an execution that has an id and a time in its first call, which differ each time."""
+    first = {
+        "function_call": {"name": "find", "args": {"id": f"{number:08x}-0000-0000-0000-000000000000", "at": number}}
+    }
+    second = {"function_call": {"name": "light", "args": {"room": room}}}
+    return make_result(make_turn(first, second, answer=f"Order {number} {text}"))
+
+
+def test_values_that_always_differ_are_no_first_difference() -> None:
+    passed, failed = [make_order(1), make_order(2)], [make_order(3, room="attic"), make_order(4, room="attic")]
+
+    divergence = find_divergence(passed, failed)
+
+    assert divergence is not None
+    assert (divergence.what, divergence.failed) == ("the call of light", 'light({"room": "attic"})')
+
+
+def test_ids_and_times_are_no_first_difference_of_only_two_executions() -> None:
+    ids = [f"{letter * 8}-1111-2222-3333-444444444444" for letter in "ab"]
+    call = [{"function_call": {"name": "find", "args": {"id": each, "at": "2026-11-26T10:00:00Z"}}} for each in ids]
+
+    divergence = find_divergence(
+        [make_result(make_turn(call[0], answer="yes"))], [make_result(make_turn(call[1], answer="no"))]
+    )
+
+    assert divergence is not None
+    assert divergence.what == "the answer"
+
+
+def test_an_id_is_the_first_difference_of_two_executions_if_nothing_else_differs() -> None:
+    call = [{"function_call": {"name": "find", "args": {"id": letter * 12}}} for letter in "12"]
+
+    divergence = find_divergence([make_result(make_turn(call[0]))], [make_result(make_turn(call[1]))])
+
+    assert divergence is not None
+    assert divergence.what == "the call of find"
+
+
+def test_executions_that_differ_only_in_noise_have_no_first_difference() -> None:
+    assert find_divergence([make_order(1), make_order(2)], [make_order(3), make_order(4)]) is None
+
+
+def test_text_around_an_id_sets_executions_apart() -> None:
+    passed = [make_order(1), make_order(2)]
+    failed = [make_order(3, text="lost"), make_order(4, text="lost")]
+
+    divergence = find_divergence(passed, failed)
+
+    assert divergence is not None
+    assert (divergence.what, divergence.failed) == ("the answer", "Order 3 lost")
+
+
+def test_the_pair_that_agrees_longest_is_compared() -> None:
+    start, other = make_turn(answer="hello"), make_turn(answer="good day")
+    passed = [make_result(other, make_turn(answer="a")), make_result(start, make_turn(answer="a"))]
+    failed = [make_result(start, make_turn(answer="b"))]
+
+    divergence = find_divergence(passed, failed)
+
+    assert divergence is not None
+    assert (divergence.turn, divergence.passed, divergence.failed) == (1, "a", "b")
+
+
+def test_noise_and_quarantine_are_said() -> None:
+    place = StoredPlace("1", JobKey(KEY))
+    flaky = FlakyCase(
+        case=KEY, passed=1, samples=2, runs=["1"], divergence=None, disagreeing=["own"], compared=(place, place),
+        is_noisy=True, quarantine=Quarantine(until=date(2026, 12, 24), reason="a\x1b[31m"),
+    )  # fmt: skip
+
+    *_, difference, quarantine = flaky_lines([flaky], repeated=1)
+
+    assert "only values such as ids and times" in difference
+    assert difference.endswith("they were judged differently: own")
+    assert quarantine.startswith("  quarantined until 2026-12-24: a")
+    assert "\x1b" not in quarantine

@@ -43,6 +43,7 @@ from workbench.store.history.history_queries import RunPart, StoredJob, StoredRu
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
+    QUARANTINED,
     REPLAYED,
     STALE,
     ResultLocation,
@@ -588,6 +589,7 @@ class GroupRuns(CursorRows):
             StyledText(share, style if rate is not None else Style.MUTED),
             StyledText(f"  {summary.passed:,}/{summary.total:,}"),
             StyledText(f"  ✗ {summary.failed:,}" if summary.failed else "", Style.FAILED),
+            StyledText(f"  {QUARANTINED.symbol} {summary.quarantined:,}" if summary.quarantined else "", Style.WARNING),
             StyledText(f"  ! {summary.error:,}" if summary.error else "", Style.ERROR),
             StyledText(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Style.WARNING),
             StyledText(f"  {explain_incomplete(run)}" if explain_incomplete(run) else "", Style.WARNING),
@@ -667,6 +669,9 @@ class GroupRuns(CursorRows):
 
 
 def calculate_pass_rate(summary: RunSummary) -> float | None:
-    """Calculate the share of passed among passed, failed, error and not evaluated; None if there are none."""
-    judged = summary.passed + summary.failed + summary.error + summary.not_evaluated
+    """Calculate the share of passed among passed, failed, error and not evaluated; None if there are none.
+
+    A FAILED counts also in quarantine.
+    """
+    judged = summary.passed + summary.failed + summary.quarantined + summary.error + summary.not_evaluated
     return summary.passed / judged if judged else None
