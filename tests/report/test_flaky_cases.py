@@ -154,9 +154,8 @@ def test_calls_of_the_older_form_do_not_name_a_model_call() -> None:
 
 def make_order(number: int, *, room: str = "hall", text: str = "ready") -> CaseResult:
     """Make an execution that has an id and a time in its first call, which differ each time."""
-    first = {
-        "function_call": {"name": "find", "args": {"id": f"{number:08x}-0000-0000-0000-000000000000", "at": number}}
-    }
+    args = {"id": f"{number:08x}-0000-0000-0000-000000000000", "at": 1_795_706_751.5 + number}
+    first = {"function_call": {"name": "find", "args": args}}
     second = {"function_call": {"name": "light", "args": {"room": room}}}
     return make_result(make_turn(first, second, answer=f"Order {number} {text}"))
 
@@ -229,3 +228,28 @@ def test_noise_and_quarantine_are_said() -> None:
     assert difference.endswith("they were judged differently: own")
     assert quarantine.startswith("  quarantined until 2026-12-24: a")
     assert "\x1b" not in quarantine
+
+
+def test_values_in_which_only_failed_executions_differ_decide() -> None:
+    passed, failed = [make_order(1), make_order(2)], [make_order(3, room="attic"), make_order(4, room="cellar")]
+
+    divergence = find_divergence(passed, failed)
+
+    assert divergence is not None
+    assert divergence.what == "the call of light"
+    alone = find_divergence(passed[:1], failed)
+    assert alone is not None
+    assert alone.failed in ('light({"room": "attic"})', 'light({"room": "cellar"})')
+
+
+def test_an_answer_in_other_words_each_time_is_the_difference_if_no_step_before_it_is() -> None:
+    texts = ("we have it", "it is here", "sold out", "none left")
+    passed, failed = [
+        [make_order(number, text=text) for number, text in enumerate(texts) if (number > 1) is is_failed]
+        for is_failed in (False, True)
+    ]
+
+    divergence = find_divergence(passed, failed)
+
+    assert divergence is not None
+    assert divergence.what == "the answer"

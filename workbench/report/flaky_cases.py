@@ -269,36 +269,38 @@ def _compare_groups(
     if not passed or not failed:
         return None
     groups = [[_list_turns(result) for result in group] for group in (passed, failed)]
-    found: list[tuple[tuple[int, int], int, int, Divergence]] = []
-    guesses: list[tuple[tuple[int, int], int, int, Divergence]] = []
+    found: dict[tuple[int, int], tuple[tuple[int, int], Divergence]] = {}
+    doubtful: dict[_Noise, tuple[tuple[int, int], Divergence]] = {}
     has_noise = False
-    for first, second in product(range(len(passed)), range(len(failed))):
-        for place, left, right in _list_differences(groups[0][first], groups[1][second]):
-            entry = (place, first, second, _make_divergence(place[0], left, right))
+    for pair in product(range(len(passed)), range(len(failed))):
+        for place, left, right in _list_differences(groups[0][pair[0]], groups[1][pair[1]]):
             noise = _judge_difference(place, left, right, groups)
             if noise is _Noise.NO:
-                found.append(entry)
+                found[pair] = place, _make_divergence(place[0], left, right)
                 break
             has_noise = True
-            if noise is _Noise.LIKELY:
-                guesses.append(entry)
-    pairs = set(product(range(len(passed)), range(len(failed))))
-    undivided = min(pairs - {entry[1:3] for entry in found}, default=None)
-    if undivided is None:
-        _, first, second, divergence = max(found, key=lambda entry: (entry[0], -entry[1], -entry[2]))
-        return first, second, divergence, False
-    if guesses and not found:
-        _, first, second, divergence = min(guesses, key=lambda entry: entry[:3])
-        return first, second, divergence, False
-    return *undivided, None, has_noise  # this pair differs in noise at most
+            # The first id, and the last text of the first pair: what the agent said in the end.
+            if (noise is _Noise.WORDING and doubtful.get(noise, (pair,))[0] == pair) or noise not in doubtful:
+                doubtful[noise] = pair, _make_divergence(place[0], left, right)
+    if len(found) == len(passed) * len(failed):
+        pair = max(found, key=lambda each: (found[each][0], -each[0], -each[1]))
+        return *pair, found[pair][1], False
+    # Some pair differs in values at most that say nothing, so that no other difference sets the failed ones apart.
+    for noise in (_Noise.LIKELY, _Noise.WORDING):
+        if noise in doubtful and not found:
+            pair, divergence = doubtful[noise]
+            return *pair, divergence, False
+    first = next(pair for pair in product(range(len(passed)), range(len(failed))) if pair not in found)
+    return *first, None, has_noise
 
 
 class _Noise(Enum):
     """Whether a difference says nothing of the verdict."""
 
     NO = 0
-    LIKELY = 1  # it looks like an id or a time, and there are no executions with the same verdict to compare
-    YES = 2
+    WORDING = 1  # a text that is different in every execution, also apart from numbers
+    LIKELY = 2  # it looks like an id or a time, and there are too few executions that passed to compare
+    YES = 3
 
 
 def _list_differences(one: _Steps, other: _Steps) -> Iterator[tuple[tuple[int, int], _Step | None, _Step | None]]:
@@ -334,7 +336,7 @@ def _judge_difference(
 
 def _judge_value(path: Sequence[str | int], left: _Step, right: _Step, peers: Sequence[Sequence[_Step]]) -> _Noise:
     one, other = _get_value(left.value, path), _get_value(right.value, path)
-    if all(len(group) < 2 for group in peers):
+    if len(peers[0]) < 2:  # a failed execution may differ from another one in the value that decides
         is_likely = isinstance(one, str | int | float) and _hide_changing(one) == _hide_changing(other)
         return _Noise.LIKELY if is_likely else _Noise.NO
     values = [[_get_value(step.value, path) for step in group] for group in peers]
@@ -343,7 +345,7 @@ def _judge_value(path: Sequence[str | int], left: _Step, right: _Step, peers: Se
     if not isinstance(one, str) or not isinstance(other, str) or _hide_numbers(one) == _hide_numbers(other):
         return _Noise.YES
     # The text around an id may set them apart.
-    return _Noise.YES if _all_differ([list(map(_hide_numbers, group)) for group in values]) else _Noise.NO
+    return _Noise.WORDING if _all_differ([list(map(_hide_numbers, group)) for group in values]) else _Noise.NO
 
 
 def _all_differ(groups: Sequence[Sequence[str]]) -> bool:
