@@ -415,8 +415,7 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
         raise click.UsageError("--until and --days exclude each other")
     last = until or date.today() + timedelta(_DAYS if days is None else days)
     root = find_root(path)
-    chosen = _find_named_cases(root, what, must_exist=True)
-    for eval_set, names in chosen.items():
+    for eval_set, names in _find_named_cases(root, what).items():
         set_quarantine(root / eval_set, names, Quarantine(until=last, reason=reason))
         for name in names:
             message(one_line(f"{eval_set}:{name}: quarantined until {last}"), prefix="")
@@ -429,57 +428,54 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
 @path_option
 def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
     """End the quarantine of cases, or of all cases of a set."""
+    from workbench.cli.case_selection import select, split_names
     from workbench.model.text import one_line
     from workbench.store.errors import raise_all
     from workbench.store.evalsets.quarantine import read_quarantines, release_cases
-    from workbench.store.project_discovery import find_root
+    from workbench.store.project_discovery import discover, find_root
+    from workbench.store.settings import load_settings
 
     root = find_root(path)
+    project = discover(root, load_settings(root), root=root)
     missing = []
-    for eval_set, names in _find_named_cases(root, what, must_exist=False).items():
-        known = read_quarantines(root / eval_set)
-        if not names:
-            raise_all(known.problems)
-        released = release_cases(root / eval_set, names or list(known.cases))
-        for name in released:
-            message(one_line(f"{eval_set}:{name}: no longer in quarantine"), prefix="")
-        missing += [f"{eval_set}:{name}" for name in names if name not in released]
-        if not names and not released:
-            missing.append(eval_set)
+    for text, named in zip(what, split_names(project, what), strict=True):
+        wanted = {text: ()} if named.cases is None else {f"{named.name}:{case}": (case,) for case in named.cases}
+        for shown, cases in wanted.items():
+            released = []
+            for selection in select(project, [named]):
+                known = read_quarantines(root / selection.eval_set)
+                raise_all(known.problems if not cases else ())
+                names = release_cases(root / selection.eval_set, cases or [*known.cases])
+                released += [f"{selection.eval_set}:{name}" for name in names]
+            for name in released:
+                message(one_line(f"{name}: no longer in quarantine"), prefix="")
+            missing += [] if released else [shown]
     for name in missing:
         message(one_line(f"{name}: was not in quarantine"))
     return WRONG if missing else 0
 
 
-def _find_named_cases(root: Path, what: Sequence[str], *, must_exist: bool) -> dict[str, list[str]]:
-    """Return the named cases by eval set; all of a set are an empty list. Raises PlanError.
-
-    With `must_exist`, cases must be named, and the sets must have them.
-    """
-    from workbench.cli.case_selection import select, split_names
+def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
+    """Return the named cases by eval set. Raises PlanError if none are named, or if a name is unknown."""
+    from workbench.cli.case_selection import only_cases, select, split_names
     from workbench.engine.plan import PlanError
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import format_case_name
-    from workbench.model.text import suggest_name
     from workbench.store.datasets.remote_data import is_address
 
     chosen: dict[str, list[str]] = {}
     with Workspace.open(root) as workspace:
-        for selection in select(workspace.project, split_names(workspace.project, what)):
-            eval_set = selection.eval_set
-            if is_address(eval_set):
-                raise PlanError(f"{eval_set}: there is no quarantine for rows of a remote dataset")
-            names = chosen.setdefault(eval_set, [])
-            if not must_exist:
-                names += selection.cases or ()
-                continue
-            if selection.cases is None:
-                raise PlanError(f"{eval_set}: name the cases to quarantine: {eval_set}:CASE")
-            known = workspace.cases_by_name(eval_set)
-            for name in selection.cases:
-                if name not in known:
-                    raise PlanError(f"{eval_set}: no eval case {name!r}{suggest_name(name, known)}")
-                names += sorted(format_case_name(*each) for each in known[name])
+        for text, named in zip(what, split_names(workspace.project, what), strict=True):
+            if named.cases is None:
+                raise PlanError(f"{text}: name the cases to quarantine: {text}:CASE")
+            selections = select(workspace.project, [named])
+            for selection in only_cases(selections, named.cases, names_of=workspace.cases_by_name):
+                if is_address(selection.eval_set):
+                    raise PlanError(f"{selection.eval_set}: there is no quarantine for rows of a remote dataset")
+                known = workspace.cases_by_name(selection.eval_set)
+                chosen.setdefault(selection.eval_set, []).extend(
+                    format_case_name(*each) for name in selection.cases or () for each in sorted(known[name])
+                )
     return chosen
 
 

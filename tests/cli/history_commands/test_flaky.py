@@ -434,3 +434,18 @@ def test_a_pattern_for_all_json_files_is_no_reason_to_run_the_file_of_quarantine
 
     assert result.status == 0
     assert "2 cases" in result.out
+
+
+def test_a_target_names_the_sets_that_have_the_case(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    workbench.add_set("home/more.evalset.json", {"other": [make_turn("light a", room="a")]})
+
+    assert workbench("flaky", "quarantine", "home:off,other").status == 0
+
+    assert (workbench.root / "home/more.evalset.workbench.json").exists()
+    assert workbench("run").status == 0
+    assert workbench("flaky", "release", "home:off").status == 0
+    assert workbench("run").status == 1
+    assert workbench("flaky", "release", "home").status == 0
+    assert workbench("flaky", "release", "home").status == 2
