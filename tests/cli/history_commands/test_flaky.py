@@ -352,15 +352,17 @@ def test_a_regression_in_quarantine_is_none_for_compare(workbench: CommandLine) 
     agent = (workbench.root / "home/agent.py").read_text()
     workbench.write("home/agent.py", agent.replace('{"room": rest}', '{"room": "bedroom" if rest == "hall" else rest}'))
     workbench("run")
+    good = workbench("history", "--format", "json").data["runs"][0]["run_id"]
     workbench.write("home/agent.py", agent)
     workbench("run")
-    assert workbench("compare").status == 1
+    assert workbench("compare", good).status == 1
     workbench("flaky", "quarantine", OFF)
     workbench("run")
 
-    result = workbench("compare", "--format", "json")
+    result = workbench("compare", good, "--format", "json")
 
     assert result.status == 0
+    assert result.data["counts"]["regression"] == 1
     assert [case["in_quarantine"] for case in result.data["cases"] if case["eval_id"] == "off"] == [True]
 
 
