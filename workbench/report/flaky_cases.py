@@ -108,8 +108,8 @@ def find_flaky_cases(history: History, *, find_quarantine: FindQuarantine = lamb
         samples = [] if newest is None else _select_samples(of_case, newest, rows)
         if _are_mixed(samples):
             found.append(replace(_describe(history, case, samples), quarantine=find_quarantine(case)))
-        elif newest is not None and _is_outage(newest) and _are_mixed(_select_samples(of_case, of_case[0], rows)):
-            left_out.append(case)
+        elif newest is not None and _is_outage(newest, of_case[0]):
+            left_out += [case] if _are_mixed(_select_samples(of_case, of_case[0], rows)) else []
     return FlakySearch(sorted(found, key=lambda flaky: (abs(flaky.probability - 0.5), str(flaky.case))), left_out)
 
 
@@ -117,8 +117,13 @@ def _are_mixed(samples: Sequence[StoredVerdict]) -> bool:
     return len({each.job.status for each in samples}) > 1
 
 
-def _is_outage(newest: StoredVerdict) -> bool:
-    return newest.job.status is CaseStatus.ERROR and newest.dependencies is None
+def _is_outage(newest: StoredVerdict, before: StoredVerdict) -> bool:
+    """Return True if the newest job, with the same input as before, ended before its agent started.
+
+    Nothing shows what such a job depended on.
+    """
+    is_same = newest.job.execution_key == before.job.execution_key
+    return is_same and newest.job.status is CaseStatus.ERROR and newest.dependencies is None
 
 
 def _select_samples(

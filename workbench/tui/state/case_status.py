@@ -88,7 +88,7 @@ PARTLY_JUDGED = Badge("†", "judged by fewer samples than asked", Style.WARNING
 REPLAYED = Badge(REPLAY_MARK, "rests on recorded answers of models; alt+l asks them again", Style.MUTED)
 """Badge of a case whose agent got recorded answers of its models."""
 
-QUARANTINED = Badge(QUARANTINE_SYMBOL, "quarantined", Style.WARNING)
+QUARANTINED = Badge(QUARANTINE_SYMBOL, "quarantine", Style.WARNING)
 """Badge of a FAILED that does not fail a run."""
 
 FAILING_STATES = frozenset({CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED})
