@@ -91,6 +91,20 @@ async def test_only_affected_cases_run_again(connect: Connect, workbench: Comman
     assert "agent.py" in explained
 
 
+async def test_a_failure_in_quarantine_fails_no_run(connect: Connect, workbench: CommandLine) -> None:
+    entry = {"until": "2999-01-01", "reason": "guesses"}
+    workbench.write("home/light.evalset.workbench.json", {"quarantine": {"off": entry}})
+    async with connect("--allow-run") as server:
+        ran = await server.call("run_cases")
+        listed = await server.call("list_cases")
+        shown = await server.call("show_result", eval_set=LIGHT, case="off")
+
+    assert (ran["summary"]["failed"], ran["summary"]["quarantined"], ran["exit_status"]) == (0, 1, 0)
+    assert [(row["case"], row["quarantined"]) for row in ran["not_passed"]] == [("off", True)]
+    assert [row.get("quarantine") for row in listed["cases"]] == [None, {**entry, "is_expired": False}]
+    assert shown["quarantine"]["until"] == "2999-01-01"
+
+
 async def test_runs_are_compared(connect: Connect, workbench: CommandLine) -> None:
     async with connect("--allow-run") as server:
         await server.call("run_cases")

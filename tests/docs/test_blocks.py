@@ -23,6 +23,7 @@ from tests.docs.conftest import add_sample_agents, write_files
 from workbench.cli.main import cli
 from workbench.llm.model_replay import read_script
 from workbench.store.evalsets.config_files import load_environment
+from workbench.store.evalsets.quarantine import read_quarantines
 from workbench.store.settings import load_settings
 from workbench.testing import pytest_plugin
 
@@ -123,6 +124,10 @@ def test_documented_json_is_valid(block: Block, empty_project: CommandLine) -> N
         assert command == "workbench"
         known = [word for word in arguments if "/" not in word and word != "--path"]
         assert empty_project(*known, "--help").status == 0
+    elif "quarantine" in data:
+        empty_project.write("one.evalset.workbench.json", block.text)
+        found = read_quarantines(empty_project.root / "one.evalset.json")
+        assert found.cases and not found.problems
     elif "tool_simulation_configs" in data:
         assert load_environment(empty_project.write("environment.json", block.text))[1] == ()
     else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from workbench.model.criteria import Criterion, EvalConfig
+from workbench.model.evalset import Quarantine
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
 from workbench.report.comparison import (
@@ -348,3 +349,37 @@ def test_a_criterion_with_an_upper_limit_gets_worse_by_rising() -> None:
     assert compare(1.0, 2.0).is_significantly_worse
     assert compare(1.0, 9.0).is_significantly_worse
     assert not compare(2.0, 1.0).is_significantly_worse
+
+
+def test_a_case_in_quarantine_is_no_evidence_and_its_failure_is_marked() -> None:
+    def verdicts(letters: str, quarantine: Quarantine | None) -> dict[CaseKey, Any]:
+        stored = [
+            each._replace(job=each.job._replace(quarantine=quarantine))
+            for number, letter in enumerate(letters)
+            for each in make_stored_repeats(f"c{number}", letter, float(letter == "P"))
+        ]
+        return dict(collect_verdicts(stored))
+
+    now = Quarantine(until=date(2026, 12, 24))
+    compared = [
+        compare_runs(run("1"), run("2"), verdicts("PPPPPPPP", None), verdicts("FFFFFFFP", each), earlier=lambda _: [])
+        for each in (None, now.at_day(date(2027, 1, 1)), now)
+    ]
+
+    assert [each.is_significantly_worse for each in compared] == [True, True, False]
+    assert [each.quarantined for each in compared] == [0, 0, 8]
+    assert compared[2].unjudged == 0
+    assert "left out: 8 cases in quarantine" in comparison_lines(compared[2], style=Style(), show_same=False)[0]
+    assert any("(in quarantine)" in line for line in comparison_lines(compared[2], style=Style(), show_same=False))
+    record = comparison_record(compared[2])
+    assert record["cases"][0]["in_quarantine"]
+    assert record["significance"]["quarantined"] == 8
+
+
+def test_a_case_that_lost_its_repeats_is_significantly_worse() -> None:
+    comparison = compare_letters({"a": "PPPPP", "b": "P"}, {"a": "FFFFF", "b": "P"})
+
+    assert comparison.is_significantly_worse
+    assert "these very cases pass less often" in comparison_lines(comparison, style=Style(), show_same=False)[0]
+    assert comparison_record(comparison)["significance"]["within_cases"]["finding"] == "lower"
+    assert comparison_record(compare_letters({"a": "P"}, {"a": "F"}))["significance"]["within_cases"] is None

@@ -41,9 +41,11 @@ def test_json_has_the_documented_shape(make_report: MakeReport, every_status: li
     assert data["schema_version"] == 2
     assert data["run_id"] == "20261121-1"
     assert data["summary"] == {
-        "total": 6, "passed": 1, "failed": 1, "error": 1, "not_evaluated": 1, "skipped": 1, "cancelled": 1,
-        "partly_judged": 0,
-        "metrics": {"tool_trajectory_avg_score": {"mean": 0.5, "std": 0.7071, "scored": 2, "total": 6}},
+        "total": 6, "passed": 1, "failed": 1, "quarantined": 0, "error": 1, "not_evaluated": 1, "skipped": 1,
+        "cancelled": 1, "partly_judged": 0,
+        "metrics": {
+            "tool_trajectory_avg_score": {"mean": 0.5, "std": 0.7071, "scored": 2, "total": 6, "interval": None},
+        },
         "models": [], "model_calls": None,
     }  # fmt: skip
     assert data["criteria"]["sets/light.evalset.json"]["criteria"][0] == {
@@ -255,7 +257,7 @@ def test_markdown_shows_all_criteria_but_only_known_informational_metrics(
     assert "| status | case | tool\\_trajectory\\_avg\\_score | seconds |" in text
     assert "| ✓ PASSED | a | 0.50 |" in text
     assert "| latency | 0.25 |" in text
-    assert "| tool\\_trajectory\\_avg\\_score |  |  | 0 of 1 |" in text
+    assert "| tool\\_trajectory\\_avg\\_score |  |  |  | 0 of 1 |" in text
     assert "token" not in text
 
 

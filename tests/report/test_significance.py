@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import pytest
 from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.contingency_tables import StratifiedTable, mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench.model.results import cohen_kappa
 from workbench.report.significance import (
+    Count,
     Finding,
     PairedTest,
     bootstrap_statistic,
     compare_pass_rates,
+    compare_repeats,
     compare_scores,
     compute_p_value,
     correct_for_many,
@@ -27,6 +30,7 @@ from workbench.report.significance import (
     explain_scores,
     format_p_value,
     format_points,
+    mean_interval,
     wilson_interval,
 )
 
@@ -259,3 +263,93 @@ def test_a_p_value_is_not_rounded_to_the_limit(p_value: float, text: str) -> Non
 
 def test_a_small_negative_share_is_not_written_as_minus_zero() -> None:
     assert format_points(-0.0001) == "+0.0"
+
+
+def draw_counts(generator: random.Random, *, cases: int, most: int) -> list[tuple[Count, Count]]:
+    totals = [(generator.randint(1, most), generator.randint(1, most)) for _ in range(cases)]
+    return [(Count(generator.randint(0, m), m), Count(generator.randint(0, n), n)) for m, n in totals]
+
+
+def is_changed(before: Count, after: Count) -> bool:
+    return 0 < before.passed + after.passed < before.total + after.total
+
+
+def test_the_test_of_many_repeats_is_that_of_mantel_and_haenszel() -> None:
+    generator = random.Random(11)
+    for _ in range(100):
+        pairs = draw_counts(generator, cases=250, most=5)
+        tables = [
+            [[after.passed, after.total - after.passed], [before.passed, before.total - before.passed]]
+            for before, after in pairs
+            if is_changed(before, after)
+        ]
+        test = compare_repeats(pairs)
+
+        assert test is not None
+        expected = StratifiedTable(tables).test_null_odds(correction=False).pvalue
+        assert test.p_value == pytest.approx(expected, abs=EXACT)
+
+
+def test_the_test_of_few_repeats_counts_all_assignments_to_the_runs() -> None:
+    generator = random.Random(12)
+    for _ in range(TABLES):
+        pairs = draw_counts(generator, cases=3, most=3)
+        if not any(is_changed(*pair) for pair in pairs) or all(each.total == 1 for pair in pairs for each in pair):
+            continue
+        sums = [sum(found) for found in product(*(list(_list_sums(*pair)) for pair in pairs))]
+        mean, seen = sum(sums) / len(sums), sum(after.passed for _, after in pairs)
+        expected = sum(abs(each - mean) >= abs(seen - mean) - EXACT for each in sums) / len(sums)
+        test = compare_repeats(pairs)
+
+        assert test is not None
+        assert test.p_value == pytest.approx(expected, abs=EXACT)
+
+
+def _list_sums(before: Count, after: Count) -> list[int]:
+    passed = before.passed + after.passed
+    repeats = [1] * passed + [0] * (before.total + after.total - passed)
+    return [sum(chosen) for chosen in combinations(repeats, after.total)]
+
+
+def test_one_case_that_lost_all_its_repeats_is_worse_but_says_nothing_of_others() -> None:
+    repeats = compare_repeats([(Count(10, 10), Count(0, 10)), *[(Count(10, 10), Count(10, 10))] * 3])
+
+    assert repeats is not None
+    assert (repeats.finding, repeats.changed, repeats.cases) == (Finding.LOWER, 1, 4)
+    assert require(compare_pass_rates([(1.0, 0.0), *[(1.0, 1.0)] * 3])).finding is Finding.CANNOT_TELL
+
+
+def test_single_repeats_are_not_tested_within_cases() -> None:
+    assert compare_repeats([(Count(1, 1), Count(0, 1))] * 10) is None
+    assert compare_repeats([(Count(0, 0), Count(0, 3))]) is None
+
+
+def test_the_interval_of_a_mean_of_many_cases_is_close_to_the_bootstrap() -> None:
+    generator = random.Random(13)
+    values = [generator.random() ** 2 for _ in range(400)]
+    expected = stats.bootstrap((values,), lambda drawn, axis: drawn.mean(axis=axis), method="percentile", rng=1)
+
+    assert mean_interval([(value, 1) for value in values]) == pytest.approx(
+        tuple(expected.confidence_interval), abs=0.005
+    )
+    alike = stats.norm.interval(
+        0.95, sum(values) / 400, (sum((v - sum(values) / 400) ** 2 for v in values)) ** 0.5 / 400
+    )
+    assert mean_interval([(value, 1) for value in values]) == pytest.approx(alike, abs=EXACT)
+
+
+def test_a_mean_that_one_case_decides_has_no_symmetric_interval() -> None:
+    interval = mean_interval([(1.0, 1)] * 299 + [(0.0, 1)])
+
+    assert interval is not None
+    assert interval.high == 1.0
+
+
+def test_the_scores_of_a_case_are_drawn_together() -> None:
+    together = mean_interval([(10.0 * (place % 2), 10) for place in range(40)])
+    alone = mean_interval([(float(place % 2), 1) for place in range(400)])
+
+    assert together is not None
+    assert alone is not None
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+    assert mean_interval([(float("inf"), 1)] * 10) is None

@@ -1,10 +1,11 @@
-"""The commands `history`, `report`, `merge` and `compare`."""
+"""The commands `history`, `report`, `merge`, `compare` and `flaky`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
-from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, build_command_line, display_options
+from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, SummaryGroup, build_command_line, display_options
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from workbench.model.evalset import Quarantine
     from workbench.model.identity import CaseKey
     from workbench.report.comparison import RunComparison
+    from workbench.report.flaky_cases import QuarantinedCase
     from workbench.report.run_report import RunReport
     from workbench.store.history.history import History
     from workbench.store.history.history_queries import StoredRun
@@ -279,7 +282,11 @@ def _compute_status(comparison: RunComparison, fail_on: str) -> int:
     from workbench.model.results import CaseStatus
     from workbench.report.comparison import Change
 
-    worse = [case.after.status for case in comparison.select(Change.REGRESSION) if case.after is not None]
+    worse = [
+        case.after.status
+        for case in comparison.select(Change.REGRESSION)
+        if case.after is not None and not (case.is_in_quarantine and case.after.status is CaseStatus.FAILED)
+    ]
     has_only_errors = all(status is CaseStatus.ERROR for status in worse)
     if fail_on == _SIGNIFICANT and comparison.is_significantly_worse:
         return _WORSE
@@ -291,41 +298,212 @@ def _compute_status(comparison: RunComparison, fail_on: str) -> int:
 # `workbench flaky`
 
 
-@click.command()
-@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+class _FlakyGroup(SummaryGroup):
+    """Commands on flaky cases. Without the name of one, the arguments are those of `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Add the default command."""
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+what_argument = click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+_DAYS = 14
+_MOST_DAYS = 3650
+
+
+@click.group(cls=_FlakyGroup)
+def flaky() -> None:
+    """List cases whose verdict changed while nothing that they use changed, and put them into quarantine.
+
+    Without a command, the arguments are those of `workbench flaky list`.
+    """
+
+
+@flaky.command("list")
+@what_argument
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
 )
 @path_option
-def flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
-    """List cases whose verdict changed while nothing that they use changed.
+def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
+    """List flaky cases, and cases in quarantine.
 
     The arguments are those of `workbench run`. Default: all cases. Nothing runs: repeats
     and earlier runs are the samples, if input, criteria, code, files and variables were the same. Replayed executions
-    are no samples. For each case: how likely it passes, and the first step in which an execution that passed and one
-    that failed differ. If they do not differ, the criteria that judged them differently.
+    are no samples. For each case: how likely it passes, and the first step that sets executions that failed apart.
+    Values that always differ, such as ids and times, do not count. If no step differs, the criteria that judged them
+    differently.
 
-    Exit status: 1 if a case is flaky, else 0.
+    Exit status: 1 if a case is flaky that is not in quarantine, else 0.
     """
     from workbench.model.text import pluralise
-    from workbench.report.flaky_cases import find_flaky_cases, flaky_lines, flaky_record
+    from workbench.report.flaky_cases import (
+        find_flaky_cases,
+        flaky_lines,
+        flaky_record,
+        outage_line,
+        quarantine_lines,
+    )
     from workbench.report.report_formats import dump
     from workbench.store.project_discovery import find_root
 
     root = find_root(path)
     is_named = _make_filter(root, what)
+    quarantines = _read_quarantines(root)
     with require_history(root) as history:
-        found = [each for each in find_flaky_cases(history) if is_named(each.case)]
+        search = find_flaky_cases(
+            history, find_quarantine=lambda case: quarantines.get(case.eval_set, {}).get(case.name)
+        )
         repeated = history.count_repeated_cases()
+    found = [each for each in search.cases if is_named(each.case)]
     gone = [each for each in found if not _is_in_project(root, each.case)]
     if gone:
         message(f"left out: {pluralise(len(gone), 'flaky case')} that the project no longer has")
         found = [each for each in found if each not in gone]
+    left_out = [case for case in search.left_out if is_named(case) and _is_in_project(root, case)]
+    if (line := outage_line(left_out)) is not None:
+        message(line)
+    quarantined = _list_quarantined(root, quarantines)
     if report_format == "json":
-        write_document(dump(flaky_record(found), indent=2) + "\n")
+        write_document(dump(flaky_record(found, left_out=left_out, quarantined=quarantined), indent=2) + "\n")
     else:
         write_lines(flaky_lines(found, repeated=repeated))
-    return _WORSE if found else _SAME
+        listed = {(each.case.eval_set, each.case.name) for each in found}
+        others = [each for each in quarantined if (each.eval_set, each.name) not in listed]
+        if others:
+            write_lines(["", "in quarantine, and not listed as flaky:", *quarantine_lines(others)])
+    counted = [each for each in found if each.quarantine is None or each.quarantine.is_expired]
+    return _WORSE if counted else _SAME
+
+
+def _read_day(context: click.Context, parameter: click.Parameter, value: str | None) -> date | None:
+    if value is None:
+        return None
+    day = None
+    if len(value) == len("2026-12-24"):  # without the other formats of ISO 8601
+        with suppress(ValueError):
+            day = date.fromisoformat(value)
+    if day is None or day < date.today():
+        found = f"found {value!r}, expected a day from today on, such as {date.today() + timedelta(_DAYS)}"
+        raise click.BadParameter(found, ctx=context, param=parameter)
+    return day
+
+
+@flaky.command("quarantine")
+@click.argument("what", nargs=-1, required=True, metavar="SET:CASE[,CASE]...")
+@click.option("--until", callback=_read_day, metavar="DATE", help="The last day of the quarantine, such as 2026-12-24.")
+@click.option(
+    "--days", type=click.IntRange(1, _MOST_DAYS), help=f"Number of days instead of --until. Default: {_DAYS}."
+)
+@click.option("--reason", metavar="TEXT", default="", help="Why; reports show it.")
+@path_option
+def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | None, reason: str, path: Path) -> int:
+    """Put cases into quarantine: they run and are reported, but their FAILED does not fail a run.
+
+    An ERROR still counts. After its last day a case counts again. The quarantine is stored beside the eval set, in
+    NAME.evalset.workbench.json; commit this file. The eval set itself does not change. A case that is already in
+    quarantine gets the new day and reason.
+    """
+    from workbench.model.evalset import Quarantine
+    from workbench.model.text import one_line
+    from workbench.store.evalsets.quarantine import get_sidecar_path, set_quarantine
+    from workbench.store.project_discovery import find_root
+
+    if until is not None and days is not None:
+        raise click.UsageError("--until and --days exclude each other")
+    last = until or date.today() + timedelta(_DAYS if days is None else days)
+    root = find_root(path)
+    for eval_set, names in _find_named_cases(root, what).items():
+        set_quarantine(root / eval_set, names, Quarantine(until=last, reason=reason))
+        for name in names:
+            message(one_line(f"{eval_set}:{name}: quarantined until {last}"), prefix="")
+        message(one_line(f"written: {get_sidecar_path(Path(eval_set))}"), prefix="")
+    return 0
+
+
+@flaky.command("release")
+@click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...")
+@path_option
+def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
+    """End the quarantine of cases, or of all cases of a set."""
+    from workbench.cli.case_selection import select, split_names
+    from workbench.model.text import one_line
+    from workbench.store.errors import raise_all
+    from workbench.store.evalsets.quarantine import read_quarantines, release_cases
+    from workbench.store.project_discovery import discover, find_root
+    from workbench.store.settings import load_settings
+
+    root = find_root(path)
+    project = discover(root, load_settings(root), root=root)
+    missing = []
+    for text, named in zip(what, split_names(project, what), strict=True):
+        wanted = {text: ()} if named.cases is None else {f"{named.name}:{case}": (case,) for case in named.cases}
+        for shown, cases in wanted.items():
+            released = []
+            for selection in select(project, [named]):
+                known = read_quarantines(root / selection.eval_set)
+                raise_all(known.problems if not cases else ())
+                names = release_cases(root / selection.eval_set, cases or [*known.cases])
+                released += [f"{selection.eval_set}:{name}" for name in names]
+            for name in released:
+                message(one_line(f"{name}: no longer in quarantine"), prefix="")
+            missing += [] if released else [shown]
+    for name in missing:
+        message(one_line(f"{name}: was not in quarantine"))
+    return WRONG if missing else 0
+
+
+def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
+    """Return the named cases by eval set. Raises PlanError if none are named, or if a name is unknown."""
+    from workbench.cli.case_selection import only_cases, select, split_names
+    from workbench.engine.plan import PlanError
+    from workbench.engine.workspace import Workspace
+    from workbench.model.identity import format_case_name
+    from workbench.store.datasets.remote_data import is_address
+
+    chosen: dict[str, list[str]] = {}
+    with Workspace.open(root) as workspace:
+        for text, named in zip(what, split_names(workspace.project, what), strict=True):
+            if named.cases is None:
+                raise PlanError(f"{text}: name the cases to quarantine: {text}:CASE")
+            selections = select(workspace.project, [named])
+            for selection in only_cases(selections, named.cases, names_of=workspace.cases_by_name):
+                if is_address(selection.eval_set):
+                    raise PlanError(f"{selection.eval_set}: there is no quarantine for rows of a remote dataset")
+                known = workspace.cases_by_name(selection.eval_set)
+                chosen.setdefault(selection.eval_set, []).extend(
+                    format_case_name(*each) for name in selection.cases or () for each in sorted(known[name])
+                )
+    return chosen
+
+
+def _read_quarantines(root: Path) -> Mapping[str, Mapping[str, Quarantine]]:
+    """Read the quarantines of all sets of a project, as of today. What cannot be read is reported."""
+    from workbench.store.evalsets.quarantine import read_project_quarantines
+    from workbench.store.project_discovery import discover
+    from workbench.store.settings import load_settings
+
+    project = discover(root, load_settings(root), root=root)
+    local = [entry.relative for entry in project.eval_sets if entry.address is None]
+    quarantines, problems = read_project_quarantines(root, local)
+    for problem in problems:
+        message(str(problem))
+    return quarantines
+
+
+def _list_quarantined(root: Path, quarantines: Mapping[str, Mapping[str, Quarantine]]) -> list[QuarantinedCase]:
+    from workbench.model.identity import CaseKey
+    from workbench.report.flaky_cases import QuarantinedCase
+
+    return [
+        QuarantinedCase(
+            eval_set, name, each, not _is_in_project(root, CaseKey(target="", eval_set=eval_set, eval_id=name))
+        )
+        for eval_set, of_set in quarantines.items()
+        for name, each in of_set.items()
+    ]
 
 
 def _make_filter(root: Path, what: Sequence[str]) -> Callable[[CaseKey], bool]:
@@ -435,7 +613,31 @@ def read_report(root: Path, run_id: str) -> RunReport:
 
 
 def _list_earlier_runs(history: History, run: StoredRun) -> list[StoredRun]:
-    """Return the last runs of the same targets up to this run, oldest first."""
-    runs = history.runs(_RUNS_SEARCHED)
-    earlier = [other for other in runs if other.targets == run.targets and other.started_at <= run.started_at]
-    return earlier[:_RUNS_PLOTTED][::-1]
+    """Return the last whole runs of the same cases up to this run, oldest first.
+
+    Interrupted runs, runs of a watch, and runs that only played or only scored again are no points of a trend, nor are
+    those of other cases.
+    """
+    whole = [
+        other
+        for other in history.runs(_RUNS_SEARCHED)
+        if other.started_at <= run.started_at and _is_comparable(other, run)
+    ]
+    return whole[:_RUNS_PLOTTED][::-1]
+
+
+def _is_comparable(other: StoredRun, run: StoredRun) -> bool:
+    from workbench.engine.earlier_runs import COMMAND, JUDGEMENT, SELECTIONS
+
+    if other.run_id == run.run_id:
+        return True
+    for each in (other, run):
+        is_repeated = each.command == COMMAND or each.options.get(JUDGEMENT, 0)
+        is_watch = each.command.partition(":")[0] == "watch"
+        if not each.ended or each.interrupted or is_repeated or is_watch or not each.options.get("scores", True):
+            return False
+    selected, others = (
+        {each["eval_set"]: each["cases"] for each in both.options.get(SELECTIONS, ())} for both in (run, other)
+    )
+    is_same_size = bool(selected) or other.total == run.total  # recorded data have no selection
+    return other.targets == run.targets and selected == others and is_same_size

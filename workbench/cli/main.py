@@ -57,7 +57,7 @@ COMMANDS = {
     ),
     "flaky": (
         "workbench.cli.history_commands:flaky",
-        "List cases whose verdict changed while nothing that they use changed.",
+        "List cases whose verdict changed while nothing that they use changed; quarantine them.",
     ),
     "bisect": ("workbench.cli.bisect_command:bisect", "Find the commit that turned a case red."),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),

@@ -42,7 +42,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResul
 from workbench.model.run_events import Notice
 from workbench.model.text import neutralise, pluralise, redact, shorten, suggest_name
 from workbench.report.comparison import comparison_record
-from workbench.report.report_formats import case_record, dump, summary_record
+from workbench.report.report_formats import case_record, dump, quarantine_record, summary_record
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import aligned_lines, explain, explain_at_length, explain_in_one_line
 from workbench.store.errors import StoreError
@@ -179,10 +179,13 @@ class ProjectTools:
         }
         wanted = [key for key, found in statuses.items() if status in (None, found)]
         current = find_current_verdicts(self._workspace, plan) if latest else {}
+        quarantines = {case.key: case.current_quarantine for case in plan.cases if case.quarantine is not None}
         rows = []
         for key in wanted[offset : offset + limit]:
             row: dict[str, Any] = {"case": key.name, "eval_set": key.eval_set, "agent": key.target}
             row["status"] = statuses[key]
+            if key in quarantines:
+                row["quarantine"] = quarantine_record(quarantines[key])
             if jobs := latest.get(key):
                 row |= {"is_current": key in current, "run": jobs[0].run_id, "finished_at": _format_time(jobs[0])}
                 if len(jobs) > 1:
@@ -218,6 +221,7 @@ class ProjectTools:
             "repeat": result.repeat + 1,
             "repeats": [each.status.value for each in results],
             "status": result.status.value,
+            "quarantine": quarantine_record(result.quarantine),
             "reasons": [] if has_passed else explain(reported),
             "differences": "\n".join(_limit_lines(list(aligned_lines(reported)))),
         }
@@ -296,6 +300,7 @@ class ProjectTools:
                 "eval_set": result.case.eval_set,
                 "repeat": result.repeat + 1,
                 "status": result.status.value,
+                "quarantined": result.is_quarantined,
                 "why": shorten(explain_in_one_line(ReportedCase(result, expected(result))), _LONGEST_REASON),
             }
             for result in not_passed[:_MOST_LISTED]

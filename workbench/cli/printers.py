@@ -216,7 +216,8 @@ def format_summary(report: StreamedRun | RunReport) -> list[str]:
     """Return the summary of a run. A case that ran and did not pass counts as failed, as in ADK."""
     counts: dict[str, Counter[str]] = {}
     for outcome in report.outcomes:
-        counts.setdefault(outcome.eval_set_id, Counter())[_COUNTED_AS.get(outcome.status, "failed")] += 1
+        word = "quarantined" if outcome.is_quarantined else _COUNTED_AS.get(outcome.status, "failed")
+        counts.setdefault(outcome.eval_set_id, Counter())[word] += 1
     lines = [_STARS, "Eval Run Summary"]
     for eval_set_id, count in counts.items():
         lines += [
@@ -224,6 +225,8 @@ def format_summary(report: StreamedRun | RunReport) -> list[str]:
             f"  Tests passed: {count['passed']}",
             f"  Tests failed: {count['failed']}",
         ]
+        if count["quarantined"]:
+            lines.append(f"  Tests in quarantine: {count['quarantined']}")
         if count["not run"]:
             lines.append(f"  Tests not run: {count['not run']}")
     return lines

@@ -27,24 +27,26 @@ from workbench.cli.shared_options import (
     models_option,
 )
 from workbench.model.identity import JobKey
-from workbench.model.results import CaseStatus, MetricStatus
+from workbench.model.results import CaseStatus, MetricStatus, is_quarantined
 from workbench.model.run_events import Notice, QuotaWait
 from workbench.model.text import REDACTED, may_be_masked, one_line, pluralise
 from workbench.report.report_formats import case_line, dump
 from workbench.report.run_report import (
     PARTLY_JUDGED,
     REPLAY_MARK,
-    SYMBOLS,
     ReportedCase,
     agent_time_text,
     counts_text,
     describe_model_calls,
+    describe_quarantine,
     describe_samples,
     describe_sources,
     difference_lines,
     duration_text,
     find_live_samples,
     missing_samples_lines,
+    quarantine_lines,
+    status_text,
 )
 from workbench.report.text_report import explain as explain_result
 from workbench.report.text_report import explain_at_length, quota_wait_text, spending_line
@@ -70,6 +72,7 @@ from workbench.watch.watch_events import (
 if TYPE_CHECKING:
     from workbench.engine.plan import Selection
     from workbench.engine.workspace import Workspace
+    from workbench.model.evalset import Quarantine
     from workbench.model.identity import Dependency
     from workbench.watch.selector import Decision
     from workbench.watch.watch_session import WatchSession
@@ -337,7 +340,8 @@ class LineCache:
             stored.status.value,
             stored.duration_seconds,
         )
-        return _hash(repr((self._program, _identify(job), result, planned.execution_hash, planned.scoring_hash)))
+        state = (planned.execution_hash, planned.scoring_hash, planned.current_quarantine)
+        return _hash(repr((self._program, _identify(job), result, *state)))
 
     def _read(self, name: str) -> dict[str, str]:
         text = None
@@ -372,12 +376,15 @@ class WatchJsonPrinter(WatchPrinter):
             _write(event.model_dump(mode="json"))
 
     def _print_stored(self, event: VerdictsReused) -> None:
+        from workbench.engine.plan import set_quarantine
+
         with self._open_history() as history:
 
             def make(jobs: Iterable[JobKey]) -> dict[JobKey, str]:
                 lines = {}
                 for job, result in read_results(history, {job: event.verdicts[job] for job in jobs}):
-                    case = ReportedCase(result, event.planned[job].case)
+                    planned = event.planned[job]
+                    case = ReportedCase(set_quarantine(result, planned), planned.case)
                     lines[job] = _format_verdict("stored", case, holds=True, seconds=None)
                 return lines
 
@@ -446,7 +453,9 @@ class WatchTextPrinter(WatchPrinter):
             for job, verdict in event.verdicts.items():
                 notes = [REPLAY_MARK] if verdict.job.is_replayed else []
                 notes += [PARTLY_JUDGED] if verdict.job.misses_samples else []
-                yield self._headline(verdict.job.status, job, "(stored)", *notes)
+                quarantine = event.planned[job].current_quarantine
+                notes += [describe_quarantine(verdict.job.status, quarantine)] if quarantine is not None else []
+                yield self._headline(verdict.job.status, quarantine, job, "(stored)", *notes)
         elif isinstance(event, AllKnown):
             stale = f", {event.stale} without a current verdict" if event.stale else ""
             total = pluralise(event.summary.total, "case")
@@ -464,18 +473,22 @@ class WatchTextPrinter(WatchPrinter):
             times.append(f"({duration_text(event.seconds_since_save)} after the save)")
         calls = result.execution.model_calls
         sources = [describe_sources(calls)] if calls else []
-        yield self._headline(result.status, JobKey(case=result.case, repeat=result.repeat), *times, *sources)
+        job = JobKey(case=result.case, repeat=result.repeat)
+        yield self._headline(result.status, result.quarantine, job, *times, *sources)
         case = ReportedCase(result, event.case)
         passed = [metric for metric in case.deciding_metrics if metric.status is MetricStatus.PASSED]
         yield from (f"    {line}" for line in missing_samples_lines(passed))
-        if result.status is not CaseStatus.PASSED:
+        if result.status is CaseStatus.PASSED:
+            yield from (f"    {line}" for line in quarantine_lines(result))
+        else:
             yield from (f"    {line}" for line in explain_result(case))
             if self._style.verbose:
                 yield from (f"    {line}" for line in explain_at_length(case))
 
-    def _headline(self, status: CaseStatus, job: JobKey, *more: str) -> str:
-        words = "  ".join((f"{SYMBOLS[status]} {status.value}", one_line(_format_job(job)), *more))
-        return self._style.paint(words, _COLOURS.get(status, "0"))
+    def _headline(self, status: CaseStatus, quarantine: Quarantine | None, job: JobKey, *more: str) -> str:
+        words = "  ".join((status_text(status, quarantine), one_line(_format_job(job)), *more))
+        is_excused = is_quarantined(status, quarantine)
+        return self._style.paint(words, _COLOURS.get(CaseStatus.NOT_EVALUATED if is_excused else status, "0"))
 
 
 _COLOURS = {CaseStatus.PASSED: "32", CaseStatus.FAILED: "31", CaseStatus.ERROR: "35", CaseStatus.NOT_EVALUATED: "33"}

@@ -100,6 +100,9 @@ class HistoryRecorder:
             self._stop_storing(error)
             return
         self._write(lambda history: history.reuse_results(self._run_id, run.plan.taken_from))
+        if run.plan.stored:
+            quarantines = {job: case.current_quarantine for job, case in run.plan.jobs if job in run.plan.stored}
+            self._write(lambda history: history.set_quarantines(self._run_id, quarantines))
 
     def keep_unjudged(self, results: Iterable[tuple[PlannedCase, CaseResult]]) -> None:
         """Store executions before they are judged, so that a later run can judge them."""

@@ -7,6 +7,7 @@ import marshal
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from workbench.llm.model_types import has_key
 from workbench.metrics.judges import judge_prompts
 from workbench.metrics.registry import PreparedCriteria, find_info, with_judge, with_scorer
 from workbench.model.criteria import Criterion, EvalConfig, InvalidConfig
-from workbench.model.evalset import ConversationScenario, EvalCase
+from workbench.model.evalset import ConversationScenario, EvalCase, Quarantine
 from workbench.model.facts import Fact, LazyField, LazyValue
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
@@ -210,6 +211,7 @@ class PlannedCase:
     case. `baselines` are executions of earlier runs, the newest first, by the judge metric that compares with them.
     `executed` is the execution of the repeat `repeat` in an earlier run. It is judged again, except for the metrics in
     `reused_results`, which are still current. `tools` is set if tools are simulated, replayed or recorded.
+    `quarantine` may have expired; see `current_quarantine`.
 
     `execution_hash` covers everything that reaches the agent, `scoring_hash` the expectations and criteria. A stored
     result is reused only if both are equal. `case` and `recorded` may be lazy.
@@ -230,6 +232,12 @@ class PlannedCase:
     repeat: int | None = None  # None: planned for every repeat
     reused_results: tuple[MetricResult, ...] = ()
     tools: ToolPlan | None = None
+    quarantine: Quarantine | None = None
+
+    @property
+    def current_quarantine(self) -> Quarantine | None:
+        """The quarantine of the case as it is today."""
+        return None if self.quarantine is None else self.quarantine.at_day(date.today())
 
     @property
     def config(self) -> EvalConfig:
@@ -341,6 +349,12 @@ class Plan:
         """The number of turns of agents, as far as it is known before the run."""
         fresh = (case.turns or 0 for key, case in self.jobs if case.needs_agent and key not in self.stored)
         return sum(fresh)
+
+
+def set_quarantine(result: CaseResult, planned: PlannedCase | None) -> CaseResult:
+    """Return a stored result with the present quarantine of its case."""
+    now = None if planned is None else planned.current_quarantine
+    return result if result.quarantine == now else result.model_copy(update={"quarantine": now})
 
 
 def set_executions(plan: Plan, executed: Mapping[JobKey, Execution]) -> Plan:

@@ -30,7 +30,7 @@ from workbench.llm.gemini import find_unknown_keys
 from workbench.llm.model_types import Ask
 from workbench.metrics.registry import PreparedCriteria, check_inputs, prepare
 from workbench.model.criteria import EvalConfig, default_config
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseInSet, CaseKey, JobKey, group_cases_by_name
 from workbench.model.results import CaseResult, Execution, Failure, FailureKind, MetricStatus
@@ -47,6 +47,7 @@ from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.case_reader import CaseEntry
 from workbench.store.evalsets.config_files import JsonFile, load_environment, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.quarantine import read_quarantines
 from workbench.store.evalsets.validation import check_config
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
@@ -381,7 +382,9 @@ class Planner:
                 problems.append(str(error))
                 continue
             problems.extend(self._find_set_errors(name, found))
-            cases.extend(found)
+            quarantines, damaged = self._read_quarantines(name)
+            problems.extend(damaged)
+            cases.extend(add_quarantines(found, quarantines))
             if ids is None and not refused:
                 whole.add(name)
         plan = Plan(
@@ -621,6 +624,13 @@ class Planner:
         indexes = {item.index for item in document.entries if (item.eval_id, item.occurrence) in chosen}
         return format_problems(error for error in errors if error.case is None or error.case in indexes)
 
+    def _read_quarantines(self, name: str) -> tuple[Mapping[str, Quarantine], Sequence[str]]:
+        """Read the quarantines of a set, and what is wrong with their file: such entries do not count."""
+        if self._entries[name].address is not None:
+            return {}, ()
+        found = read_quarantines(self._project.root / name)
+        return found.cases, [str(problem) for problem in found.problems]
+
     @property
     def root(self) -> Path:
         """The root folder of the project."""
@@ -708,6 +718,15 @@ def _read_case(
         if problem is not None:
             return case, Failure(kind=FailureKind.FILE, message=f"{name}: {case.eval_id}: {problem}")
     return case, None
+
+
+def add_quarantines(cases: Sequence[PlannedCase], quarantines: Mapping[str, Quarantine]) -> Sequence[PlannedCase]:
+    """Return the cases of a set with their quarantines, by the names of cases."""
+    if not quarantines:
+        return cases
+    return [
+        case if (found := quarantines.get(case.key.name)) is None else replace(case, quarantine=found) for case in cases
+    ]
 
 
 def _index_by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseInSet]]:

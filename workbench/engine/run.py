@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from workbench.engine.plan import Plan
 from workbench.model.facts import cache_by_identity
-from workbench.model.identity import JobKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -27,6 +27,7 @@ from workbench.model.results import (
     has_missing_samples,
 )
 from workbench.model.run_events import MetricSummary, Notice, RunEvent, RunFinished, RunSummary
+from workbench.report.significance import mean_interval
 
 # The events of a run or chat, for listeners on any thread or event loop.
 
@@ -164,12 +165,15 @@ class Verdict(NamedTuple):
     failure: FailureKind | None
     scores: MetricScores
     is_partly_judged: bool = False
+    is_quarantined: bool = False
+    case: CaseKey | None = None  # whose repeats count together
 
 
 def make_verdict(result: CaseResult) -> Verdict:
     """Return the part of a result that counts in a summary."""
     failure = None if result.failure is None else result.failure.kind
-    return Verdict(result.status, failure, _list_scores(result.metrics), has_missing_samples(result.metrics))
+    scores, has_missing = _list_scores(result.metrics), has_missing_samples(result.metrics)
+    return Verdict(result.status, failure, scores, has_missing, result.is_quarantined, result.case)
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)
@@ -181,19 +185,21 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     """Count cases by status, and compute mean and deviation of each metric over the cases that have a score."""
     statuses = dict.fromkeys(CaseStatus, 0)
     metrics: dict[str, _Running] = {}
-    partly_judged = 0
+    partly_judged = quarantined = 0
     for verdict in verdicts:
         statuses[verdict.status] += 1
+        quarantined += verdict.is_quarantined
         partly_judged += verdict.is_partly_judged
         for name, score in verdict.scores:
             running = metrics.get(name)
             if running is None:
                 running = metrics[name] = _Running()
-            running.add(score)
+            running.add(score, verdict.case)
     return RunSummary(
         total=sum(statuses.values()),
         passed=statuses[CaseStatus.PASSED],
-        failed=statuses[CaseStatus.FAILED],
+        failed=statuses[CaseStatus.FAILED] - quarantined,
+        quarantined=quarantined,
         error=statuses[CaseStatus.ERROR],
         not_evaluated=statuses[CaseStatus.NOT_EVALUATED],
         skipped=statuses[CaseStatus.SKIPPED],
@@ -209,18 +215,21 @@ class _Running:
     Welford's method, which is numerically stable for many close numbers.
     """
 
-    __slots__ = ("_mean", "_scored", "_squares", "_total")
+    __slots__ = ("_cases", "_mean", "_scored", "_squares", "_total")
 
     def __init__(self) -> None:
         self._total = 0
         self._scored = 0
         self._mean = 0.0
         self._squares = 0.0
+        self._cases: dict[CaseKey | None, tuple[float, int]] = {}  # the sum and the number of scores
 
-    def add(self, score: float | None) -> None:
+    def add(self, score: float | None, case: CaseKey | None) -> None:
         self._total += 1
         if score is None:
             return
+        so_far, count = self._cases.get(case, (0.0, 0))
+        self._cases[case] = so_far + score, count + 1
         self._scored += 1
         delta = score - self._mean
         self._mean += delta / self._scored
@@ -232,6 +241,7 @@ class _Running:
             std=_round_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
             scored=self._scored,
             total=self._total,
+            interval=mean_interval([*self._cases.values()]),
         )
 
 
@@ -259,7 +269,8 @@ def exit_status(
 
     130: interrupted. 2: a file or configuration is wrong, or results could not be stored (`wrong_input`). 1: a case
     FAILED, or nothing was evaluated. 3: no case failed but some ended in ERROR, or `requires_all_samples` and some were
-    judged by too few samples. 0: all passed, or there are no cases and there may be none (`may_be_empty`).
+    judged by too few samples. 0: all passed, or there are no cases and there may be none (`may_be_empty`). A FAILED in
+    quarantine counts as passed.
     """
     if interrupted:
         return INTERRUPTED
@@ -271,7 +282,8 @@ def exit_status(
         return ERRORS
     if may_be_empty and not summary.total:
         return PASSED
-    return PASSED if summary.passed and summary.passed + summary.skipped == summary.total else FAILED
+    good = summary.passed + summary.quarantined
+    return PASSED if good and good + summary.skipped == summary.total else FAILED
 
 
 # The run: its events and results so far, and its control.

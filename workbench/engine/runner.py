@@ -19,7 +19,7 @@ from weakref import proxy
 from workbench.agents.agent_host import AgentHost, LeftByAgents
 from workbench.engine.case_run import Attempt, Listener, execute
 from workbench.engine.history_recorder import HistoryRecorder, find_versions, new_run_id
-from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit
+from workbench.engine.plan import Plan, PlannedCase, create_user, explain_turn_limit, set_quarantine
 from workbench.engine.run import Holds, Run
 from workbench.engine.run_resources import Resources, RunJudges, RunServices
 from workbench.engine.verdict_index import StoredVerdicts, add_watched, fingerprint_watched_paths
@@ -109,6 +109,7 @@ def make_unexecuted_result(
 ) -> CaseResult:
     """Make the result of a job without an execution."""
     facts: dict[str, Any] = {"failure": failure, "execution": Execution(failure=failure)}
+    facts["quarantine"] = planned.current_quarantine
     if failure is not None:  # without a failure, nothing is shown
         facts["expected_by_row"] = planned.expected_by_row
     return CaseResult(case=key.case, eval_set_id=planned.eval_set_id, repeat=key.repeat, status=status, **facts)
@@ -416,7 +417,8 @@ class Runner:
             self._send(Notice(message=message))
         for message in self._plan.problems:
             self._send(Notice(severity="error", message=message))
-        for key, result in self._plan.stored.items():
+        for key, stored in self._plan.stored.items():
+            result = set_quarantine(stored, self._planned.get(key))
             self._run.add_results([(key, result)])
             self._send(make_finished_event(key, result, source="stored", in_history=True, is_judged=True))
         self._prepare(self._plan)
@@ -559,6 +561,7 @@ class Runner:
                 "metrics": metrics,
                 "execution": execution,
                 "expected_by_row": case if planned.columns else None,
+                "quarantine": planned.current_quarantine,
             }
         )
 

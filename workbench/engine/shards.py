@@ -22,7 +22,7 @@ from workbench.engine.plan import Plan, PlanError, Selection
 from workbench.engine.run import Verdict, exit_status, summarise
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, DependencyKind
-from workbench.model.results import FailureKind, ModelCalls, ModelSpending
+from workbench.model.results import FailureKind, ModelCalls, ModelSpending, is_quarantined
 from workbench.model.run_events import RunSummary
 from workbench.model.text import pluralise
 from workbench.report.comparison import describe_criteria_changes
@@ -337,6 +337,8 @@ def _add_summaries(summaries: Sequence[RunSummary], scores: Iterable[StoredScore
             None if each.job.failure is None else each.job.failure.kind,
             tuple((metric.name, metric.score) for metric in each.metrics),
             each.job.misses_samples,
+            is_quarantined(each.job.status, each.job.quarantine),
+            each.job.case,
         )
         for each in scores
     )
@@ -353,4 +355,6 @@ def _add_summaries(summaries: Sequence[RunSummary], scores: Iterable[StoredScore
     return summarise(verdicts).model_copy(update={**counts, "models": tuple(models.values()), "model_calls": calls})
 
 
-_COUNTS = ("total", "passed", "failed", "error", "not_evaluated", "skipped", "cancelled", "partly_judged")
+_COUNTS = (
+    "total", "passed", "failed", "quarantined", "error", "not_evaluated", "skipped", "cancelled", "partly_judged",
+)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import date
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
@@ -462,3 +463,29 @@ def mask_model_secrets(given: _Model) -> _Model:
         return given
     data = given.model_dump(mode="json")
     return given.model_validate(mask_data(data)) if may_hold_secret(json.dumps(data).encode()) else given
+
+
+# What workbench knows of a case besides ADK's format
+
+
+class Quarantine(Fact):
+    """The quarantine of a case: up to the day `until`, in local time, a FAILED does not fail a run.
+
+    `is_expired` of a result: the day was over when the case ended, so that its verdict counts.
+    """
+
+    until: date
+    reason: str = ""
+    is_expired: bool = False
+
+    def at_day(self, day: date) -> Quarantine:
+        """Return the quarantine as it is on a day."""
+        is_expired = day > self.until
+        return self if is_expired == self.is_expired else self.model_copy(update={"is_expired": is_expired})
+
+    def __str__(self) -> str:
+        """Say in a few words until when and why the case is in quarantine, or that this is over."""
+        why = f": {self.reason}" if self.reason else ""
+        if self.is_expired:
+            return f"its quarantine ended on {self.until}, so its verdict counts again{why}"
+        return f"quarantined until {self.until}{why}"

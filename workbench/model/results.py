@@ -11,7 +11,15 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
-from workbench.model.evalset import Content, EvalCase, FunctionCall, IntermediateData, Invocation, Part
+from workbench.model.evalset import (
+    Content,
+    EvalCase,
+    FunctionCall,
+    IntermediateData,
+    Invocation,
+    Part,
+    Quarantine,
+)
 from workbench.model.facts import Fact, cache_by_identity, make_fast_constructor
 from workbench.model.identity import CaseKey, Dependencies
 from workbench.model.text import redact, shorten
@@ -459,7 +467,7 @@ class CaseResult(Fact):
 
     `agent_seconds` is the time of the agent's turns, `duration_seconds` that of the whole execution: see `Execution`.
     `expected_by_row` is set if the case is a row of a dataset: no eval set has the expectation, and the row may no
-    longer exist.
+    longer exist. `quarantine` is that of the case when it ended, also an expired one.
     """
 
     case: CaseKey
@@ -472,6 +480,12 @@ class CaseResult(Fact):
     metrics: tuple[MetricResult, ...] = ()
     execution: Execution = Execution()
     expected_by_row: EvalCase | None = None
+    quarantine: Quarantine | None = None
+
+    @property
+    def is_quarantined(self) -> bool:
+        """True if it FAILED and this does not fail the run."""
+        return is_quarantined(self.status, self.quarantine)
 
     @property
     def is_row(self) -> bool:
@@ -491,6 +505,11 @@ class CaseResult(Fact):
     def has_outage(self) -> bool:
         """True if a judge could not be reached, so that scoring again may give a verdict."""
         return self.status is CaseStatus.ERROR and has_outage(self.metrics)
+
+
+def is_quarantined(status: CaseStatus, quarantine: Quarantine | None) -> bool:
+    """Return True for a FAILED that does not fail a run. An ERROR always counts."""
+    return quarantine is not None and not quarantine.is_expired and status is CaseStatus.FAILED
 
 
 def decide_case_status(metrics: tuple[MetricResult, ...], *, failure: Failure | None = None) -> CaseStatus:

@@ -17,24 +17,31 @@ from workbench.model.trace import Span
 
 
 class MetricSummary(Fact):
-    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation (None below two)."""
+    """One metric over a run: `scored` of `total` cases. `std` is the sample standard deviation (None below two).
+
+    `interval` is the 95 % interval of the mean, in which the repeats of a case count together; None for fewer than 10
+    cases, or if all scores are equal.
+    """
 
     mean: float | None
     std: float | None
     scored: int
     total: int
+    interval: tuple[float, float] | None = None
 
 
 class RunSummary(Fact):
     """The outcome of a run: jobs (cases times repeats) by status, metrics, and calls of models.
 
-    `partly_judged` counts jobs with a verdict that has fewer samples of a judge than requested. `models` are those of
-    judges and users; `model_calls` counts calls of the agents' models, None if they were not intercepted.
+    `quarantined` counts jobs that FAILED in quarantine; they are not in `failed`. `partly_judged` counts jobs with a
+    verdict that has fewer samples of a judge than requested. `models` are those of judges and users; `model_calls`
+    counts calls of the agents' models, None if they were not intercepted.
     """
 
     total: int = 0
     passed: int = 0
     failed: int = 0
+    quarantined: int = 0
     error: int = 0
     not_evaluated: int = 0
     skipped: int = 0

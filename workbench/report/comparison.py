@@ -23,12 +23,16 @@ from workbench.report.run_report import (
     time_text,
 )
 from workbench.report.significance import (
+    Count,
     Finding,
     PairedTest,
+    StratifiedTest,
     compare_pass_rates,
+    compare_repeats,
     compare_scores,
     correct_for_many,
     explain_pass_rates,
+    explain_repeats,
     explain_scores,
 )
 from workbench.report.text_report import Style, cell_length
@@ -145,6 +149,7 @@ class Verdict:
     execution_key: str
     scoring_key: str
     has_missing_samples: bool  # True if samples of a judge are missing in a repeat
+    is_in_quarantine: bool = False
 
     @property
     def status(self) -> CaseStatus:
@@ -157,10 +162,16 @@ class Verdict:
         return self.status is CaseStatus.PASSED
 
     @property
-    def pass_rate(self) -> float | None:
-        """The share of repeats that passed, of those with a verdict; None if there is none: an ERROR is no verdict."""
+    def count(self) -> Count:
+        """The repeats that passed, and those with a verdict: an ERROR is none."""
         judged = [status for status in self.statuses if status in _JUDGED]
-        return judged.count(CaseStatus.PASSED) / len(judged) if judged else None
+        return Count(judged.count(CaseStatus.PASSED), len(judged))
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of repeats that passed, of those with a verdict; None if there is none."""
+        passed, total = self.count
+        return passed / total if total else None
 
     @property
     def is_mixed(self) -> bool:
@@ -208,6 +219,11 @@ class ComparedCase:
         )
 
     @property
+    def is_in_quarantine(self) -> bool:
+        """True if the case was in quarantine in the later run: it is in no test, and its FAILED is no failure."""
+        return self.after is not None and self.after.is_in_quarantine
+
+    @property
     def has_changed_input(self) -> bool:
         """True if the input of the agent changed: prompts of the case, or settings of the target."""
         return _has_different_key(self.before, self.after, lambda verdict: verdict.execution_key)
@@ -222,11 +238,11 @@ class ComparedCase:
 class RunComparison:
     """Two runs. `cases` are sorted by how urgent their change is, then by set and id.
 
-    `pass_rates` tests the verdicts on the cases that both runs judged; None if there is no such case, or if
-    `is_selected`: the later run has only cases that did not pass before, and can only get better. `metrics` tests each
-    metric over the cases with a score in both runs, so that an added case changes no mean. Their p-values are
-    corrected, since one of many metrics may seem to differ by chance: those of criteria with a threshold, and those of
-    the other metrics.
+    `pass_rates` tests the verdicts on the cases that both runs judged, and `repeats` the repeats within these cases, if
+    there are several. Both are None if there is no such case, or if `is_selected`: the later run has only cases that
+    did not pass before, and can only get better. `metrics` tests each metric over the cases with a score in both runs,
+    so that an added case changes no mean. Their p-values are corrected, since one of many metrics may seem to differ
+    by chance: those of criteria with a threshold, and those of the other metrics.
     """
 
     before: StoredRun
@@ -237,6 +253,7 @@ class RunComparison:
     pass_rates: PairedTest | None
     metrics: Mapping[str, PairedTest]
     is_selected: bool
+    repeats: StratifiedTest | None = None
 
     @property
     def is_significantly_worse(self) -> bool:
@@ -244,6 +261,7 @@ class RunComparison:
         deciding = _list_deciding(self.cases)
         limited = {name for case in self.cases for each in (case.before, case.after) if each for name in each.limited}
         has_worse_rate = self.pass_rates is not None and self.pass_rates.finding is Finding.LOWER
+        has_worse_rate |= self.repeats is not None and self.repeats.finding is Finding.LOWER
         return has_worse_rate or any(
             test.finding is (Finding.HIGHER if name in limited else Finding.LOWER)
             for name, test in self.metrics.items()
@@ -256,7 +274,12 @@ class RunComparison:
         if self.is_selected:
             return 0
         in_both = sum(case.before is not None and case.after is not None for case in self.cases)
-        return in_both - (0 if self.pass_rates is None else self.pass_rates.cases)
+        return in_both - self.quarantined - (0 if self.pass_rates is None else self.pass_rates.cases)
+
+    @property
+    def quarantined(self) -> int:
+        """The number of cases of both runs that are in no test, because they are in quarantine."""
+        return sum(case.before is not None and case.is_in_quarantine for case in self.cases)
 
     def select(self, *changes: Change) -> list[ComparedCase]:
         """Return the cases with one of these changes."""
@@ -324,6 +347,7 @@ def compare_runs(
         pass_rates=None if is_selected else _test_pass_rates(cases),
         metrics=_test_metrics(cases, is_selected=is_selected),
         is_selected=is_selected,
+        repeats=None if is_selected else _test_repeats(cases),
     )
 
 
@@ -341,15 +365,25 @@ def _test_pass_rates(cases: Sequence[ComparedCase]) -> PairedTest | None:
     rates = [
         (case.before.pass_rate, case.after.pass_rate)
         for case in cases
-        if case.before is not None and case.after is not None
+        if case.before is not None and case.after is not None and not case.is_in_quarantine
     ]
     return compare_pass_rates([(one, other) for one, other in rates if one is not None and other is not None])
+
+
+def _test_repeats(cases: Sequence[ComparedCase]) -> StratifiedTest | None:
+    return compare_repeats(
+        [
+            (case.before.count, case.after.count)
+            for case in cases
+            if case.before is not None and case.after is not None and not case.is_in_quarantine
+        ]
+    )
 
 
 def _test_metrics(cases: Sequence[ComparedCase], *, is_selected: bool) -> Mapping[str, PairedTest]:
     pairs: dict[str, list[tuple[float, float]]] = {}
     for case in cases:
-        for score in case.scores:
+        for score in () if case.is_in_quarantine else case.scores:
             if score.before is not None and score.after is not None:
                 pairs.setdefault(score.name, []).append((score.before, score.after))
     tests = {name: compare_scores(scores) for name, scores in pairs.items()}
@@ -413,6 +447,7 @@ def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
         execution_key=newest.execution_key,
         scoring_key=newest.scoring_key,
         has_missing_samples=any(repeat.job.misses_samples for repeat in repeats),
+        is_in_quarantine=newest.quarantine is not None and not newest.quarantine.is_expired,
     )
 
 
@@ -510,8 +545,18 @@ def significance_text(comparison: RunComparison) -> str:
         return "cannot tell: the later run has only cases that did not pass before, so that they could only get better"
     test = comparison.pass_rates
     sentence = "cannot tell: no case has a verdict in both runs" if test is None else explain_pass_rates(test)
-    left_out = pluralise(comparison.unjudged, "case")
-    return sentence + (f"; left out: {left_out} without a verdict in one of the runs" if comparison.unjudged else "")
+    repeats = comparison.repeats
+    if (
+        repeats is not None
+        and repeats.finding is not Finding.CANNOT_TELL
+        and (test is None or test.finding is not repeats.finding)
+    ):
+        sentence += f"; {explain_repeats(repeats)}"
+    if comparison.unjudged:
+        sentence += f"; left out: {pluralise(comparison.unjudged, 'case')} without a verdict in one of the runs"
+    if comparison.quarantined:
+        sentence += f"; left out: {pluralise(comparison.quarantined, 'case')} in quarantine"
+    return sentence
 
 
 def verdict_text(verdict: Verdict | None) -> str:
@@ -555,7 +600,7 @@ def _markdown_row(case: ComparedCase) -> str:
     scores = [f"{score.name} {score_change_text(score)}" for score in case.changed_scores]
     why = [INPUT_CHANGED] if case.has_changed_input else [SCORING_CHANGED] if case.has_changed_scoring else []
     change = f"{CHANGE_SYMBOLS[case.change]} {case.change.value}"
-    reason = f" ({case.reason})" if case.reason else ""
+    reason = "".join(f" ({each})" for each in _list_notes(case))
     cells = [change + reason, str(case.case), verdict_text(case.before), verdict_text(case.after)]
     return "| " + " | ".join(escape_markdown(cell) for cell in [*cells, "; ".join([*scores, *why])]) + " |"
 
@@ -572,8 +617,10 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
             "sentence": significance_text(comparison),
             "significantly_worse": comparison.is_significantly_worse,
             "unjudged": comparison.unjudged,
+            "quarantined": comparison.quarantined,
             "only_failed": comparison.is_selected,
             "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
+            "within_cases": None if comparison.repeats is None else _repeats_record(comparison.repeats),
         },
         "metrics": {name: _test_record(test) for name, test in comparison.metrics.items()},
         "cases": [_case_record(case) for case in comparison.cases],
@@ -594,6 +641,18 @@ def _test_record(test: PairedTest) -> dict[str, Any]:
     }
 
 
+def _repeats_record(test: StratifiedTest) -> dict[str, Any]:
+    return {
+        "before": test.before,
+        "after": test.after,
+        "difference": test.after - test.before,
+        "cases": test.cases,
+        "changed_cases": test.changed,
+        "finding": test.finding.value,
+        "p_value": test.p_value,
+    }
+
+
 def _run_line(word: str, run: StoredRun) -> str:
     ended = "" if run.duration_seconds is None else f", {duration_text(run.duration_seconds)}"
     mark = f", {explain_incomplete(run)}" if explain_incomplete(run) else ""
@@ -604,7 +663,7 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
     word = style.paint(f"{CHANGE_SYMBOLS[case.change]} {case.change.value:<{_WORD_WIDTH}}", _COLOURS[case.change])
     name = _name(case)
     padding = " " * max(width - cell_length(name), 0)
-    reason = f"  ({case.reason})" if case.reason else ""
+    reason = "".join(f"  ({each})" for each in _list_notes(case))
     yield f"{word}  {name}{padding}  {verdict_text(case.before)} → {verdict_text(case.after)}{reason}"
     for side, verdict in (("before", case.before), ("after", case.after)):
         if verdict is not None and verdict.has_missing_samples:
@@ -615,6 +674,10 @@ def _case_lines(case: ComparedCase, *, style: Style, width: int) -> Iterator[str
         yield f"    {INPUT_CHANGED}"
     elif case.has_changed_scoring:
         yield f"    {SCORING_CHANGED}"
+
+
+def _list_notes(case: ComparedCase) -> list[str]:
+    return [*([case.reason] if case.reason else []), *(["in quarantine"] if case.is_in_quarantine else [])]
 
 
 def _metric_lines(comparison: RunComparison) -> Iterator[str]:
@@ -653,6 +716,7 @@ def _case_record(case: ComparedCase) -> dict[str, Any]:
         "occurrence": case.case.occurrence,
         "change": case.change.name.lower(),
         "reason": case.reason or None,
+        "in_quarantine": case.is_in_quarantine,
         "asks_otherwise": case.has_changed_input,
         "judged_otherwise": case.has_changed_scoring,
         "before": _verdict_record(case.before),

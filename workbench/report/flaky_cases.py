@@ -7,29 +7,35 @@ as the newest one. Replayed executions are no samples: they repeat one.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import islice, product, zip_longest
 from typing import Any, NamedTuple
 
-from workbench.model.evalset import InvocationEvents
-from workbench.model.identity import CaseKey, DependencyKind
+from workbench.model.evalset import InvocationEvents, Quarantine
+from workbench.model.identity import CaseKey, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, TurnResult
 from workbench.model.text import mask_named_secrets, one_line, pluralise, redact
 from workbench.model.trace import CallEvent, GroundingEvent, ResponseEvent, TextEvent, TurnEvent, iterate_events
-from workbench.report.report_formats import SCHEMA_VERSION
+from workbench.report.report_formats import SCHEMA_VERSION, quarantine_record
 from workbench.report.significance import Interval, format_interval, wilson_interval
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 
 _LONGEST = 200  # characters of a step in text
 _BEFORE = 60  # characters before the first difference of two long steps
-_MOST_READ = 20  # executions of which the newest with a trace is looked for
+_MOST_READ = 20  # executions of which those with a trace are looked for
+_MOST_NAMED = 5
+_MOST_COMPARED = 5  # executions with the same verdict
+
+FindQuarantine = Callable[[CaseKey], Quarantine | None]
 
 
 class Divergence(NamedTuple):
-    """The first step in which an execution that passed and one that failed differ.
+    """The first step that sets an execution that passed apart from one that failed.
 
     `turn` counts from 0. `model_call` is the call of the model, counted from 1 in its turn, whose reply is the step;
     None if it is no reply of a model. `what` names the step, `passed` and `failed` are the step in each execution.
@@ -42,12 +48,21 @@ class Divergence(NamedTuple):
     failed: str
 
 
+class StoredPlace(NamedTuple):
+    """Where a result is stored."""
+
+    run_id: str
+    job: JobKey
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlakyCase:
     """A flaky case. `passed` of its `samples` passed; they come from `runs` runs.
 
-    `divergence` is None if the compared executions do not differ; `disagreeing` are then the criteria that judged them
-    differently. Both are empty if nothing was compared, because the traces are deleted.
+    `compared` are an execution that passed and one that failed; None if their traces are deleted. `divergence` is None
+    if no step sets them apart; `disagreeing` are then the criteria that judged them differently. `is_noisy`: they
+    differ only in values that also differ between executions with the same verdict, such as ids and times.
+    `quarantine` is the present one.
     """
 
     case: CaseKey
@@ -56,6 +71,9 @@ class FlakyCase:
     runs: Sequence[str]
     divergence: Divergence | None
     disagreeing: Sequence[str]
+    compared: tuple[StoredPlace, StoredPlace] | None = None
+    is_noisy: bool = False
+    quarantine: Quarantine | None = None
 
     @property
     def probability(self) -> float:
@@ -68,21 +86,44 @@ class FlakyCase:
         return wilson_interval(self.passed, self.samples)
 
 
-def find_flaky_cases(history: History) -> list[FlakyCase]:
-    """Find the flaky cases, those whose verdict is least certain first. Raises StoreError."""
-    found = []
-    verdicts = history.list_mixed_verdicts()
+class FlakySearch(NamedTuple):
+    """The flaky cases, those whose verdict is least certain first, and those left out after an outage.
+
+    The newest job of the latter ended before the agent started: it is not known what has changed since their samples.
+    """
+
+    cases: Sequence[FlakyCase]
+    left_out: Sequence[CaseKey]
+
+
+def find_flaky_cases(history: History, *, find_quarantine: FindQuarantine = lambda _: None) -> FlakySearch:
+    """Find the flaky cases of a history. `find_quarantine` returns the quarantine of a case. Raises StoreError."""
+    found, left_out = [], []
     rows = _DependencyRows(history)
     by_case: dict[CaseKey, list[StoredVerdict]] = {}
-    for each in verdicts:
+    for each in history.list_mixed_verdicts():
         by_case.setdefault(each.job.case, []).append(each)
     for case, of_case in by_case.items():
         newest = history.get_newest_verdict(case)
         samples = [] if newest is None else _select_samples(of_case, newest, rows)
-        passed = [each for each in samples if each.job.status is CaseStatus.PASSED]
-        if 0 < len(passed) < len(samples):
-            found.append(_describe(history, case, passed, samples))
-    return sorted(found, key=lambda flaky: (abs(flaky.probability - 0.5), str(flaky.case)))
+        if _are_mixed(samples):
+            found.append(replace(_describe(history, case, samples), quarantine=find_quarantine(case)))
+        elif newest is not None and _is_outage(newest, of_case[0]):
+            left_out += [case] if _are_mixed(_select_samples(of_case, of_case[0], rows)) else []
+    return FlakySearch(sorted(found, key=lambda flaky: (abs(flaky.probability - 0.5), str(flaky.case))), left_out)
+
+
+def _are_mixed(samples: Sequence[StoredVerdict]) -> bool:
+    return len({each.job.status for each in samples}) > 1
+
+
+def _is_outage(newest: StoredVerdict, before: StoredVerdict) -> bool:
+    """Return True if the newest job, with the same input as before, ended before its agent started.
+
+    Nothing shows what such a job depended on.
+    """
+    is_same = newest.job.execution_key == before.job.execution_key
+    return is_same and newest.job.status is CaseStatus.ERROR and newest.dependencies is None
 
 
 def _select_samples(
@@ -141,18 +182,25 @@ class _DependencyRows:
         return self._rows[number]
 
 
-def _describe(
-    history: History, case: CaseKey, passed: Sequence[StoredVerdict], samples: Sequence[StoredVerdict]
-) -> FlakyCase:
+def _describe(history: History, case: CaseKey, samples: Sequence[StoredVerdict]) -> FlakyCase:
+    passed = [each for each in samples if each.job.status is CaseStatus.PASSED]
     failed = [each for each in samples if each.job.status is CaseStatus.FAILED]
     executions = {each.execution: each for each in passed}
     same = next((each for each in failed if each.execution in executions), None)
     if same is not None:
-        one, other = _read_result(history, executions[same.execution]), _read_result(history, same)
-        divergence = None
+        places: tuple[StoredPlace, StoredPlace] | None = (_get_place(executions[same.execution]), _get_place(same))
+        one, other = (history.result(*place) for place in places or ())
+        divergence, is_noisy = None, False
     else:
-        one, other = _find_stored(history, passed), _find_stored(history, failed)
-        divergence = None if one is None or other is None else find_divergence(one, other)
+        groups = _find_stored(history, passed), _find_stored(history, failed)
+        comparison = _compare_groups(*(list(group.values()) for group in groups))
+        if comparison is None:
+            places = one = other = divergence = None
+            is_noisy = False
+        else:
+            first, second, divergence, is_noisy = comparison
+            places = list(groups[0])[first], list(groups[1])[second]
+            one, other = groups[0][places[0]], groups[1][places[1]]
     is_judged_only = one is not None and other is not None and divergence is None
     return FlakyCase(
         case=case,
@@ -161,17 +209,21 @@ def _describe(
         runs=list(dict.fromkeys(each.job.run_id for each in samples)),
         divergence=divergence,
         disagreeing=_list_disagreeing(one, other) if is_judged_only and one and other else (),
+        compared=None if one is None or other is None else places,
+        is_noisy=is_noisy,
     )
 
 
-def _read_result(history: History, verdict: StoredVerdict) -> CaseResult | None:
-    return history.result(verdict.job.run_id, verdict.job.key)
+def _get_place(verdict: StoredVerdict) -> StoredPlace:
+    return StoredPlace(verdict.job.run_id, verdict.job.key)
 
 
-def _find_stored(history: History, newest_first: Sequence[StoredVerdict]) -> CaseResult | None:
-    """Return the newest result whose trace is still stored: retention keeps the last few of a case."""
-    results = (_read_result(history, verdict) for verdict in newest_first[:_MOST_READ])
-    return next((result for result in results if result is not None and result.execution.turns), None)
+def _find_stored(history: History, newest_first: Sequence[StoredVerdict]) -> dict[StoredPlace, CaseResult]:
+    """Return the newest results whose traces are still stored: retention keeps the last few of a case."""
+    places = list(map(_get_place, newest_first[:_MOST_READ]))
+    results = zip(places, history.find_results([*places]), strict=True)
+    stored = ((place, each) for place, each in results if each is not None and each.execution.turns)
+    return dict(islice(stored, _MOST_COMPARED))
 
 
 def _list_disagreeing(one: CaseResult, other: CaseResult) -> Sequence[str]:
@@ -179,44 +231,187 @@ def _list_disagreeing(one: CaseResult, other: CaseResult) -> Sequence[str]:
     return [metric.name for metric in other.metrics if statuses.get(metric.name, metric.status) is not metric.status]
 
 
-# The first step in which two executions differ.
+# The first step that sets the executions that failed apart.
 
 
 class _Step(NamedTuple):
-    """One step of a turn. `identity` decides whether two steps are equal; ids of calls are left out."""
+    """One step of a turn. Two steps are equal if `what` and `value` are; ids of calls are left out."""
 
     what: str
     model_call: int | None
-    identity: tuple[Any, ...]
+    value: Any
     text: str
 
 
-def find_divergence(passed: CaseResult, failed: CaseResult) -> Divergence | None:
-    """Find the first step in which two executions of a case differ; None if they are equal."""
-    turns = zip_longest(passed.execution.turns, failed.execution.turns)
-    for number, (one, other) in enumerate(turns):
-        pairs = zip_longest(_list_steps(one), _list_steps(other))
-        for left, right in pairs:
-            if left is None or right is None or left.identity != right.identity:
-                step = left or right
-                assert step is not None
-                nothing = "nothing more in this turn"
-                return Divergence(
-                    turn=number,
-                    model_call=step.model_call,
-                    what=step.what if left is None or right is None or left.what == right.what else "the next step",
-                    passed=nothing if left is None else left.text,
-                    failed=nothing if right is None else right.text,
-                )
-    return None
+_Steps = Sequence[Sequence[_Step]]  # of each turn
+_Group = Sequence[_Steps]  # executions with the same verdict
+
+_NOTHING = "nothing more in this turn"
+_CHANGING = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\d\d:\d\d:\d\d(?:\.\d+)?|\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|\d{9,}(?:\.\d+)?",
+    re.IGNORECASE,
+)
+"""Ids and times: UUIDs, ISO times, long hexadecimal and decimal numbers."""
+_NUMBER = re.compile(r"\d+")
 
 
-def _list_steps(turn: TurnResult | None) -> Iterator[_Step]:
-    if turn is None:
-        return
+def find_divergence(passed: Sequence[CaseResult], failed: Sequence[CaseResult]) -> Divergence | None:
+    """Find the first step that sets failed executions of a case apart from passed ones; None if there is none.
+
+    Values that differ in every pair of executions with the same verdict, such as ids and times, set nothing apart. Of
+    all pairs of a passed and a failed execution, the one that agrees longest is compared.
+    """
+    comparison = _compare_groups(passed, failed)
+    return None if comparison is None else comparison[2]
+
+
+def _compare_groups(
+    passed: Sequence[CaseResult], failed: Sequence[CaseResult]
+) -> tuple[int, int, Divergence | None, bool] | None:
+    """Return the positions of the compared executions, where they diverge, and whether all differences are noise."""
+    if not passed or not failed:
+        return None
+    groups = [[_list_turns(result) for result in group] for group in (passed, failed)]
+    found: dict[tuple[int, int], tuple[tuple[int, int], Divergence]] = {}
+    doubtful: dict[_Noise, tuple[tuple[int, int], Divergence]] = {}
+    has_noise = False
+    for pair in product(range(len(passed)), range(len(failed))):
+        for place, left, right in _list_differences(groups[0][pair[0]], groups[1][pair[1]]):
+            noise = _judge_difference(place, left, right, groups)
+            if noise is _Noise.NO:
+                found[pair] = place, _make_divergence(place[0], left, right)
+                break
+            has_noise = True
+            # The first id, and the last text of the first pair: what the agent said in the end.
+            if (noise is _Noise.WORDING and doubtful.get(noise, (pair,))[0] == pair) or noise not in doubtful:
+                doubtful[noise] = pair, _make_divergence(place[0], left, right)
+    if len(found) == len(passed) * len(failed):
+        pair = max(found, key=lambda each: (found[each][0], -each[0], -each[1]))
+        return *pair, found[pair][1], False
+    # Some pair differs in values at most that say nothing, so that no other difference sets the failed ones apart.
+    for noise in (_Noise.LIKELY, _Noise.WORDING):
+        if noise in doubtful and not found:
+            pair, divergence = doubtful[noise]
+            return *pair, divergence, False
+    first = next(pair for pair in product(range(len(passed)), range(len(failed))) if pair not in found)
+    return *first, None, has_noise
+
+
+class _Noise(Enum):
+    """Whether a difference says nothing of the verdict."""
+
+    NO = 0
+    WORDING = 1  # a text that is different in every execution, also apart from numbers
+    LIKELY = 2  # it looks like an id or a time, and there are too few executions that passed to compare
+    YES = 3
+
+
+def _list_differences(one: _Steps, other: _Steps) -> Iterator[tuple[tuple[int, int], _Step | None, _Step | None]]:
+    """Yield the steps that differ, each with its turn and its position in it."""
+    for turn, (left_turn, right_turn) in enumerate(zip_longest(one, other, fillvalue=())):
+        for position, (left, right) in enumerate(zip_longest(left_turn, right_turn)):
+            if left is None or right is None or (left.what, left.value) != (right.what, right.value):
+                yield (turn, position), left, right
+
+
+def _make_divergence(turn: int, left: _Step | None, right: _Step | None) -> Divergence:
+    step = left or right
+    assert step is not None
+    return Divergence(
+        turn=turn,
+        model_call=step.model_call,
+        what=step.what if left is None or right is None or left.what == right.what else "the next step",
+        passed=_NOTHING if left is None else left.text,
+        failed=_NOTHING if right is None else right.text,
+    )
+
+
+def _judge_difference(
+    place: tuple[int, int], left: _Step | None, right: _Step | None, groups: Sequence[_Group]
+) -> _Noise:
+    """Decide whether two steps differ only in values that differ between all executions, whatever their verdict."""
+    if left is None or right is None or left.what != right.what:
+        return _Noise.NO
+    peers = [[step for each in group if (step := _get_step(each, place, left.what)) is not None] for group in groups]
+    found = {_judge_value(path, left, right, peers) for path in _list_changed_paths(left.value, right.value)}
+    return min(found, key=lambda noise: noise.value)
+
+
+def _judge_value(path: Sequence[str | int], left: _Step, right: _Step, peers: Sequence[Sequence[_Step]]) -> _Noise:
+    one, other = _get_value(left.value, path), _get_value(right.value, path)
+    if len(peers[0]) < 2:  # a failed execution may differ from another one in the value that decides
+        is_likely = isinstance(one, str | int | float) and _hide_changing(one) == _hide_changing(other)
+        return _Noise.LIKELY if is_likely else _Noise.NO
+    values = [[_get_value(step.value, path) for step in group] for group in peers]
+    if not _all_differ([list(map(_dump, group)) for group in values]):
+        return _Noise.NO
+    if not isinstance(one, str) or not isinstance(other, str) or _hide_numbers(one) == _hide_numbers(other):
+        return _Noise.YES
+    # The text around an id may set them apart.
+    return _Noise.WORDING if _all_differ([list(map(_hide_numbers, group)) for group in values]) else _Noise.NO
+
+
+def _all_differ(groups: Sequence[Sequence[str]]) -> bool:
+    """Return True if in each group of several values no two are the same."""
+    return all(len(set(group)) == len(group) for group in groups)
+
+
+def _hide_changing(value: object) -> str:
+    return _CHANGING.sub("#", str(value))
+
+
+def _hide_numbers(value: object) -> str:
+    return _NUMBER.sub("#", _hide_changing(value))
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)
+
+
+def _get_step(steps: _Steps, place: tuple[int, int], what: str) -> _Step | None:
+    """Return the step at a place if it is of the same kind."""
+    turn, position = place
+    if turn >= len(steps) or position >= len(steps[turn]):
+        return None
+    step = steps[turn][position]
+    return step if step.what == what else None
+
+
+def _list_changed_paths(one: Any, other: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the places of values that differ, as deep as both sides have the same shape."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
+        pairs: Iterable[tuple[str | int, Any, Any]] = ((key, one[key], other[key]) for key in one)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = ((place, *pair) for place, pair in enumerate(zip(one, other, strict=True)))
+    else:
+        pairs = ()
+        if one != other:
+            yield path
+    for key, left, right in pairs:
+        if left != right:
+            yield from _list_changed_paths(left, right, (*path, key))
+
+
+def _get_value(value: Any, path: Sequence[str | int]) -> Any:
+    """Return the value at a place; None if there is none."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _list_turns(result: CaseResult) -> _Steps:
+    return [list(_list_steps(turn)) for turn in result.execution.turns]
+
+
+def _list_steps(turn: TurnResult) -> Iterator[_Step]:
     invocation = turn.invocation
     prompt = invocation.user_content.text(thoughts=False)
-    yield _Step("the message of the user", None, (prompt,), prompt)
+    yield _Step("the message of the user", None, prompt, prompt)
     # The older form of a recording does not say which calls a model made in one reply.
     has_models = bool(turn.inference_calls) and isinstance(invocation.intermediate_data, InvocationEvents)
     model_call = 1
@@ -229,20 +424,20 @@ def _list_steps(turn: TurnResult | None) -> Iterator[_Step]:
             is_after_response = False
         yield _make_step(event, model_call if has_models else None)
     answer = "" if invocation.final_response is None else invocation.final_response.text(thoughts=False)
-    yield _Step("the answer", model_call + is_after_response if has_models else None, (answer,), answer)
+    yield _Step("the answer", model_call + is_after_response if has_models else None, answer, answer)
 
 
 def _make_step(event: TurnEvent, model_call: int | None) -> _Step:
     if isinstance(event, CallEvent):
         name, args = event.call.name or "", event.call.args or {}
-        return _Step(f"the call of {name}", model_call, (name, args), f"{name}({_format(args)})")
+        return _Step(f"the call of {name}", model_call, args, f"{name}({_format(args)})")
     if isinstance(event, ResponseEvent):
         name, response = event.response.name or "", event.response.response or {}
-        return _Step(f"the result of {name}", None, (name, response), f"{name} → {_format(response)}")
+        return _Step(f"the result of {name}", None, response, f"{name} → {_format(response)}")
     if isinstance(event, TextEvent):
-        return _Step("a text before the answer", model_call, (event.author, event.text), event.text)
+        return _Step("a text before the answer", model_call, [event.author, event.text], event.text)
     assert isinstance(event, GroundingEvent)
-    return _Step("what the model searched", model_call, (event.author, event.metadata), _format(event.metadata))
+    return _Step("what the model searched", model_call, [event.author, event.metadata], _format(event.metadata))
 
 
 def _format(value: Mapping[str, Any]) -> str:
@@ -250,6 +445,47 @@ def _format(value: Mapping[str, Any]) -> str:
 
 
 # Flaky cases as text and as a versioned JSON document.
+
+
+class QuarantinedCase(NamedTuple):
+    """An entry of the file beside an eval set. `is_missing`: the set no longer has the case."""
+
+    eval_set: str
+    name: str
+    quarantine: Quarantine
+    is_missing: bool
+
+
+def quarantine_lines(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
+    """Yield the quarantined cases as text."""
+    for each in cases:
+        missing = " (the set has no such case)" if each.is_missing else ""
+        yield f"  {_safe(f'{each.eval_set}:{each.name}')}: {_safe(str(each.quarantine))}{missing}"
+
+
+def outage_line(left_out: Sequence[CaseKey]) -> str | None:
+    """Say how many cases are left out after an outage; None if there are none."""
+    if not left_out:
+        return None
+    names = ", ".join(_safe(str(case)) for case in left_out[:_MOST_NAMED])
+    more = len(left_out) - _MOST_NAMED
+    return (
+        f"left out: {pluralise(len(left_out), 'case')} whose last run ended before the agent started, so that it is "
+        f"not known what changed; run them again: {names}{f' and {more:,} more' if more > 0 else ''}"
+    )
+
+
+def explain_no_divergence(flaky: FlakyCase) -> str:
+    """Say why there is no first difference."""
+    if flaky.compared is None:
+        return "where they differ is not known: their traces are not stored any more"
+    same = (
+        "no step sets the failed executions apart, only values such as ids and times, which always differ"
+        if flaky.is_noisy
+        else "the executions are equal"
+    )
+    names = ", ".join(map(_safe, flaky.disagreeing))
+    return f"{same}; they were judged differently: {names}" if names else same
 
 
 def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
@@ -272,22 +508,28 @@ def flaky_lines(found: Sequence[FlakyCase], *, repeated: int) -> Iterator[str]:
         )
         if flaky.divergence is not None:
             yield from _divergence_lines(flaky.divergence)
-        elif flaky.disagreeing:
-            names = ", ".join(map(_safe, flaky.disagreeing))
-            yield f"  the executions are equal; they were judged differently: {names}"
         else:
-            yield "  where they differ is not known: their traces are not stored any more"
+            yield f"  {explain_no_divergence(flaky)}"
+        if flaky.quarantine is not None:
+            yield f"  {_safe(str(flaky.quarantine))}"
+
+
+def describe_divergence(divergence: Divergence) -> tuple[str, str, str]:
+    """Say in short texts where the executions part, and what each of them has there."""
+    call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
+    passed, failed = _safe(divergence.passed), _safe(divergence.failed)
+    place = f"first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
+    return place, _cut(passed, failed), _cut(failed, passed)
 
 
 def _divergence_lines(divergence: Divergence) -> Iterator[str]:
-    call = "" if divergence.model_call is None else f", reply {divergence.model_call} of the model"
-    yield f"  first difference: turn {divergence.turn + 1}{call}, {_safe(divergence.what)}"
-    passed, failed = _safe(divergence.passed), _safe(divergence.failed)
-    if passed == failed:
+    place, passed, failed = describe_divergence(divergence)
+    yield f"  {place}"
+    if _safe(divergence.passed) == _safe(divergence.failed):
         yield "    they differ in a value that is masked here, or in white space"
         return
-    yield f"    passed: {_cut(passed, failed)}"
-    yield f"    failed: {_cut(failed, passed)}"
+    yield f"    passed: {passed}"
+    yield f"    failed: {failed}"
 
 
 def _cut(text: str, other: str) -> str:
@@ -302,8 +544,10 @@ def _safe(text: str) -> str:
     return one_line(redact(text))
 
 
-def flaky_record(found: Sequence[FlakyCase]) -> Mapping[str, Any]:
-    """Return the flaky cases as JSON."""
+def flaky_record(
+    found: Sequence[FlakyCase], *, left_out: Sequence[CaseKey] = (), quarantined: Sequence[QuarantinedCase] = ()
+) -> Mapping[str, Any]:
+    """Return the flaky cases as JSON, the number of cases left out after an outage, and all quarantined cases."""
     return {
         "schema_version": SCHEMA_VERSION,
         "cases": [
@@ -318,9 +562,21 @@ def flaky_record(found: Sequence[FlakyCase]) -> Mapping[str, Any]:
                 "interval": list(flaky.interval),
                 "runs": list(flaky.runs),
                 "divergence": None if flaky.divergence is None else _divergence_record(flaky.divergence),
+                "differs_only_in_noise": flaky.is_noisy,
                 "judged_differently": list(flaky.disagreeing),
+                "quarantine": quarantine_record(flaky.quarantine),
             }
             for flaky in found
+        ],
+        "left_out_after_outage": len(left_out),
+        "quarantined": [
+            {
+                "eval_set": each.eval_set,
+                "case": each.name,
+                "is_missing": each.is_missing,
+                **each.quarantine.model_dump(mode="json"),
+            }
+            for each in quarantined
         ],
     }
 

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, redact
-from workbench.report.run_report import SYMBOLS, RunReport, describe_model_calls, set_heading, time_text, total_line
+from workbench.report.run_report import (
+    QUARANTINE_SYMBOL,
+    SYMBOLS,
+    RunReport,
+    describe_model_calls,
+    set_heading,
+    time_text,
+    total_line,
+)
 from workbench.report.text_report import spending_line
 
 if TYPE_CHECKING:
@@ -51,6 +59,7 @@ class MetricRow(NamedTuple):
 
     name: str
     mean: str
+    interval: str
     std: str
     scored: str
 
@@ -109,15 +118,20 @@ def _safe(text: str) -> str:
 
 
 def _count_statuses(report: RunReport) -> Iterator[StatusCount]:
+    quarantined = sum(case.result.is_quarantined for case in report.cases)
     counts = Counter(case.result.status for case in report.cases)
+    counts[CaseStatus.FAILED] -= quarantined
     yield from (StatusCount(SYMBOLS[status], _word(status), counts[status]) for status in CaseStatus if counts[status])
+    if quarantined:
+        yield StatusCount(QUARANTINE_SYMBOL, "quarantined", quarantined)
 
 
 def _list_sets(report: RunReport) -> Iterator[SetRow]:
     for (target, eval_set), cases in report.by_eval_set().items():
-        counts = Counter(case.result.status for case in cases)
-        passed = counts.pop(CaseStatus.PASSED, 0)
-        rest = ", ".join(f"{count} {_word(status)}" for status, count in counts.items())
+        words = ("quarantined" if case.result.is_quarantined else _word(case.result.status) for case in cases)
+        counts = Counter(words)
+        passed = counts.pop(_word(CaseStatus.PASSED), 0)
+        rest = ", ".join(f"{count} {word}" for word, count in counts.items())
         yield SetRow(_safe(set_heading(target, eval_set)), len(cases), passed, rest)
 
 
@@ -125,7 +139,8 @@ def _list_metrics(report: RunReport) -> Iterator[MetricRow]:
     for name, metric in report.summary.metrics.items():
         if metric.scored:
             mean, std = ("" if value is None else f"{value:.4g}" for value in (metric.mean, metric.std))
-            yield MetricRow(_safe(name), mean, std, f"{metric.scored:,} of {metric.total:,}")
+            bounds = "" if metric.interval is None else "{:.4g} to {:.4g}".format(*metric.interval)
+            yield MetricRow(_safe(name), mean, bounds, std, f"{metric.scored:,} of {metric.total:,}")
 
 
 def _list_spending(report: RunReport) -> Iterator[str]:

@@ -7,13 +7,14 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import Invocation
+from workbench.model.evalset import Invocation, Quarantine
 from workbench.model.facts import cache_by_identity, pause_gc
 from workbench.model.results import (
     CaseResult,
@@ -41,6 +42,7 @@ from workbench.model.text import (
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
+    QUARANTINE_SYMBOL,
     SYMBOLS,
     ReportedCase,
     RunFacts,
@@ -49,9 +51,11 @@ from workbench.report.run_report import (
     describe_model_calls,
     describe_sources,
     mark_replayed,
+    quarantine_lines,
     samples_text,
     set_heading,
     shown_metrics,
+    status_text,
     total_line,
     unsure_text,
 )
@@ -177,6 +181,7 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "occurrence": result.case.occurrence,
         "repeat": result.repeat,
         "status": result.status.value,
+        "quarantine": quarantine_record(result.quarantine),
         "unsure": has_unsure_metric(result.metrics),
         "error": error_record(result),
         "duration_seconds": result.duration_seconds,
@@ -188,6 +193,11 @@ def case_record(case: ReportedCase, *, metrics: Sequence[MetricResult] | None = 
         "turns": [turn_record(turn, result) for turn in result.execution.turns],
         "differences": difference_records(case),
     }
+
+
+def quarantine_record(quarantine: Quarantine | None) -> dict[str, Any] | None:
+    """Return the quarantine of a case; None if it is in none."""
+    return None if quarantine is None else quarantine.model_dump(mode="json")
 
 
 def simulation_record(execution: Execution) -> dict[str, Any] | None:
@@ -404,11 +414,15 @@ def cell_text(text: str) -> str:
 # Characters that XML 1.0 does not allow and `neutralise` keeps.
 _NOT_XML = re.compile("[\ufffe\uffff]")
 _MESSAGE_LENGTH = 500
-_COUNTED = {
-    "failures": (CaseStatus.FAILED, CaseStatus.NOT_EVALUATED),
-    "errors": (CaseStatus.ERROR,),
-    "skipped": (CaseStatus.SKIPPED, CaseStatus.CANCELLED),
+_TAGS = {
+    CaseStatus.FAILED: "failure",
+    CaseStatus.NOT_EVALUATED: "failure",
+    CaseStatus.ERROR: "error",
+    CaseStatus.SKIPPED: "skipped",
+    CaseStatus.CANCELLED: "skipped",
 }
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+"""The attributes that count the tags."""
 
 
 def junit_xml(report: RunReport) -> str:
@@ -442,6 +456,8 @@ def _add_case(suite: ElementTree.Element, case: ReportedCase) -> None:
             _property(properties, f"{metric.name}: samples", text)
     if result.execution.model_calls:
         _property(properties, "model calls", describe_sources(result.execution.model_calls))
+    for line in quarantine_lines(result):
+        _property(properties, "quarantine", line)
     _add_outcome(element, case)
     long = explain_at_length(case) if result.status is CaseStatus.ERROR else []
     if long:
@@ -453,7 +469,7 @@ def _add_outcome(element: ElementTree.Element, case: ReportedCase) -> None:
     if status is CaseStatus.PASSED:
         return
     lines = explain(case) or [status.value]
-    tag = next(tag for tag, statuses in _TAGS.items() if status in statuses)
+    tag = _get_tag(case.result)
     outcome = ElementTree.SubElement(element, tag, {"message": _text(lines[0])[:_MESSAGE_LENGTH]})
     if tag != "skipped":
         failure = case.result.failure
@@ -461,13 +477,15 @@ def _add_outcome(element: ElementTree.Element, case: ReportedCase) -> None:
         outcome.text = _text("\n".join(lines))
 
 
-_TAGS = {"failure": _COUNTED["failures"], "error": _COUNTED["errors"], "skipped": _COUNTED["skipped"]}
+def _get_tag(result: CaseResult) -> str:
+    """Return the tag of a result that did not pass. A FAILED in quarantine is skipped, as tests are in JUnit."""
+    return "skipped" if result.is_quarantined else _TAGS[result.status]
 
 
 def _counts(cases: Sequence[ReportedCase]) -> dict[str, str]:
     counts = {"tests": str(len(cases))}
-    for name, statuses in _COUNTED.items():
-        counts[name] = str(sum(case.result.status in statuses for case in cases))
+    tags = Counter(_get_tag(case.result) for case in cases if case.result.status is not CaseStatus.PASSED)
+    counts |= {name: str(tags[tag]) for tag, name in _COUNTED.items()}
     counts["time"] = f"{sum(case.result.duration_seconds for case in cases):.3f}"
     return counts
 
@@ -514,6 +532,11 @@ def markdown(report: RunReport) -> str:
     ]
     if unsure:
         lines += ["## Unsure", "", *unsure, ""]
+    quarantined = [
+        f"- {_title(case)}: {escape_markdown(line)}" for case in report.cases for line in quarantine_lines(case.result)
+    ]
+    if quarantined:
+        lines += ["## Quarantine", "", *quarantined, ""]
     missing = [
         f"- {_title(case)}: {escape_markdown(f'{metric.name}: {text}')}"
         for case in report.cases
@@ -526,7 +549,8 @@ def markdown(report: RunReport) -> str:
     if bad:
         lines += ["## What went wrong", ""]
     for case in bad:
-        lines += [f"### {SYMBOLS[case.result.status]} {_title(case)}", ""]
+        symbol = QUARANTINE_SYMBOL if case.result.is_quarantined else SYMBOLS[case.result.status]
+        lines += [f"### {escape_markdown(symbol)} {_title(case)}", ""]
         lines += [f"- {escape_markdown(line)}" for line in explain(case)] + [""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -538,9 +562,9 @@ def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
     for case in cases:
         scores = {metric.name: _cell(metric) for metric in case.result.metrics}
         mark = mark_replayed(case.result.execution.model_calls)
-        status = f"{SYMBOLS[case.result.status]} {case.result.status.value}{f' {mark}' if mark else ''}"
+        status = f"{status_text(case.result.status, case.result.quarantine)}{f' {mark}' if mark else ''}"
         name = escape_markdown(case.name) + (f" ({case.result.repeat + 1})" if case.result.repeat else "")
-        cells = [status.replace("_", "\\_"), name, *(scores.get(metric, "") for metric in names)]
+        cells = [escape_markdown(status), name, *(scores.get(metric, "") for metric in names)]
         seconds = case.result.agent_seconds
         rows.append("| " + " | ".join([*cells, f"{seconds:.2f}" if seconds else "-"]) + " |")
     return rows
@@ -564,11 +588,12 @@ def _metrics(report: RunReport) -> list[str]:
     shown = {name: metric for name, metric in report.summary.metrics.items() if metric.scored or name in asked}
     if not shown:
         return []
-    rows = ["## Metrics", "", "| metric | mean | sample std | scored |", "|---|---|---|---|"]
+    rows = ["## Metrics", "", "| metric | mean | 95 % | sample std | scored |", "|---|---|---|---|---|"]
     for name, metric in shown.items():
         mean = "" if metric.mean is None else f"{metric.mean:.4g}"
         std = "" if metric.std is None else f"{metric.std:.4g}"
-        rows.append(f"| {escape_markdown(name)} | {mean} | {std} | {metric.scored} of {metric.total} |")
+        bounds = "" if metric.interval is None else "{:.4g} to {:.4g}".format(*metric.interval)
+        rows.append(f"| {escape_markdown(name)} | {mean} | {bounds} | {std} | {metric.scored} of {metric.total} |")
     return [*rows, ""]
 
 

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.model.criteria import EvalConfig
-from workbench.model.evalset import EvalCase, Invocation, mask_model_secrets
+from workbench.model.evalset import EvalCase, Invocation, Quarantine, mask_model_secrets
 from workbench.model.facts import cache_by_identity
 from workbench.model.identity import CaseKey
 from workbench.model.results import (
@@ -30,6 +30,7 @@ from workbench.model.results import (
     SimulatedConversation,
     TurnResult,
     has_judgements,
+    is_quarantined,
     is_unsure,
     measure_agreement,
 )
@@ -285,6 +286,8 @@ class CaseOutcome(NamedTuple):
     """Hints on metrics that passed."""
     asked_live: str | None
     """Why models were asked although there is a recording of the case."""
+    is_quarantined: bool
+    """True for a FAILED that does not fail the run."""
 
 
 def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome:
@@ -302,6 +305,7 @@ def summarise_case(case: ReportedCase, config: EvalConfig | None) -> CaseOutcome
         partly_judged=partly_judged,
         hints=hints,
         asked_live=None if differing is None else "; ".join(filter(None, (describe_reason(differing), differing.hint))),
+        is_quarantined=result.is_quarantined,
     )
 
 
@@ -425,6 +429,28 @@ SYMBOLS = {
     CaseStatus.CANCELLED: "-",
 }
 
+QUARANTINE_SYMBOL = "⊘"
+"""Marks a FAILED that does not fail the run."""
+
+
+def status_text(status: CaseStatus, quarantine: Quarantine | None) -> str:
+    """Return the symbol and the word of a status: `✗ FAILED`, or `⊘ QUARANTINED` for a FAILED that does not count."""
+    if is_quarantined(status, quarantine):
+        return f"{QUARANTINE_SYMBOL} QUARANTINED"
+    return f"{SYMBOLS[status]} {status.value}"
+
+
+def quarantine_lines(result: CaseResult) -> list[str]:
+    """Return a line with the quarantine of a result, if it has one."""
+    return [] if result.quarantine is None else [describe_quarantine(result.status, result.quarantine)]
+
+
+def describe_quarantine(status: CaseStatus, quarantine: Quarantine) -> str:
+    """Say until when and why a case is in quarantine, and whether its verdict counts nevertheless."""
+    counts = " (an ERROR counts)" if status is CaseStatus.ERROR and not quarantine.is_expired else ""
+    return one_line(redact(f"{quarantine}{counts}"))
+
+
 PARTLY_JUDGED = "judged by fewer samples than asked"
 """Describes a verdict with missing samples."""
 
@@ -438,7 +464,7 @@ def total_line(report: RunFacts) -> str:
     """Return the run in one line, with both denominators: all cases, and the judged ones."""
     summary = report.summary
     parts = [f"{pluralise(summary.total, 'case')}: {counts_text(summary)}"]
-    judged = summary.passed + summary.failed
+    judged = summary.passed + summary.failed + summary.quarantined
     if 0 < judged < summary.total:
         parts.append(f"passed {summary.passed} of {judged} judged, {summary.total} in total")
     parts.append(f"in {duration_text(report.duration_seconds)}")
@@ -452,6 +478,7 @@ def counts_text(summary: RunSummary) -> str:
     counts = {
         "passed": summary.passed,
         "failed": summary.failed,
+        "quarantined": summary.quarantined,
         "error": summary.error,
         "not evaluated": summary.not_evaluated,
         "skipped": summary.skipped,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import ceil, comb, erfc, sqrt
+from math import ceil, comb, erfc, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from workbench.model.text import pluralise
@@ -37,6 +37,8 @@ _CHUNK = 1_000_000  # random numbers that are made at once
 _SAME = 1e-9  # differences below this are errors of rounding
 _FEWEST_PAIRS = 5  # cases for an interval of verdicts
 _FEWEST = 10  # cases for an interval of the bootstrap, which is too narrow for fewer
+_MOST_DRAWN = 200  # cases for the bootstrap of a mean; for more, it has a normal distribution
+_MOST_EXACT_REPEATS = 400  # executions of changed cases whose distribution is computed exactly
 _FEWEST_CHANGED = 6  # cases that the exact test needs to find a difference
 _LARGEST_SHARE = 0.02  # of one difference in the sum of squares, for a normal distribution of the sum
 
@@ -106,6 +108,35 @@ class PairedTest:
         return Finding.CANNOT_TELL
 
 
+class Count(NamedTuple):
+    """How many repeats of a case have a verdict, and how many of them passed."""
+
+    passed: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StratifiedTest:
+    """The test whether these very cases pass more or less often, from the repeats within each case.
+
+    Unlike a `PairedTest`, it says nothing of other cases: with many repeats, one case suffices. `changed` counts the
+    cases whose repeats did not all end in the same way. `before` and `after` are means over the cases.
+    """
+
+    cases: int
+    changed: int
+    before: float
+    after: float
+    p_value: float
+
+    @property
+    def finding(self) -> Finding:
+        """The result, by the p-value."""
+        if self.p_value >= ALPHA:
+            return Finding.CANNOT_TELL
+        return Finding.HIGHER if self.after > self.before else Finding.LOWER
+
+
 # Tests of the same cases in two runs.
 
 
@@ -139,6 +170,29 @@ def compare_pass_rates(pairs: Sequence[tuple[float, float]]) -> PairedTest | Non
         needed=_count_needed_cases(differences, visible),
         visible=visible,
         margin=SMALLEST_DIFFERENCE,
+    )
+
+
+def compare_repeats(pairs: Sequence[tuple[Count, Count]]) -> StratifiedTest | None:
+    """Test the repeats of each case, before and after. Return None if no case has several repeats.
+
+    Within a case, each assignment of its repeats to the two runs is equally likely if both runs are alike. The sum over
+    cases is exact for up to 400 executions of changed cases (for single repeats it is McNemar's test); for more it is
+    the test of N. Mantel and W. Haenszel, "Statistical aspects of the analysis of data from retrospective studies of
+    disease", Journal of the National Cancer Institute 22 (1959), without correction of continuity.
+    """
+    pairs = [(before, after) for before, after in pairs if before.total and after.total]
+    if not any(before.total > 1 or after.total > 1 for before, after in pairs):
+        return None
+    changed = [
+        (before, after) for before, after in pairs if 0 < before.passed + after.passed < before.total + after.total
+    ]
+    return StratifiedTest(
+        cases=len(pairs),
+        changed=len(changed),
+        before=sum(before.passed / before.total for before, _ in pairs) / len(pairs),
+        after=sum(after.passed / after.total for _, after in pairs) / len(pairs),
+        p_value=_compute_stratified(changed) if changed else 1.0,
     )
 
 
@@ -195,6 +249,38 @@ def _compute_sign_test(better: int, total: int) -> float:
         ways_of_one = ways_of_one * (total - each) // (each + 1)  # comb(total, each + 1), without starting anew
         ways += ways_of_one
     return float(min(2 * ways / 2**total, 1.0))
+
+
+def _compute_stratified(pairs: Sequence[tuple[Count, Count]]) -> float:
+    """Return the probability of a sum of passed repeats after at least as far from its mean; margins are fixed."""
+    mean = variance = 0.0
+    for before, after in pairs:
+        total, passed = before.total + after.total, before.passed + after.passed
+        mean += after.total * passed / total
+        variance += before.total * after.total * passed * (total - passed) / (total * total * (total - 1))
+    distance = abs(sum(after.passed for _, after in pairs) - mean)
+    if sum(before.total + after.total for before, after in pairs) > _MOST_EXACT_REPEATS:
+        return erfc(distance / sqrt(2 * variance))
+    sums = [1.0]  # the probability of each number of passed repeats after
+    for before, after in pairs:
+        ways = _list_hypergeometric(before, after)
+        together = [0.0] * (len(sums) + len(ways) - 1)
+        for place, probability in enumerate(sums):
+            for count, share in enumerate(ways):
+                together[place + count] += probability * share
+        sums = together
+    reached = (probability for count, probability in enumerate(sums) if abs(count - mean) >= distance - _SAME)
+    return min(sum(reached), 1.0)
+
+
+def _list_hypergeometric(before: Count, after: Count) -> list[float]:
+    """Return the probability of each number of passed repeats after, if all assignments are equally likely."""
+    passed, ways = before.passed + after.passed, comb(before.total + after.total, after.total)
+    failed = before.total + after.total - passed
+    return [
+        comb(passed, count) * comb(failed, after.total - count) / ways if count <= passed else 0.0
+        for count in range(after.total + 1)
+    ]
 
 
 def _flip_signs(changed: Sequence[float]) -> float:
@@ -281,12 +367,37 @@ def bootstrap_statistic(
     return _take_percentiles(known) if len(known) > len(values) / 2 else None
 
 
+def mean_interval(cases: Sequence[tuple[float, int]]) -> Interval | None:
+    """Return the 95 % interval of the mean of all scores, given the sum and the number of scores of each case.
+
+    The scores of a case are drawn together. None for fewer than 10 cases, or if the mean is the same in all draws.
+    """
+    if len(cases) < _FEWEST:
+        return None
+    return _bootstrap_ratio([total for total, _ in cases], [count for _, count in cases])
+
+
 def _bootstrap_mean(values: Sequence[float]) -> Interval | None:
+    return _bootstrap_ratio(values, [1] * len(values))
+
+
+def _bootstrap_ratio(totals: Sequence[float], counts: Sequence[int]) -> Interval | None:
+    """Return the interval of the ratio of two sums over cases.
+
+    For many cases the ratio has a normal distribution, unless a few of them decide: then it is computed, not drawn.
+    """
+    ratio = sum(totals) / sum(counts)
+    squares = [(total - ratio * count) ** 2 for total, count in zip(totals, counts, strict=True)]
+    if not isfinite(sum(squares)):
+        return None
+    if len(totals) > _MOST_DRAWN and max(squares) < _LARGEST_SHARE * sum(squares):
+        half = _Z * sqrt(sum(squares)) / sum(counts)
+        return Interval(ratio - half, ratio + half) if half > _SAME else None
     import numpy as np
 
-    numbers = np.asarray(values, dtype=float)
+    above, below = np.asarray(totals, dtype=float), np.asarray(counts, dtype=float)
     return _take_percentiles(
-        np.concatenate([weights @ numbers for weights in _draw_weights(len(values))]) / len(values)
+        np.concatenate([(weights @ above) / (weights @ below) for weights in _draw_weights(len(totals))])
     )
 
 
@@ -337,6 +448,13 @@ def explain_pass_rates(test: PairedTest) -> str:
     assert test.visible is not None
     more = "1 more case" if test.needed == 1 else f"{test.needed:,} more cases"
     return f"cannot tell: {changed}; {more} would be needed to see {100 * test.visible:.0f} points"
+
+
+def explain_repeats(test: StratifiedTest) -> str:
+    """Say in a sentence how often these very cases passed."""
+    word = "more" if test.finding is Finding.HIGHER else "less"
+    points, p_value = format_points(test.after - test.before), format_p_value(test.p_value)
+    return f"these very cases pass {word} often, by {points} points ({p_value}, within their repeats)"
 
 
 def explain_scores(test: PairedTest) -> str:

@@ -37,7 +37,6 @@ from workbench.model.text import (
 from workbench.model.trace import ToolCall, Trajectory, get_trajectory
 from workbench.report.run_report import (
     NOT_GOOD,
-    SYMBOLS,
     CaseOutcome,
     ReportedCase,
     RunFacts,
@@ -49,12 +48,15 @@ from workbench.report.run_report import (
     describe_model_calls,
     failed_judging_lines,
     mark_replayed,
+    quarantine_lines,
     sample_lines,
     samples_text,
     set_heading,
     shown_metrics,
+    status_text,
     total_line,
 )
+from workbench.report.significance import Interval, format_interval, wilson_interval
 from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
@@ -88,7 +90,8 @@ def explain(case: ReportedCase) -> list[str]:
     differences = list(_difference_lines(case, failed)) if failed else []
     more = len(differences) - _MOST_DIFFERENCES
     left_out = [f"and {more:,} more differences, in the JSON report"] if more > 0 else []
-    return [*list_reasons(case), *differences[:_MOST_DIFFERENCES], *left_out]
+    reasons = [*quarantine_lines(case.result), *list_reasons(case)]
+    return [*reasons, *differences[:_MOST_DIFFERENCES], *left_out]
 
 
 def list_reasons(case: ReportedCase) -> list[str]:
@@ -106,8 +109,13 @@ def list_reasons(case: ReportedCase) -> list[str]:
 def explain_in_one_line(case: ReportedCase) -> str:
     """Explain why a case did not pass: its failure, else the first difference that cost points, else a criterion.
 
-    Of several criteria that failed, it is the one with the lowest score.
+    Of several criteria that failed, it is the one with the lowest score. A quarantine follows in parentheses.
     """
+    notes = "".join(f" ({line})" for line in quarantine_lines(case.result))
+    return f"{_find_main_reason(case)}{notes}"
+
+
+def _find_main_reason(case: ReportedCase) -> str:
     result = case.result
     if result.failure is None and not result.metrics and result.status is CaseStatus.FAILED:
         return "its scores are no longer stored"
@@ -495,7 +503,9 @@ class VerdictTable:
         lines += self._metric_summary_lines(report)
         for entry in count_repeats(report.outcomes):
             if entry.is_flaky:
-                lines.append(f"flaky: {one_line(entry.name)}: {entry.passed} of {entry.total} repeats passed")
+                bounds = format_interval(wilson_interval(entry.passed, entry.total), ".0%")
+                repeats = f"{entry.passed} of {entry.total} repeats passed{bounds}"
+                lines.append(f"flaky: {one_line(entry.name)}: {repeats}")
         lines += _unsure_lines(report.outcomes)
         lines += _partly_judged_lines(report.outcomes)
         lines += _hint_lines(report.outcomes)
@@ -534,10 +544,11 @@ class VerdictTable:
 
     def _format_row(self, case: ReportedCase, name: str) -> str:
         result = case.result
-        status = f"{SYMBOLS[result.status]} {result.status.value:<{_WORD_WIDTH}}"
+        status = f"{status_text(result.status, result.quarantine):<{_WORD_WIDTH + 2}}"
+        colour = _COLOURS[CaseStatus.NOT_EVALUATED if result.is_quarantined else result.status]
         cells, others = self._cells_of(self._select_shown(case))
         time = f"{agent_time_text(result.agent_seconds):>{_TIME_WIDTH}}"
-        painted = self._style.paint(status, _COLOURS[result.status])
+        painted = self._style.paint(status, colour)
         replayed = mark_replayed(result.execution.model_calls)
         marks = [self._style.paint(replayed, "2")] if replayed else []
         parts = [f"  {painted}", _pad(name, self._name_width), *cells, time, *marks, *others]
@@ -562,7 +573,7 @@ class VerdictTable:
 
     def _detail_lines(self, case: ReportedCase) -> list[str]:
         is_bad = case.result.status in NOT_GOOD
-        lines = explain(case) if is_bad else []
+        lines = explain(case) if is_bad else quarantine_lines(case.result)
         if self._style.verbose:
             lines += list_sample_lines(case)
             lines += explain_at_length(case) if is_bad else []
@@ -581,7 +592,8 @@ class VerdictTable:
         for name, metric in shown.items():
             mean = "undefined" if metric.mean is None else f"mean {metric.mean:.4g}"
             std = "" if metric.std is None else f"  std {metric.std:.4g}"
-            lines.append(f"{one_line(name):<{width}}  {mean}{std}  ({metric.scored} of {metric.total} scored)")
+            bounds = "" if metric.interval is None else format_interval(Interval(*metric.interval), ".4g")
+            lines.append(f"{one_line(name):<{width}}  {mean}{bounds}{std}  ({metric.scored} of {metric.total} scored)")
         return lines
 
 
@@ -683,7 +695,7 @@ def _score_cell(metric: MetricResult) -> str:
 
 def _decide_run_status(report: RunFacts) -> CaseStatus:
     summary = report.summary
-    if summary.failed or summary.not_evaluated or not summary.passed:
+    if summary.failed or summary.not_evaluated or not summary.passed + summary.quarantined:
         return CaseStatus.FAILED
     return CaseStatus.ERROR if summary.error else CaseStatus.PASSED
 

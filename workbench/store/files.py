@@ -39,6 +39,8 @@ EVAL_SET_SUFFIX = ".evalset.json"
 TEST_SUFFIX = ".test.json"
 EVAL_SET_SUFFIXES = (EVAL_SET_SUFFIX, TEST_SUFFIX)
 """Suffixes of eval sets among other JSON files."""
+SIDECAR_SUFFIX = ".workbench.json"
+"""Suffix of the files beside eval sets, see `workbench.store.evalsets.quarantine`."""
 
 
 def derive_set_name(path: PurePath) -> str:
@@ -80,7 +82,7 @@ def is_eval_set(file: Path) -> bool:
     Files that are empty, unreadable or not UTF-8 count as eval sets: an omitted set would not be noticed.
     """
     if not file.name.endswith(TEST_SUFFIX):
-        return True
+        return not file.name.endswith(SIDECAR_SUFFIX)
     try:
         text = file.read_bytes()
         text.decode()

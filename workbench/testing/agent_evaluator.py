@@ -20,12 +20,12 @@ from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig, InvalidConfig, default_config, read_config
 from workbench.model.evalset import Invocation
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseStatus, MetricResult, MetricStatus, has_judgements
+from workbench.model.results import CaseStatus, MetricResult, MetricStatus, has_judgements, is_quarantined
 from workbench.model.run_events import Notice
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import neutralise, pluralise, redact, score_text
 from workbench.report.report_formats import cell_text
-from workbench.report.run_report import SYMBOLS, ReportedCase, judging_lines, missing_samples_lines
+from workbench.report.run_report import SYMBOLS, ReportedCase, describe_quarantine, judging_lines, missing_samples_lines
 from workbench.report.text_report import (
     Style,
     VerdictTable,
@@ -197,13 +197,15 @@ class EvaluationIncomplete(AssertionError):
 class CaseVerdict:
     """One case over all its runs. `lines` explain why it did not pass; they are empty if it passed.
 
-    `missing_samples` has a line for each metric and run with missing samples.
+    `missing_samples` has a line for each metric and run with missing samples. `quarantine` says until when a FAILED
+    does not count; None if it counts.
     """
 
     name: str
     status: CaseStatus
     lines: tuple[str, ...] = ()
     missing_samples: tuple[str, ...] = ()
+    quarantine: str | None = None
 
 
 def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples: bool = False) -> CaseVerdict:
@@ -235,7 +237,9 @@ def decide_case(name: str, runs: Sequence[ReportedCase], *, requires_all_samples
     missing = tuple(line for run in runs for line in missing_samples_lines(run.deciding_metrics))
     if status is CaseStatus.PASSED and missing and requires_all_samples:
         return CaseVerdict(name, CaseStatus.ERROR, (*missing, ALL_REQUIRED), missing)
-    return CaseVerdict(name, status, tuple(lines), missing)
+    last = runs[-1].result.quarantine
+    excuse = describe_quarantine(status, last) if last is not None and is_quarantined(status, last) else None
+    return CaseVerdict(name, status, tuple(lines), missing, excuse)
 
 
 def failure_message(verdicts: Sequence[CaseVerdict], *, agent: str, runs: int) -> str:
@@ -477,8 +481,11 @@ async def _evaluate(
         for key, of_case in runs.items()
     ]
     for verdict in verdicts:
+        if verdict.quarantine is not None:
+            warnings.warn(f"{make_safe(verdict.name)}: FAILED, {verdict.quarantine}", stacklevel=2)
         if verdict.missing_samples and not required:
             warnings.warn(f"{make_safe(verdict.name)}: {'; '.join(verdict.missing_samples)}", stacklevel=2)
+    verdicts = [verdict for verdict in verdicts if verdict.quarantine is None]
     statuses = {verdict.status for verdict in verdicts}
     if statuses - {CaseStatus.PASSED}:
         message = failure_message(verdicts, agent=agent_module, runs=num_runs)

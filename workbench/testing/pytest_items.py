@@ -12,8 +12,8 @@ from workbench.engine.plan import NoCases, PlanError, PlannedCase
 from workbench.model.identity import JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.text import neutralise, one_line, redact, suggest_name
-from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, samples_text
-from workbench.report.text_report import aligned_lines, explain, explain_at_length, list_reasons
+from workbench.report.run_report import SYMBOLS, ReportedCase, missing_samples_lines, quarantine_lines, samples_text
+from workbench.report.text_report import aligned_lines, explain, explain_at_length, explain_in_one_line, list_reasons
 from workbench.store.errors import StoreError
 from workbench.testing.pytest_runs import SessionRuns
 from workbench.testing.pytest_session import ALL_REQUIRED
@@ -147,6 +147,8 @@ class EvalCaseItem(pytest.Item):
     def runtest(self) -> None:
         """Fail if the case did not pass."""
         assert self.case is not None  # pytest sets up first
+        if self.case.result.is_quarantined:  # with --runxfail this does nothing
+            pytest.xfail(_make_safe(explain_in_one_line(self.case)))
         if self.case.result.status is not CaseStatus.PASSED:
             raise CaseNotPassed(self.case)
 
@@ -281,7 +283,7 @@ def _get_runs(config: pytest.Config) -> SessionRuns:
 def _explain(case: ReportedCase) -> list[str]:
     """Explain why a case did not pass, with aligned expected and actual side if possible."""
     aligned = list(aligned_lines(case)) if case.result.status is CaseStatus.FAILED else []
-    return [*list_reasons(case), *aligned] if aligned else explain(case)
+    return [*quarantine_lines(case.result), *list_reasons(case), *aligned] if aligned else explain(case)
 
 
 def _explain_at_length(case: ReportedCase, *, verbose: bool) -> list[str]:
@@ -295,6 +297,8 @@ def _list_properties(case: ReportedCase, *, run_id: str) -> Iterator[tuple[str, 
     yield "run_id", run_id
     yield "target", _make_safe(case.result.case.target)
     yield "status", case.result.status.value
+    for line in quarantine_lines(case.result):
+        yield "quarantine", _make_safe(line)
     for metric in case.result.metrics:
         yield _make_safe(metric.name), metric.status.value if metric.score is None else metric.score
         if (text := samples_text(metric)) is not None:

@@ -142,6 +142,8 @@ _PLACES = (
         _footer("watch", "w", "toggle_watch", "watch",
                 "turn watch on: every save runs the cases that it affects; if it is on, pause or resume it"),
         _key("watch_off", "alt+w", "end_watch", "watch off", "turn watch off, and stop its runs"),
+        _key("flaky_cases", "alt+q", "open_flaky", "flaky cases",
+             "list the cases whose verdict changed while nothing that they use did, and those in quarantine"),
         _key("run_held", "alt+r", "run_held", "run held back",
              "run the cases that the watch holds back because a change affects more than the settings allow"),
         # Actions nearer to the focus, such as ending a search, take precedence.
@@ -363,6 +365,13 @@ _PLACES = (
         _footer("comparing_swap", "x", "swap", "swap", "exchange the earlier and the later run"),
         _footer("comparing_filter", "slash", "filter", "filter", "list only cases with these letters"),
         _footer("comparing_close", "escape", "close", "back", "back to the history"),
+    )),
+    _place("flaky", "In the flaky cases", is_modal=True, actions=(
+        _footer("flaky_quarantine", "x", "quarantine", "quarantine",
+                "put the case into quarantine, so that its FAILED fails no run, or end its quarantine"),
+        _footer("flaky_case", "c", "open_case", "case", "go to the case"),
+        _footer("flaky_filter", "slash", "filter", "filter", "list only cases with these letters"),
+        _footer("flaky_close", "escape", "close", "back", "back to the main screen"),
     )),
     _place("chat_session", "In the dialog of a chat's session", made_of=(), is_modal=True, actions=(
         _footer("chat_session_done", "ctrl+s", "done", "done", priority=True),

@@ -21,7 +21,7 @@ from workbench.engine.run import Run, Verdict, make_verdict, summarise
 from workbench.model.evalset import EvalCase
 from workbench.model.facts import Fact
 from workbench.model.identity import Dependency, DependencyKind, JobKey
-from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelSpending, merge_by_model
+from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelSpending, is_quarantined, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
 from workbench.model.text import neutralise, pluralise
 from workbench.store.history.history_queries import StoredVerdict
@@ -364,7 +364,11 @@ class WatchReporter:
                 failure = verdict.job.failure
                 kind = None if failure is None else failure.kind
                 self.verdicts[job] = Verdict(
-                    verdict.job.status, kind, scores.get(job, ()), is_partly_judged=verdict.job.misses_samples
+                    verdict.job.status,
+                    kind,
+                    scores.get(job, ()),
+                    is_partly_judged=verdict.job.misses_samples,
+                    case=job.case,
                 )
 
     def report_decisions(
@@ -417,6 +421,11 @@ class WatchReporter:
         """Report that no job runs or waits."""
         stale = sum(each.action is not Action.NOTHING for each in decisions)
         spent = {"models": merge_by_model(self._spent), "model_calls": self._model_calls}
+        for each in decisions:  # a quarantine may have begun or ended since the verdict
+            if (verdict := self.verdicts.get(each.job)) is not None:
+                is_excused = is_quarantined(verdict.status, each.planned.current_quarantine)
+                if is_excused != verdict.is_quarantined:
+                    self.verdicts[each.job] = verdict._replace(is_quarantined=is_excused)
         summary = summarise(list(self.verdicts.values())).model_copy(update=spent)
         self._spent.clear()
         self._model_calls = None

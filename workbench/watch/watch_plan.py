@@ -13,6 +13,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.results import FailureKind
 from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError, shown_path
+from workbench.store.files import SIDECAR_SUFFIX
 from workbench.store.project_discovery import Project, can_claim, find_recordings
 from workbench.store.settings import FILE_NAME
 from workbench.watch.file_watcher import Change
@@ -20,7 +21,7 @@ from workbench.watch.file_watcher import Change
 _MOST_NAMED = 3
 _GONE = "the file was deleted; its cases are no longer watched"
 _NOT_WATCHED = "remote datasets are not watched; run `workbench run` after a change"
-_SET_ENDINGS = (".evalset.json", ".test.json")
+_SET_ENDINGS = (".evalset.json", ".test.json", SIDECAR_SUFFIX)
 _ENDINGS = frozenset({".json", ".jsonl", ".ndjson", ".csv"})
 _FILES = frozenset({FILE_NAME, "test_config.json"})
 _AGENTS = frozenset({"agent.py", "__init__.py", "root_agent.yaml", ".env"})

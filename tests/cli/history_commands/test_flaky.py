@@ -235,3 +235,223 @@ def test_a_case_that_the_project_no_longer_has_is_left_out(workbench: CommandLin
 
     assert result.status == 0
     assert "left out: 1 flaky case that the project no longer has" in result.error
+
+
+def test_cases_left_out_after_an_outage_are_counted(workbench: CommandLine, play: Play) -> None:
+    play(GOOD, BAD)
+    play(GOOD)
+    with closing(sqlite3.connect(workbench.root / ".workbench/history.db")) as history:
+        history.execute("UPDATE job SET status = 'ERROR', execution = NULL WHERE id = (SELECT max(id) FROM job)")
+        history.commit()
+
+    result = workbench("flaky")
+
+    assert result.status == 0
+    assert "left out: 1 case whose last run ended before the agent started" in result.error
+    assert "home/light.evalset.json:off" in result.error
+    assert workbench("flaky", "--format", "json").data["left_out_after_outage"] == 1
+
+
+def test_values_that_differ_each_time_are_no_first_difference(
+    workbench: CommandLine, play: Play, service: Service
+) -> None:
+    agent = AGENT.format(port=service.port).replace('"find", "tool_input": {}', '"find", "tool_input": {"id": make()}')
+    workbench.write("home/agent.py", f"import uuid\n\ndef make():\n    return str(uuid.uuid4())\n{agent}")
+    workbench.write("home/test_config.json", {"criteria": {"response_match_score": 0.8}})
+
+    play(GOOD, GOOD, ("attic", "no"), ("attic", "no"))
+
+    (case,) = workbench("flaky", "--format", "json").data["cases"]
+    assert case["divergence"]["what"] == "the call of set_light"
+
+
+# Quarantine
+
+OFF = "home/light.evalset.json:off"
+
+
+def test_a_quarantined_failure_fails_no_run_and_is_reported_in_all_formats(workbench: CommandLine) -> None:
+    before = (workbench.root / "home/light.evalset.json").read_bytes()
+    assert workbench("run").status == 1
+
+    done = workbench("flaky", "quarantine", OFF, "--until", "2999-01-01", "--reason", "guesses [red]rooms")
+
+    assert done.status == 0
+    assert (workbench.root / "home/light.evalset.json").read_bytes() == before
+    result = workbench("run")
+    assert result.status == 0
+    assert "⊘ QUARANTINED" in result.out
+    assert "quarantined until 2999-01-01: guesses [red]rooms" in result.out
+    assert "2 cases: 1 passed, 1 quarantined" in result.out
+    data = workbench("report").data
+    assert (data["summary"]["failed"], data["summary"]["quarantined"]) == (0, 1)
+    statuses = {case["eval_id"]: (case["status"], case["quarantine"]) for case in data["cases"]}
+    assert statuses["on"] == ("PASSED", None)
+    assert statuses["off"] == (
+        "FAILED", {"until": "2999-01-01", "reason": "guesses [red]rooms", "is_expired": False}
+    )  # fmt: skip
+    junit = workbench("report", "--format", "junit").out
+    assert 'failures="0" errors="0" skipped="1"' in junit
+    assert 'skipped message="quarantined until 2999-01-01' in junit
+    markdown = workbench("report", "--format", "markdown").out
+    assert "| ⊘ QUARANTINED | off |" in markdown
+    assert "## Quarantine" in markdown
+    assert "quarantined" in workbench("report", "--format", "html").out
+    assert workbench("history").out.splitlines()[0].count("1 quarantined") == 1
+
+
+def test_an_error_in_quarantine_counts(workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]) -> None:
+    workbench.add_set("home/light.evalset.json", {"on": [make_turn("light a", room="a")], "off": [make_turn("raise")]})
+    workbench("flaky", "quarantine", OFF, "--days", "3")
+
+    result = workbench("run")
+
+    assert result.status == 3
+    assert "(an ERROR counts)" in result.out
+
+
+def test_an_expired_quarantine_counts_again_and_says_so(workbench: CommandLine) -> None:
+    entry = {"quarantine": {"off": {"until": "2020-01-01", "reason": "slow"}}}
+    workbench.write("home/light.evalset.workbench.json", entry)
+
+    result = workbench("run")
+
+    assert result.status == 1
+    assert "its quarantine ended on 2020-01-01, so its verdict counts again: slow" in result.out
+    assert workbench("report").data["summary"]["quarantined"] == 0
+    assert "ended on 2020-01-01" in workbench("flaky").out
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"quarantine": {"off": {"until": "soon"}}}'])
+def test_a_damaged_file_is_one_message_and_never_hides_a_failure(workbench: CommandLine, content: str) -> None:
+    workbench.write("home/light.evalset.workbench.json", content)
+
+    result = workbench("run")
+
+    assert result.status == 2
+    assert "✗ FAILED         off" in result.out
+    assert result.error.count("light.evalset.workbench.json") == 1
+    assert "quarantine" in result.error
+    assert "light.evalset.workbench.json" in workbench("flaky").error
+    refused = workbench("flaky", "quarantine", OFF)
+    if "soon" not in content:
+        assert refused.status == 2
+        assert (workbench.root / "home/light.evalset.workbench.json").read_text() == content
+
+
+def test_a_stored_verdict_counts_by_the_present_quarantine(workbench: CommandLine) -> None:
+    assert workbench("run").status == 1
+    workbench("flaky", "quarantine", OFF)
+
+    reused = workbench("run", "--affected")
+    assert reused.status == 0
+    assert workbench("report").data["summary"]["quarantined"] == 1
+
+    workbench("flaky", "release", OFF)
+    assert workbench("run", "--affected").status == 1
+    assert workbench("report").data["cases"][1]["quarantine"] is None
+
+
+def test_a_regression_in_quarantine_is_none_for_compare(workbench: CommandLine) -> None:
+    agent = (workbench.root / "home/agent.py").read_text()
+    workbench.write("home/agent.py", agent.replace('{"room": rest}', '{"room": "bedroom" if rest == "hall" else rest}'))
+    workbench("run")
+    good = workbench("history", "--format", "json").data["runs"][0]["run_id"]
+    workbench.write("home/agent.py", agent)
+    workbench("run")
+    assert workbench("compare", good).status == 1
+    workbench("flaky", "quarantine", OFF)
+    workbench("run")
+
+    result = workbench("compare", good, "--format", "json")
+
+    assert result.status == 0
+    assert result.data["counts"]["regression"] == 1
+    assert [case["in_quarantine"] for case in result.data["cases"] if case["eval_id"] == "off"] == [True]
+
+
+def test_shards_with_a_quarantine_merge_into_a_run_that_passes(workbench: CommandLine) -> None:
+    workbench("flaky", "quarantine", OFF)
+    for number in ("1", "2"):
+        workbench("run", "--shard", f"{number}/2")
+        (workbench.root / ".workbench").rename(workbench.root / f"part{number}")
+
+    merged = workbench("merge", "part1", "part2")
+
+    assert merged.status == 0
+    assert "1 passed, 1 quarantined" in merged.out
+
+
+def test_a_quarantined_case_is_listed_and_fails_no_gate_on_flaky_cases(workbench: CommandLine, play: Play) -> None:
+    play(GOOD, BAD)
+    assert workbench("flaky").status == 1
+    workbench("flaky", "quarantine", OFF, "--until", "2999-01-01")
+
+    result = workbench("flaky")
+
+    assert result.status == 0
+    assert "  quarantined until 2999-01-01" in result.out.splitlines()
+    data = workbench("flaky", "list", "--format", "json").data
+    assert data["cases"][0]["quarantine"]["until"] == "2999-01-01"
+    assert [each["case"] for each in data["quarantined"]] == ["off"]
+
+
+def test_a_quarantine_of_a_case_that_is_gone_is_listed_and_released(workbench: CommandLine) -> None:
+    workbench("flaky", "quarantine", OFF)
+    workbench.write("home/light.evalset.workbench.json", {"quarantine": {"gone": {"until": "2999-01-01"}}})
+    workbench("run")
+
+    assert "home/light.evalset.json:gone: quarantined until 2999-01-01 (the set has no such case)" in (
+        workbench("flaky").out
+    )
+    assert workbench("flaky", "release", "home/light.evalset.json").status == 0
+    again = workbench("flaky", "release", "home/light.evalset.json:gone")
+    assert again.status == 2
+    assert "was not in quarantine" in again.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("home/light.evalset.json",), "name the cases to quarantine"),
+        (("home/light.evalset.json:onn",), "no eval case 'onn'"),
+        ((OFF, "--until", "2020-01-01"), "expected a day from today on"),
+        ((OFF, "--until", "tomorrow"), "expected a day from today on"),
+        ((OFF, "--until", "2999-01-01", "--days", "3"), "exclude each other"),
+        ((OFF, "--days", "0"), "--days"),
+        (("nowhere:off",), "no such file, folder or target"),
+    ],
+)
+def test_a_wrong_quarantine_is_refused(workbench: CommandLine, arguments: tuple[str, ...], message: str) -> None:
+    result = workbench("flaky", "quarantine", *arguments)
+
+    assert result.status == 2
+    assert message in result.error
+    assert not (workbench.root / "home/light.evalset.workbench.json").exists()
+
+
+def test_a_pattern_for_all_json_files_is_no_reason_to_run_the_file_of_quarantines(workbench: CommandLine) -> None:
+    workbench.write(
+        "workbench.toml", (workbench.root / "workbench.toml").read_text() + 'eval_sets = ["home/l*.json"]\n'
+    )
+    workbench("flaky", "quarantine", OFF)
+
+    result = workbench("run")
+
+    assert result.status == 0
+    assert "2 cases" in result.out
+
+
+def test_a_target_names_the_sets_that_have_the_case(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    workbench.add_set("home/more.evalset.json", {"other": [make_turn("light a", room="a")]})
+
+    assert workbench("flaky", "quarantine", "home:off,other").status == 0
+
+    assert (workbench.root / "home/more.evalset.workbench.json").exists()
+    assert workbench("run").status == 0
+    assert workbench("flaky", "release", "home:off").status == 0
+    assert workbench("run").status == 1
+    assert workbench("flaky", "release", "home").status == 0
+    assert workbench("flaky", "release", "home").status == 2

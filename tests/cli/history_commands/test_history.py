@@ -202,3 +202,22 @@ def test_a_stored_run_keeps_its_options(workbench: CommandLine) -> None:
     run = workbench("run", "home", "--format", "json").data
 
     assert workbench("report").data["options"] == run["options"]
+
+
+def test_the_trend_of_a_page_has_only_whole_runs_of_the_same_cases(workbench: CommandLine) -> None:
+    for arguments in ((), ("home/light.evalset.json:on",), ("--failed",), ()):
+        workbench("run", *arguments)
+    runs = workbench("history", "--format", "json").data["runs"]
+    whole = [run["run_id"] for run in runs if run["summary"]["total"] == 2][::-1]
+
+    page = workbench("report", "--format", "html").out
+    one = workbench("report", runs[1]["run_id"], "--format", "html").out
+
+    assert _list_trend(page) == whole
+    assert len(whole) == 2
+    assert _list_trend(one) == [runs[1]["run_id"]]
+
+
+def _list_trend(page: str) -> list[str]:
+    data = json.loads(page.split('id="data">')[1].split("</script>", maxsplit=1)[0].replace("\\u003c", "<"))
+    return [run["run_id"] for run in data["history"]]

@@ -93,7 +93,7 @@ def test_the_summary_counts_cancelled_and_skipped_cases_as_not_run() -> None:
         for status in statuses:
             count += 1
             case = CaseKey(target="t", eval_set=eval_set_id, eval_id=f"case {count}")
-            outcomes.append(CaseOutcome(case, 0, eval_set_id, CaseStatus(status), (), (), (), (), None))
+            outcomes.append(CaseOutcome(case, 0, eval_set_id, CaseStatus(status), (), (), (), (), None, False))
         return outcomes
 
     stopped = make_outcomes("stopped", "PASSED", "CANCELLED", "CANCELLED", "SKIPPED")

@@ -81,6 +81,10 @@ def test_a_missing_score_counts_in_the_total_but_not_in_the_mean() -> None:
         ({"passed": 1, "not_evaluated": 1}, 1),
         ({"passed": 1, "cancelled": 1}, 1),
         ({"skipped": 1}, 1),
+        ({"quarantined": 1}, 0),
+        ({"passed": 1, "quarantined": 1}, 0),
+        ({"quarantined": 1, "failed": 1}, 1),
+        ({"quarantined": 1, "error": 1}, 3),
         ({}, 1),
     ],
 )
@@ -93,3 +97,20 @@ def test_an_interrupted_run_and_a_wrong_file_have_their_own_exit_statuses() -> N
 
     assert exit_status(summary, interrupted=True, wrong_input=True) == 130
     assert exit_status(summary, wrong_input=True) == 2
+
+
+def test_repeats_of_a_case_count_together_in_the_interval_of_a_mean() -> None:
+    def make(case: str, score: float) -> Verdict:
+        key = CaseKey(target="t", eval_set="s", eval_id=case)
+        return Verdict(CaseStatus.PASSED, None, (("m", score),), case=key)
+
+    scores = [place % 2 for place in range(20)]
+    alone = summarise(make(f"{place}-{repeat}", score) for place, score in enumerate(scores) for repeat in range(5))
+    together = summarise(make(str(place), score) for place, score in enumerate(scores) for repeat in range(5))
+
+    narrow, wide = alone.metrics["m"].interval, together.metrics["m"].interval
+    assert narrow is not None
+    assert wide is not None
+    assert wide[1] - wide[0] > 2 * (narrow[1] - narrow[0])
+    assert summarise(make(str(place), 1.0) for place in range(20)).metrics["m"].interval is None
+    assert summarise(make(str(place), place) for place in range(9)).metrics["m"].interval is None

@@ -92,7 +92,9 @@ def test_a_case_that_passes_sometimes_is_reported_as_flaky(make_report: MakeRepo
     outcomes = [CaseStatus.PASSED, CaseStatus.FAILED, CaseStatus.PASSED]
     cases = [make_case("a", status, repeat=n) for n, status in enumerate(outcomes)]
 
-    assert "flaky: sets/light.evalset.json:a: 2 of 3 repeats passed" in make_table(cases, make_report(cases))
+    assert "flaky: sets/light.evalset.json:a: 2 of 3 repeats passed (95 % 21% to 94%)" in make_table(
+        cases, make_report(cases)
+    )
 
 
 def test_a_low_response_score_is_explained_only_by_the_response(

@@ -221,6 +221,7 @@ def make_format_4(history: History) -> None:
         "ALTER TABLE job DROP COLUMN agent_seconds",
         "ALTER TABLE job DROP COLUMN misses_samples",
         "ALTER TABLE job DROP COLUMN is_replayed",
+        "ALTER TABLE job DROP COLUMN quarantine",
         "DROP INDEX job_of_execution",
         "ALTER TABLE job DROP COLUMN is_forgotten",
         "PRAGMA user_version = 4",

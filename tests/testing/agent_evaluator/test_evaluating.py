@@ -61,6 +61,18 @@ async def test_errors_without_failures_raise_evaluation_incomplete(project: Agen
         await AgentEvaluator.evaluate(MODULE, project.add_set("simple.test.json", off="off", broken="raise"))
 
 
+async def test_a_failure_in_quarantine_is_a_warning(project: AgentProject) -> None:
+    name = project.add_set("simple.test.json", off="Turn it off.", bad="the wrong one")
+    project.write("simple.test.workbench.json", {"quarantine": {"bad": {"until": "2999-01-01"}}})
+
+    with pytest.warns(UserWarning, match="bad: FAILED, quarantined until 2999-01-01"):
+        await AgentEvaluator.evaluate(MODULE, name)
+
+    project.write("simple.test.workbench.json", {"quarantine": {"bad": {"until": "2020-01-01"}}})
+    with pytest.raises(AssertionError, match="1 of 2 cases"):
+        await AgentEvaluator.evaluate(MODULE, name)
+
+
 async def test_agent_name_selects_a_sub_agent(project: AgentProject) -> None:
     name = project.add_set("simple.test.json", off="Turn it off.")
 

@@ -254,3 +254,25 @@ def test_the_documented_settings_measure_coverage_of_the_agent(
     coverage = json.loads((project.root / "coverage.json").read_text(encoding="utf-8"))["files"]["home/agent.py"]
     assert coverage["summary"]["missing_lines"] == 4  # code that no prompt reaches
     assert not [path.name for path in project.root.glob(".coverage.*")]
+
+
+def test_a_failure_in_quarantine_is_an_expected_failure(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", bad=BAD, raises=RAISES)
+    entry = {"until": "2999-01-01", "reason": "guesses"}
+    project.write("home/light.evalset.workbench.json", {"quarantine": {"bad": entry, "raises": entry}})
+
+    done = project.pytest("--workbench", "-rx")
+
+    done.assert_outcomes(xfailed=1, errors=1)
+    done.stdout.fnmatch_lines(["XFAIL home/light.evalset.json::bad - *quarantined until 2999-01-01: guesses*"])
+    project.pytest("--workbench", "--runxfail").assert_outcomes(failed=1, errors=1)
+
+
+def test_an_expired_quarantine_fails_and_says_so(project: PytestProject) -> None:
+    project.add_set("home/light.evalset.json", bad=BAD)
+    project.write("home/light.evalset.workbench.json", {"quarantine": {"bad": {"until": "2020-01-01"}}})
+
+    done = project.pytest("--workbench")
+
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*its quarantine ended on 2020-01-01, so its verdict counts again*"])

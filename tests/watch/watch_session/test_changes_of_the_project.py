@@ -270,3 +270,18 @@ async def test_a_set_runs_once_its_agent_is_configured(folder: Folder) -> None:
 
         found = await watch.apply(lambda: folder.write("workbench.toml", settings))
         assert set(found.verdicts) == {"up_1", "up_2", "down"}
+
+
+async def test_a_quarantine_counts_from_its_save_on_and_runs_nothing(folder: Folder) -> None:
+    folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "wrong words only "'))
+    sidecar = "set.evalset.workbench.json"
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+
+        begun = await watch.apply(lambda: folder.write(sidecar, '{"quarantine": {"down": {"until": "2999-01-01"}}}'))
+        damaged = await watch.apply(lambda: folder.write(sidecar, "{"))
+
+        assert begun.verdicts == {}
+        assert (begun.first(AllKnown).summary.failed, begun.first(AllKnown).summary.quarantined) == (2, 1)
+        assert "none of its cases is in quarantine" in damaged.first(Notice).message
+        assert (damaged.first(AllKnown).summary.failed, damaged.first(AllKnown).summary.quarantined) == (3, 0)

@@ -5,12 +5,24 @@
 (() => {
   const run = JSON.parse(document.getElementById("data").textContent);
   const cases = run.cases;
+  // A failure that does not count is a status of its own here.
+  for (const item of cases) {
+    if (item.status === "FAILED" && item.quarantine && !item.quarantine.is_expired) item.status = "QUARANTINED";
+  }
   const comparison = run.comparison;
 
-  const SYMBOLS = { PASSED: "✓", FAILED: "✗", ERROR: "!", NOT_EVALUATED: "?", UNDEFINED: "?", INFORMATIONAL: "i" };
+  const SYMBOLS = {
+    PASSED: "✓",
+    FAILED: "✗",
+    QUARANTINED: "⊘",
+    ERROR: "!",
+    NOT_EVALUATED: "?",
+    UNDEFINED: "?",
+    INFORMATIONAL: "i",
+  };
   const CHANGES = { regression: "▼", flaky: "~", fix: "▲", other: "±", new: "+", gone: "-", same: "=" };
   const PLURALS = { regression: "regressions", fix: "fixes" };
-  const STATUSES = ["FAILED", "ERROR", "NOT_EVALUATED", "PASSED", "SKIPPED", "CANCELLED"];
+  const STATUSES = ["FAILED", "ERROR", "NOT_EVALUATED", "QUARANTINED", "PASSED", "SKIPPED", "CANCELLED"];
 
   // Elements and text.
 
@@ -1144,8 +1156,10 @@
   function historySection() {
     const runs = run.history.filter((one) => one.summary.total);
     if (runs.length < 2) return null;
-    const share = (one) =>
-      one.summary.passed + one.summary.failed ? one.summary.passed / (one.summary.passed + one.summary.failed) : null;
+    const share = ({ summary }) => {
+      const judged = summary.passed + summary.failed + summary.quarantined;
+      return judged ? summary.passed / judged : null;
+    };
     const shownNames = Object.keys(run.summary.metrics).filter(
       (name) => metricNames.includes(name) || name === "latency",
     );
@@ -1158,7 +1172,7 @@
     return make(
       "section",
       { "aria-labelledby": "history-title" },
-      make("h2", { id: "history-title" }, `The last ${runs.length} runs of the same agents`),
+      make("h2", { id: "history-title" }, `The last ${runs.length} whole runs of the same cases`),
       make("div", { class: "plots" }, ...drawn.map(([name, values]) => plot(name, runs, values))),
       fold("The numbers of these runs", () =>
         box(

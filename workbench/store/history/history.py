@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from workbench.model.evalset import Quarantine
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricScores
@@ -34,6 +35,7 @@ from workbench.store.history.history_queries import (
     RUN,
     RUNS_WITH_PREFIX,
     SCORES,
+    SET_QUARANTINE,
     USED_NAMES,
     VERDICT,
     AgentWrittenFile,
@@ -227,7 +229,9 @@ class RunTable:
 
     def _count_jobs(self, condition: str, values: tuple[Any, ...]) -> dict[str, int]:
         """Count jobs by status, as data of a RunSummary."""
-        query = f"SELECT lower(status), count(*), sum(misses_samples) FROM job WHERE {condition} GROUP BY status"
+        in_quarantine = "status = 'FAILED' AND json_extract(quarantine, '$.is_expired') IS 0"
+        word = f"CASE WHEN {in_quarantine} THEN 'quarantined' ELSE lower(status) END"
+        query = f"SELECT {word}, count(*), sum(misses_samples) FROM job WHERE {condition} GROUP BY 1"
         rows = self._database.execute(query, values).fetchall()
         total, partly_judged = sum(count for _, count, _ in rows), sum(missing for _, _, missing in rows)
         return {**{status: count for status, count, _ in rows}, "total": total, "partly_judged": partly_judged}
@@ -336,6 +340,14 @@ class History(RunTable):
                 new = (run, *key_to_sql(job.case), job.repeat)
                 old = (*key_to_sql(source.case), source.repeat, history_codec.name_to_sql(earlier))
                 self._database.execute(COPY_JOB, (*new, *old))
+
+    def set_quarantines(self, run_id: str, quarantines: Mapping[JobKey, Quarantine | None]) -> None:
+        """Set the quarantine of stored results of a run, which counts from now on."""
+        run = self._find_row(run_id)
+        with self._database.transaction():
+            for job, quarantine in quarantines.items():
+                text = None if quarantine is None else history_codec.fact_to_text(quarantine)
+                self._database.execute(SET_QUARANTINE, (text, run, *key_to_sql(job.case), job.repeat))
 
     def delete_old_results(self, run_id: str) -> None:
         """Delete what the rules of retention do not keep after this run, the newest.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
 
-from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents
+from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents, Quarantine
 from workbench.model.facts import cache_by_identity
 from workbench.model.results import (
     Execution,
@@ -308,6 +308,16 @@ def failure_to_text(failure: Failure | None) -> str | None:
 def failure_from_text(text: str | None) -> Failure | None:
     """Why a case ended in ERROR."""
     return None if text is None else Failure.model_validate(json.loads(text))
+
+
+def quarantine_from_text(text: str | None) -> Quarantine | None:
+    """Decode the quarantine of a case."""
+    return None if text is None else _load_quarantine(text)
+
+
+@lru_cache(maxsize=256)
+def _load_quarantine(text: str) -> Quarantine:
+    return Quarantine.model_validate_json(text)
 
 
 def fact_to_text(fact: BaseModel) -> str:

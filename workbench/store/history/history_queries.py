@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import AwareDatetime, Field
 
 from workbench.model.criteria import EvalConfig
+from workbench.model.evalset import Quarantine
 from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, MetricResult
@@ -74,7 +75,7 @@ class StoredJob(NamedTuple):
 
     Times are those of `CaseResult`, keys and `lacks_baseline` those of `FinishedJob`. `failed_in_play`: an ERROR of a
     run without scoring. `misses_samples`: a verdict has fewer samples of a judge than requested. `is_replayed`: it
-    rests on recorded answers of the agent's models.
+    rests on recorded answers of the agent's models. `quarantine` is that of `CaseResult`.
     """
 
     run_id: str
@@ -90,6 +91,7 @@ class StoredJob(NamedTuple):
     failed_in_play: bool = False
     misses_samples: bool = False
     is_replayed: bool = False
+    quarantine: Quarantine | None = None
 
     @property
     def case(self) -> CaseKey:
@@ -173,7 +175,7 @@ class RunPart(NamedTuple):
 JOB = """
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, run_id,
     finished_at, execution_key, scoring_key, lacks_baseline, status = 'ERROR' AND is_unscored, misses_samples,
-    is_replayed
+    is_replayed, quarantine
 """
 """The columns of `read_job`."""
 SCORES = f"{JOB}, metrics"
@@ -182,7 +184,7 @@ VERDICT = f"{JOB}, execution, dependency_set, scoring_dependency_set, tainted, s
 """The columns of `read_verdict`."""
 RESULT = """
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, eval_set_id,
-    metrics, data
+    quarantine, metrics, data
 """
 """The columns of `read_result`."""
 RUN = "SELECT id, record, summary, duration_seconds, interrupted FROM run"
@@ -194,12 +196,13 @@ _WANTED_COLUMNS = "in_run, of_target, of_eval_set, of_eval_id, of_occurrence, of
 COPY_JOB = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
-        misses_samples, is_replayed, execution, score)
+        misses_samples, is_replayed, quarantine, execution, score)
     SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, agent_seconds, failure, finished_at,
-        execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, execution, score
+        execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, quarantine, execution, score
     FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
 """
 """Adds a job of one run to another run."""
+SET_QUARANTINE = f"UPDATE job SET quarantine = ? WHERE {IS_JOB} AND quarantine IS NOT ?1"
 RUNS_WITH_PREFIX = """
     SELECT id, run_id FROM run WHERE substr(run_id, 1, length(:name)) = :name ORDER BY id DESC LIMIT 6
 """
@@ -323,7 +326,10 @@ def read_verdict(*row: Any) -> StoredVerdict:
 def read_job(*row: Any) -> StoredJob:
     """Read the columns of JOB."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
-    run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples, is_replayed = rest
+    (
+        run_id, finished_at, execution_key, scoring_key, lacks_baseline, failed_in_play, misses_samples, is_replayed,
+        quarantine,
+    ) = rest  # fmt: skip
     return StoredJob(
         run_id=run_id,
         key=JobKey(case=read_case_key(target, eval_set, eval_id, occurrence), repeat=repeat),
@@ -338,6 +344,7 @@ def read_job(*row: Any) -> StoredJob:
         failed_in_play=bool(failed_in_play),
         misses_samples=bool(misses_samples),
         is_replayed=bool(is_replayed),
+        quarantine=history_codec.quarantine_from_text(quarantine),
     )
 
 
@@ -350,7 +357,7 @@ def read_scores(*row: Any) -> StoredScores:
 def read_result(*row: Any) -> CaseResult:
     """Read the columns of RESULT."""
     target, eval_set, eval_id, occurrence, repeat, status, duration_seconds, agent_seconds, failure, *rest = row
-    eval_set_id, metrics, blob = rest
+    eval_set_id, quarantine, metrics, blob = rest
     key = read_case_key(target, eval_set, eval_id, occurrence)
     execution, expected = (
         (Execution(), None) if blob is None else history_codec.execution_from_blob(blob, eval_id=key.eval_id)
@@ -366,6 +373,7 @@ def read_result(*row: Any) -> CaseResult:
         metrics=() if metrics is None else history_codec.metrics_from_blob(metrics),
         execution=execution,
         expected_by_row=expected,
+        quarantine=history_codec.quarantine_from_text(quarantine),
     )
 
 

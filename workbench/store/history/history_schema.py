@@ -131,7 +131,9 @@ _SIXTH = (
 
 _SEVENTH = ("ALTER TABLE job ADD COLUMN is_replayed INTEGER NOT NULL DEFAULT 0",)
 
-MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
+_EIGHTH = ("ALTER TABLE job ADD COLUMN quarantine TEXT",)
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)
 """The statements from version n to n + 1. Only append: files of all versions are in use."""
 
 
@@ -160,7 +162,8 @@ _VIEWS = (
     SELECT job.id, job.run, run.run_id, job.target, job.eval_set, job.eval_id, job.occurrence, job.repeat,
         job.eval_set_id, job.status, job.duration_seconds,
         coalesce(job.agent_seconds, job.duration_seconds) AS agent_seconds, job.failure, job.finished_at,
-        job.execution_key, job.scoring_key, job.lacks_baseline, job.misses_samples, job.is_replayed, job.is_forgotten,
+        job.execution_key, job.scoring_key, job.lacks_baseline, job.misses_samples, job.is_replayed, job.quarantine,
+        job.is_forgotten,
         job.has_run, job.is_unscored, job.execution, execution.dependency_set,
         score.dependency_set AS scoring_dependency_set, execution.tainted,
         execution.finished_at - job.duration_seconds AS started_at, execution.blob, score.metrics, blob.data
@@ -176,6 +179,7 @@ _VIEWS = (
         'NOT_EVALUATED' AS status, job.duration_seconds,
         coalesce(job.agent_seconds, job.duration_seconds) AS agent_seconds, NULL AS failure, job.finished_at,
         job.execution_key, '' AS scoring_key, 0 AS lacks_baseline, 0 AS misses_samples, 0 AS is_replayed,
+        NULL AS quarantine,
         0 AS is_unscored, job.execution, execution.dependency_set, NULL AS scoring_dependency_set, execution.tainted,
         execution.finished_at - job.duration_seconds AS started_at, NULL AS metrics, blob.data
     FROM unjudged AS job

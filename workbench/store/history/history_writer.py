@@ -139,8 +139,8 @@ _ADD_SCORE = "INSERT INTO score (id, execution, scoring_key, dependency_set, met
 _ADD_JOB = """
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
-        misses_samples, is_replayed, execution, score)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        misses_samples, is_replayed, quarantine, execution, score)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_UNJUDGED = "INSERT OR REPLACE INTO unjudged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -194,6 +194,7 @@ class ResultWriter:
                     job.lacks_baseline,
                     has_missing_samples(result.metrics),
                     result.execution.is_replayed,
+                    None if result.quarantine is None else history_codec.fact_to_text(result.quarantine),
                     execution.number,
                     score,
                 )
@@ -352,6 +353,7 @@ def _make_verdict(
         lacks_baseline=job.lacks_baseline,
         misses_samples=has_missing_samples(result.metrics),
         is_replayed=result.execution.is_replayed,
+        quarantine=result.quarantine,
     )
     number, dependencies, is_certain, finished_at = execution
     started_at = 0.0 if number is None else finished_at - result.duration_seconds
@@ -404,10 +406,10 @@ _COPY_RESULTS = (
     f"""
     INSERT INTO main.job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, duration_seconds,
         agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed,
-        is_forgotten, execution, score)
+        quarantine, is_forgotten, execution, score)
     SELECT :run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status, duration_seconds, agent_seconds,
-        failure, finished_at, execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, is_forgotten,
-        execution + :executions, score + :scores
+        failure, finished_at, execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, quarantine,
+        is_forgotten, execution + :executions, score + :scores
     FROM ({_COPIED_JOBS}) ORDER BY id
     """,
     f"""

@@ -549,8 +549,13 @@ class MainScreen(Screen[None]):
         """Show the newest results as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
-        scope = Scope.from_row(self.state.browser.selected_row)
-        self._open_table(TableScreen(self._screen_context, scope=scope))
+        self._open_table(TableScreen(self._screen_context, scope=Scope.from_row(self.state.browser.selected_row)))
+
+    def action_open_flaky(self) -> None:
+        """List the flaky cases and those in quarantine."""
+        from workbench.tui.screens.flaky_screen import open_flaky_cases  # seldom needed
+
+        open_flaky_cases(self, self._screen_context)
 
     @work(group="table", exclusive=True, description="open table")
     async def _open_table(self, table: TableScreen) -> None:

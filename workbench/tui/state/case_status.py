@@ -14,7 +14,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnResult, has_missing_samples
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished, UserSpoke
 from workbench.model.trace import Span
-from workbench.report.run_report import REPLAY_MARK
+from workbench.report.run_report import QUARANTINE_SYMBOL, REPLAY_MARK
 from workbench.store.history.history_queries import StoredJob
 from workbench.tui.state.text_layout import RankedPart, Style, StyledText, measure_line
 
@@ -87,6 +87,9 @@ PARTLY_JUDGED = Badge("†", "judged by fewer samples than asked", Style.WARNING
 
 REPLAYED = Badge(REPLAY_MARK, "rests on recorded answers of models; alt+l asks them again", Style.MUTED)
 """Badge of a case whose agent got recorded answers of its models."""
+
+QUARANTINED = Badge(QUARANTINE_SYMBOL, "quarantine", Style.WARNING)
+"""Badge of a FAILED that does not fail a run."""
 
 FAILING_STATES = frozenset({CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED})
 """States of finished cases that did not pass: "run failed" runs them, and "next failing" finds them."""

@@ -21,6 +21,7 @@ from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
 from workbench.tui.state.case_scores import find_metric_info
 from workbench.tui.state.case_status import (
     FAILING_STATES,
+    QUARANTINED,
     STALE,
     VERDICTS,
     Badge,
@@ -694,9 +695,9 @@ def _format_run(part: RunPart, width: int) -> Line:
         StyledText(f"{run.started_at.astimezone():%Y-%m-%d %H:%M}  ", Style.MUTED),
         StyledText(f"{summary.passed:,} of {summary.total:,} passed"),
     ]
-    for state, count in ((CaseState.FAILED, summary.failed), (CaseState.ERROR, summary.error)):
+    failed, error = map(get_badge, (CaseState.FAILED, CaseState.ERROR))
+    for badge, count in ((failed, summary.failed), (QUARANTINED, summary.quarantined), (error, summary.error)):
         if count:
-            badge = get_badge(state)
             pieces.append(StyledText(f"  {badge.symbol} {count:,}", badge.style))
     if run.duration_seconds is not None:
         pieces.append(StyledText(f"  {format_duration(run.duration_seconds)}", Style.MUTED))

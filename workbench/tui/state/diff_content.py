@@ -449,11 +449,12 @@ class _Diff:
             return
         self._writer.add(Paragraph((head, *self._writer.texts.style(prompt)), hang=2))
         is_over = self._source.result is not None
-        nothing = "EXPECTED (not stored)" if self._source.lacks_expected else "EXPECTED (nothing)"
+        left, right = self._source.titles
+        nothing = f"{left} (not stored)" if self._source.lacks_expected else f"{left} (nothing)"
         self._writer.add(
             Columns(
-                "EXPECTED" if expected is not None else nothing,
-                "ACTUAL" if actual is not None else "ACTUAL (nothing)" if is_over else "ACTUAL (none yet)",
+                left if expected is not None else nothing,
+                right if actual is not None else f"{right} (nothing)" if is_over else f"{right} (none yet)",
             )
         )
         if unknown is not None and untold:  # true for every turn of such an agent; the scores give the reason

@@ -205,7 +205,7 @@ class DiffSource:
     `spoken` is a message of the simulated user that the agent has not answered yet. `is_live` says whether the agent is
     running. `case` is None if it could not be read. `head` comes first. At most `most` characters of a text are shown
     (None: all). `lacks_expected`: the expectation that the turns were scored against is not stored. `is_row`: it is a
-    row of a dataset; the calls of a side without trajectory are unknown.
+    row of a dataset; the calls of a side without trajectory are unknown. `titles` are those of the sides.
     """
 
     case: EvalCase | None
@@ -218,6 +218,7 @@ class DiffSource:
     most: int | None = MOST_CHARACTERS
     lacks_expected: bool = False
     is_row: bool = False
+    titles: tuple[str, str] = ("EXPECTED", "ACTUAL")
 
     @property
     def is_recorded(self) -> bool:

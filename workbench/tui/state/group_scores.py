@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
 from workbench.model.text import format_threshold, score_text
+from workbench.report.significance import mean_interval
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
 from workbench.tui.state.case_scores import describe_metric, find_metric_info
 from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
@@ -54,7 +55,8 @@ class WorstCase:
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
     """Statistics of one metric over cases and repeats: `scored` of `total` have a score, `failed` are below the
-    threshold. `middle` are the bounds of the middle half of the scores, of fewer than four those of all.
+    threshold. `middle` are the bounds of the middle half of the scores, of fewer than four those of all. `interval` is
+    the 95 % interval of the mean, see `mean_interval`.
     """
 
     name: str
@@ -73,6 +75,7 @@ class MetricSummary:
     bins: tuple[int, ...]
     worst: tuple[WorstCase, ...]
     decides: bool
+    interval: tuple[float, float] | None = None
 
 
 class MeasuredCase(NamedTuple):
@@ -240,7 +243,15 @@ class _MetricCollector:
             bins=tuple(histogram(scores, lowest=lowest, highest=highest, bins=BINS)),
             worst=self._find_worst(),
             decides=bool(thresholds),
+            interval=self._find_interval(),
         )
+
+    def _find_interval(self) -> tuple[float, float] | None:
+        cases: dict[CaseKey, tuple[float, int]] = {}
+        for (case, _), score in zip(self._cases, self._scores, strict=True):
+            total, count = cases.get(case, (0.0, 0))
+            cases[case] = total + score, count + 1
+        return mean_interval([*cases.values()])
 
     def _find_bounds(self) -> tuple[float, float]:
         """Return the bounds of the metric; without bounds, the lowest and highest score."""
@@ -409,6 +420,8 @@ def _format_mean(metric: MetricSummary) -> str:
 
 def _describe_numbers(metric: MetricSummary) -> list[Block]:
     facts = [("mean", "no score" if metric.mean is None else f"{metric.mean:.6g}")]
+    if metric.interval is not None:
+        facts.append(("95 % of the mean", "{:.4g} to {:.4g}".format(*metric.interval)))
     if metric.std is not None:
         facts.append(("deviation", f"{metric.std:.6g}, of the sample"))
     facts.append(("scored", f"{metric.scored:,} of {metric.total:,}"))

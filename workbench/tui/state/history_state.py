@@ -44,6 +44,7 @@ from workbench.store.history.history_queries import RunPart, StoredJob, StoredRu
 from workbench.tui.state.case_scores import format_metric_row, format_value
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
+    QUARANTINED,
     REPLAYED,
     STALE,
     ResultLocation,
@@ -589,6 +590,7 @@ class GroupRuns(CursorRows):
             StyledText(share, style if rate is not None else Style.MUTED),
             StyledText(f"  {summary.passed:,}/{summary.total:,}"),
             StyledText(f"  ✗ {summary.failed:,}" if summary.failed else "", Style.FAILED),
+            StyledText(f"  {QUARANTINED.symbol} {summary.quarantined:,}" if summary.quarantined else "", Style.WARNING),
             StyledText(f"  ! {summary.error:,}" if summary.error else "", Style.ERROR),
             StyledText(f"  ? {summary.not_evaluated:,}" if summary.not_evaluated else "", Style.WARNING),
             StyledText(f"  {explain_incomplete(run)}" if explain_incomplete(run) else "", Style.WARNING),
@@ -646,7 +648,8 @@ class GroupRuns(CursorRows):
         yield Paragraph((StyledText("means", Style.HEADING), StyledText("  over the whole run", Style.MUTED)))
         for name, metric, mean in means:
             std = "" if metric.std is None else f" ±{score_text(metric.std)}"
-            text = f"{score_text(mean)}{std}  ({metric.scored:,} of {metric.total:,} scored)"
+            bounds = "" if metric.interval is None else " (95 % {} to {})".format(*map(score_text, metric.interval))
+            text = f"{score_text(mean)}{bounds}{std}  ({metric.scored:,} of {metric.total:,} scored)"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:
@@ -667,8 +670,11 @@ class GroupRuns(CursorRows):
 
 
 def calculate_pass_rate(summary: RunSummary) -> float | None:
-    """Calculate the share of passed among passed, failed, error and not evaluated; None if there are none."""
-    judged = summary.passed + summary.failed + summary.error + summary.not_evaluated
+    """Calculate the share of passed among passed, failed, error and not evaluated; None if there are none.
+
+    A FAILED counts also in quarantine.
+    """
+    judged = summary.passed + summary.failed + summary.quarantined + summary.error + summary.not_evaluated
     return summary.passed / judged if judged else None
 
 

@@ -22,6 +22,7 @@ from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
+    QUARANTINED,
     REPLAYED,
     STALE,
     CaseState,
@@ -72,6 +73,7 @@ class TableRow:
     rests on fewer judge samples than requested. `model_calls` are those of the agent, None if unknown. `search_text`
     is made once, because a filter reads it with every key. `live_samples` are the repeats of the newest run that asked
     the models, if the row is replayed and if they are more than one. `is_stale`: the verdict is stale.
+    `is_quarantined`: the row is FAILED, which fails no run.
     """
 
     case: CaseKey
@@ -91,6 +93,7 @@ class TableRow:
     search_text: str
     live_samples: Sequence[CaseStatus] = ()
     is_stale: bool = False
+    is_quarantined: bool = False
 
     @property
     def name(self) -> str:
@@ -135,6 +138,7 @@ def make_table_row(result: CaseResult, expected: EvalCase | None, live_samples: 
         model_calls=result.execution.model_calls,
         search_text=_make_search_text(_format_name(result.case, result.repeat), status, response, trajectory, failure),
         live_samples=live_samples if result.execution.is_replayed and len(live_samples) > 1 else (),
+        is_quarantined=result.is_quarantined,
     )
 
 
@@ -173,6 +177,8 @@ def _merge_rows(rows: Sequence[TableRow]) -> TableRow:
         ),
         live_samples=next((row.live_samples for row in rows if row.live_samples), ()),
         is_stale=first.is_stale,
+        is_quarantined=status is CaseState.FAILED
+        and all(row.is_quarantined for row in rows if row.status is CaseState.FAILED),
     )
 
 
@@ -264,7 +270,7 @@ def make_columns(metrics: Mapping[str, bool]) -> list[Column]:
 
 
 def _format_status(row: TableRow) -> StyledText:
-    badge = get_badge(row.status)
+    badge = QUARANTINED if row.is_quarantined else get_badge(row.status)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
     if are_flaky(row.live_samples):

@@ -1,0 +1,186 @@
+"""Quarantined cases: stored beside their eval set, in a file that ADK does not read.
+
+The file of `home.evalset.json` is `home.evalset.workbench.json`. It is JSON, with comments and other keys that stay as
+they are: `{"quarantine": {"CASE": {"until": "2026-12-24", "reason": "…"}}}`. An entry that cannot be read is reported,
+and is no quarantine: a mistake must never hide a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.model.evalset import Quarantine
+from workbench.model.text import suggest_name
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.evalsets.config_files import JsonFile, read_json
+from workbench.store.files import SIDECAR_SUFFIX, write_atomic, write_new
+from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
+from workbench.store.json.json_layout import JsonStyle
+from workbench.store.json.json_path import find_repeated_keys
+from workbench.store.json.json_text import BrokenJson
+
+_KEY = "quarantine"
+_UNTIL, _REASON = "until", "reason"
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOST_TRIES = 5  # while other programs write the same file
+
+
+class Quarantines(NamedTuple):
+    """The quarantines of an eval set by the names of cases, also expired ones, and what cannot be read."""
+
+    cases: Mapping[str, Quarantine]
+    problems: Sequence[StoreError] = ()
+
+
+def get_sidecar_path(eval_set: Path) -> Path:
+    """Return the path of the file with what workbench knows of an eval set besides ADK's format."""
+    return eval_set.with_name(eval_set.name.removesuffix(".json") + SIDECAR_SUFFIX)
+
+
+def read_quarantines(eval_set: Path) -> Quarantines:
+    """Read the quarantines of an eval set; there are none without a file."""
+    path = get_sidecar_path(eval_set)
+    if not path.exists() and not path.is_symlink():
+        return Quarantines({})
+    try:
+        loaded = read_json(path)
+        entries = _find_entries(loaded)
+    except StoreError as error:
+        return Quarantines({}, [_explain(error)])
+    cases: dict[str, Quarantine] = {}
+    problems = []
+    for name, entry in entries.items():
+        try:
+            cases[name] = _read_entry(loaded, name, entry)
+        except StoreError as error:
+            problems.append(_explain(error))
+    return Quarantines(cases, problems)
+
+
+def _explain(error: StoreError) -> StoreError:
+    """Return the error of an entry or file, with what follows from it."""
+    consequence = "this is no quarantine" if error.place else "none of its cases is in quarantine"
+    return StoreError(
+        error.path,
+        f"{error.message}; {consequence}",
+        place=error.place,
+        line=error.line,
+        column=error.column,
+    )
+
+
+def _find_entries(loaded: JsonFile) -> Mapping[str, Any]:
+    """Return the entries of a file. Raises StoreError."""
+    if not isinstance(loaded.data, dict):
+        raise loaded.error((), found=_name_type(loaded.data), expected="an object")
+    for place, loses_data in find_repeated_keys(loaded.text):
+        if loses_data:
+            raise loaded.error((), found=f"the key {place[-1]!r} twice, with different values", expected="it once")
+    entries = loaded.data.get(_KEY, {})
+    if not isinstance(entries, dict):
+        raise loaded.error((), found=f"{_KEY}: {_name_type(entries)}", expected="an object with the names of cases")
+    return entries
+
+
+def _read_entry(loaded: JsonFile, name: str, entry: Any) -> Quarantine:
+    place = (_KEY, name)
+    if not isinstance(entry, dict):
+        raise loaded.error(place, found=_name_type(entry), expected='an object such as {"until": "2026-12-24"}')
+    until, reason = entry.get(_UNTIL), entry.get(_REASON, "")
+    if _UNTIL not in entry:
+        likely = next((key for key in entry if suggest_name(key, (_UNTIL,))), None)
+        found = "no 'until'" if likely is None else f"the unknown key {likely!r}"
+        raise loaded.error(place, found=found, expected='a last day such as "until": "2026-12-24"')
+    day = None
+    if isinstance(until, str) and _DATE.fullmatch(until):
+        with suppress(ValueError):
+            day = date.fromisoformat(until)
+    if day is None:
+        raise loaded.error((*place, _UNTIL), found=json.dumps(until), expected='a day such as "2026-12-24"')
+    if not isinstance(reason, str):
+        raise loaded.error((*place, _REASON), found=_name_type(reason), expected="text")
+    return Quarantine(until=day, reason=reason)
+
+
+def _name_type(value: Any) -> str:
+    words = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return words.get(type(value), "a number")
+
+
+def set_quarantine(eval_set: Path, cases: Collection[str], quarantine: Quarantine) -> None:
+    """Put cases of an eval set, by their names, into quarantine. Raises StoreError; then nothing is written."""
+    value = {_UNTIL: quarantine.until.isoformat(), **({_REASON: quarantine.reason} if quarantine.reason else {})}
+
+    def edit(text: str, entries: Mapping[str, Any]) -> str:
+        for case in cases:
+            old = entries.get(case)
+            others = {key: each for key, each in old.items() if key != _REASON} if isinstance(old, dict) else {}
+            text = Fragment(text, default=JsonStyle()).set_value((_KEY, case), {**others, **value})
+        return text
+
+    _edit_file(get_sidecar_path(eval_set), edit)
+
+
+def release_cases(eval_set: Path, cases: Collection[str]) -> list[str]:
+    """End the quarantine of cases. Return those that had one. Raises StoreError; then nothing is written."""
+    released: list[str] = []
+
+    def edit(text: str, entries: Mapping[str, Any]) -> str:
+        released[:] = [case for case in cases if case in entries]
+        for case in released:
+            text = Fragment(text, default=JsonStyle()).remove((_KEY, case))
+        return text
+
+    path = get_sidecar_path(eval_set)
+    if path.exists():
+        _edit_file(path, edit)
+    return released
+
+
+def _edit_file(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -> None:
+    """Edit the text of a file, or of an empty object if it does not exist yet. Other content stays as it is."""
+    for _ in range(_MOST_TRIES):
+        try:
+            _edit_file_once(path, edit)
+        except FileChanged as error:
+            changed = error
+        else:
+            return
+    raise changed
+
+
+def _edit_file_once(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -> None:
+    if not path.exists():
+        write_new(path, (edit("{}", {}) + "\n").encode())
+        return
+    loaded = read_json(path)
+    entries = _find_entries(loaded)
+    try:
+        text = edit(loaded.text, entries)
+    except (WrongPlace, BrokenJson) as error:
+        raise StoreError(path, place=_KEY, found=error.found, expected=error.expected) from error
+    except UnsafeEdit as error:
+        raise StoreError(path, "comments prevent this edit; edit the text of the file", place=_KEY) from error
+    if text != loaded.text:
+        mark = "\ufeff" if loaded.has_byte_order_mark else ""
+        write_atomic(path, (mark + text).encode(), expect=loaded.stamp)
+
+
+def read_project_quarantines(
+    root: Path, eval_sets: Collection[str]
+) -> tuple[Mapping[str, Mapping[str, Quarantine]], Sequence[StoreError]]:
+    """Read the quarantines of these sets of a project as they are today, and what cannot be read."""
+    found = {name: read_quarantines(root / name) for name in eval_sets}
+    today = date.today()
+    quarantines = {
+        eval_set: {name: each.at_day(today) for name, each in of_set.cases.items()}
+        for eval_set, of_set in found.items()
+        if of_set.cases
+    }
+    return quarantines, [problem for of_set in found.values() for problem in of_set.problems]

@@ -1,0 +1,424 @@
+"""The flaky cases: how likely each passes, where its executions part, and quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from workbench.model.evalset import EvalCase, Quarantine
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseResult
+from workbench.model.text import redact
+from workbench.report.flaky_cases import (
+    FlakyCase,
+    FlakySearch,
+    QuarantinedCase,
+    StoredPlace,
+    describe_divergence,
+    explain_no_divergence,
+    find_flaky_cases,
+)
+from workbench.report.significance import format_interval
+from workbench.store.errors import StoreError
+from workbench.store.evalsets.quarantine import read_project_quarantines, release_cases, set_quarantine
+from workbench.store.history.history_schema import get_history_path
+from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
+from workbench.tui.keys import bindings
+from workbench.tui.panes.diff_pane import WholeScreen
+from workbench.tui.screen_context import CaseWanted, ScreenContext
+from workbench.tui.state.case_status import QUARANTINED
+from workbench.tui.state.diff_lines import DiffSource
+from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    bar,
+    cut_parts,
+    format_set_name,
+    plural,
+    safe,
+    safe_line,
+)
+from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
+
+_DAYS = 14
+_MOST_DAYS = 3650
+
+
+def open_flaky_cases(screen: Screen[None], context: ScreenContext) -> None:
+    """Show the flaky cases over a screen, and post a message to it if the user wants to go to a case."""
+
+    def leave(case: CaseKey | None) -> None:
+        if case is not None:
+            screen.post_message(CaseWanted(case, tab="history"))
+
+    screen.app.push_screen(FlakyScreen(context), leave)
+
+
+# Flaky cases, and the others in quarantine.
+
+_PROBABILITY_BAR = 10
+
+
+class FlakyRows(CursorRows):
+    """Rows of a list: the flaky cases, then those in quarantine that are not flaky."""
+
+    def __init__(self, search: FlakySearch, quarantined: Sequence[QuarantinedCase]) -> None:
+        flaky = {(each.case.eval_set, each.case.name) for each in search.cases}
+        others = [each for each in quarantined if (each.eval_set, each.name) not in flaky]
+        self.rows: Sequence[FlakyCase | QuarantinedCase] = [*search.cases, *others]
+        self.left_out = search.left_out
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def line(self, index: int, width: int) -> Line:
+        """Format one case: how likely it passes, its id, its quarantine, and where executions part."""
+        row = self.rows[index]
+        mark = _format_quarantine_mark(row.quarantine)
+        if isinstance(row, QuarantinedCase):
+            share = StyledText(f" {'not flaky':<{_PROBABILITY_BAR + 5}}", Style.MUTED)
+            return cut_parts((share, mark, StyledText(f" {safe_line(f'{row.eval_set}:{row.name}')}")), width)
+        share = StyledText(f" {bar(row.probability, width=_PROBABILITY_BAR)} {row.probability:>4.0%}", Style.WARNING)
+        place = "" if row.divergence is None else f"turn {row.divergence.turn + 1}, {row.divergence.what}"
+        pieces = (
+            share,
+            mark,
+            StyledText(f" {safe_line(row.case.name)}", Style.STRONG),
+            StyledText(f"  {format_set_name(row.case.eval_set)}", Style.MUTED),
+            StyledText(f"  {safe_line(place)}"),
+        )
+        return cut_parts(pieces, width)
+
+    @property
+    def selected(self) -> FlakyCase | QuarantinedCase | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if self.rows else None
+
+    @property
+    def selected_name(self) -> tuple[str, str] | None:
+        """The eval set and the name of the case under the cursor."""
+        row = self.selected
+        if row is None:
+            return None
+        return (row.eval_set, row.name) if isinstance(row, QuarantinedCase) else (row.case.eval_set, row.case.name)
+
+    def title(self) -> Line:
+        """Count the cases, and those left out."""
+        flaky = sum(isinstance(row, FlakyCase) for row in self.rows)
+        others = len(self.rows) - flaky
+        more = f", {plural(others, 'other case')} in quarantine" if others else ""
+        left_out = f"   left out after an outage: {plural(len(self.left_out), 'case')}" if self.left_out else ""
+        return (
+            StyledText(f" {plural(flaky, 'flaky case')}{more}", Style.STRONG),
+            StyledText(left_out, Style.WARNING),
+        )
+
+    def blocks(self) -> list[Block]:
+        """Describe the selected case."""
+        row = self.selected
+        if row is None:
+            return []
+        eval_set, name = self.selected_name or ("", "")
+        blocks: list[Block] = [
+            Paragraph.from_text(safe_line(name), Style.HEADING, hang=2),
+            Paragraph.from_text(safe_line(eval_set), Style.MUTED, indent=2),
+        ]
+        if row.quarantine is not None:
+            style = Style.ERROR if row.quarantine.is_expired else Style.WARNING
+            text = f"{QUARANTINED.symbol} {redact(str(row.quarantine))}"
+            blocks.append(Paragraph.from_text(safe(text), style, indent=2, hang=2))
+        if isinstance(row, QuarantinedCase):
+            why = "the eval set no longer has this case" if row.is_missing else "no execution shows that it is flaky"
+            return [*blocks, Paragraph.from_text(why, Style.MUTED, indent=2)]
+        blocks += [
+            Paragraph.from_text(
+                f"{row.passed} of {row.samples} passed: {row.probability:.0%}{format_interval(row.interval, '.0%')}, "
+                f"in {plural(len(row.runs), 'run')}",
+                indent=2,
+                hang=2,
+            ),
+            BLANK,
+        ]
+        if row.divergence is None:
+            return [*blocks, Paragraph.from_text(safe(explain_no_divergence(row)), Style.WARNING, indent=2, hang=2)]
+        first, passed, failed = describe_divergence(row.divergence)
+        blocks.append(Paragraph.from_text(safe(first), Style.STRONG, indent=2, hang=2))
+        blocks.append(_format_side("passed", passed, Style.PASSED))
+        blocks.append(_format_side("failed", failed, Style.FAILED))
+        return blocks
+
+
+def _format_side(word: str, text: str, style: Style) -> Paragraph:
+    return Paragraph((StyledText(f"{word}  ", style), StyledText(safe(text))), indent=2, hang=8)
+
+
+def _format_quarantine_mark(quarantine: Quarantine | None) -> StyledText:
+    if quarantine is None:
+        return StyledText("  ")
+    return StyledText(f" {QUARANTINED.symbol}", Style.ERROR if quarantine.is_expired else Style.WARNING)
+
+
+# The screen.
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the screen shows. `problems` are files of quarantines that cannot be read."""
+
+    search: FlakySearch
+    quarantined: tuple[QuarantinedCase, ...]
+    problems: tuple[str, ...]
+
+
+class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
+    """Cases whose verdict changed while nothing that they use did. The result is the case that the user opens."""
+
+    HELP: ClassVar[str] = (
+        "Cases whose verdict changed while nothing that they use changed, with the share of executions that passed and "
+        "the first step that sets failed ones apart. Enter shows an execution that passed beside one that failed. A "
+        "case in quarantine (⊘) runs and is reported, but its FAILED fails no run until a day; x begins and ends it."
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("flaky",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("flaky")]
+
+    def __init__(self, context: ScreenContext) -> None:
+        super().__init__()
+        self._screen_context = context
+        self._rows = FlakyRows(FlakySearch((), ()), ())
+        self._listed = FilteredDetails(self._rows)
+        self._is_read = False
+
+    def compose(self) -> ComposeResult:
+        """Yield the title, the filter, the cases with their details, and the keys."""
+        yield StatusLine(id="flaky-title")
+        yield FilterLine("letters of a case or of a step")
+        yield RowsAndText()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Start to search the history."""
+        self.query_one("#flaky-title", StatusLine).show((StyledText(" searching the history …", Style.RUNNING),))
+        self.query_one(RowsAndText).focus_first()
+        self._read()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Dim the actions on a case without one."""
+        if action in ("quarantine", "open_case"):
+            return True if self._rows.selected is not None else None
+        return True
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        row = self._rows.selected
+        if not isinstance(row, FlakyCase):
+            return
+        if row.compared is None:
+            say(self, "the traces of its executions are not stored any more", severity="warning")
+            return
+        self._show_executions(row.case, row.compared)
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
+
+    def filter_rows(self, text: str) -> bool:
+        """List the cases that match a text. Return False if no case does."""
+        self._listed.filter(text)
+        self._show()
+        return self._listed.is_found
+
+    def action_open_case(self) -> None:
+        """Close the screen and go to the case."""
+        row = self._rows.selected
+        if isinstance(row, FlakyCase):
+            self.dismiss(row.case)
+        elif row is not None:
+            self._open_quarantined(row)
+
+    def action_quarantine(self) -> None:
+        """Begin or end the quarantine of the case under the cursor."""
+        self._toggle_quarantine()
+
+    def action_close(self) -> None:
+        """List all cases again; without a filter, close the screen."""
+        if not self.end_filter():
+            self.dismiss(None)
+
+    def _open_quarantined(self, row: QuarantinedCase) -> None:
+        rows = (each for listed in self._screen_context.state.browser.sets for each in listed.cases or ())
+        keys = (each.case for each in rows if each.case is not None and each.eval_set == row.eval_set)
+        found = next((key for key in keys if key.name == row.name), None)
+        if found is None:
+            say(self, "the eval set no longer has this case", severity="warning")
+            return
+        self.dismiss(found)
+
+    @work(group="read", exclusive=True, description="read flaky cases")
+    async def _read(self) -> None:
+        selected = self._rows.selected_name
+        try:
+            found = await self._screen_context.backend.call(_find)
+        except StoreError as error:
+            self._rows = FlakyRows(FlakySearch((), ()), ())
+            self.query_one("#flaky-title", StatusLine).show((StyledText(f" ! {safe_line(str(error))}", Style.ERROR),))
+            return
+        self._is_read = True
+        self._rows = FlakyRows(found.search, found.quarantined)
+        for index in range(len(self._rows)):
+            self._rows.move_to(index)
+            if self._rows.selected_name == selected:
+                break
+        else:
+            self._rows.move_to(0)
+        self._listed = FilteredDetails(self._rows)
+        self._listed.filter(self.query_one(FilterLine).text)
+        self._show()
+        self.refresh_bindings()
+        for problem in found.problems:
+            say(self, problem, severity="error")
+
+    def _show(self) -> None:
+        self.query_one("#flaky-title", StatusLine).show(self._rows.title())
+        body = self.query_one(RowsAndText)
+        if len(self._rows):
+            body.show(self._listed, from_top=True)
+            return
+        body.show_text(
+            [
+                Paragraph.from_text("No case is known to be flaky.", Style.STRONG),
+                BLANK,
+                Paragraph.from_text(
+                    "A case is flaky if it passed and failed while nothing that it uses changed. More executions show "
+                    "it: run cases several times, with `workbench run --runs 5`.",
+                    Style.MUTED,
+                ),
+            ]
+        )
+
+    @work(group="show", exclusive=True, description="show executions")
+    async def _show_executions(self, case: CaseKey, places: tuple[StoredPlace, StoredPlace]) -> None:
+        history = self._screen_context.backend.history
+        try:
+            passed, failed = [await history.read_result(*place) for place in places]
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        if passed is None or failed is None:
+            say(self, "the executions are no longer in the history", severity="warning")
+            return
+        self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
+
+    @work(group="quarantine", exclusive=True, description="quarantine")
+    async def _toggle_quarantine(self) -> None:
+        row, name = self._rows.selected, self._rows.selected_name
+        if row is None or name is None:
+            return
+        eval_set, case = name
+        if row.quarantine is not None and not row.quarantine.is_expired:
+            await self._change(lambda workspace: release_cases(workspace.root / eval_set, [case]), "its FAILED counts")
+            return
+        answer = await self.app.push_screen_wait(
+            AskScreen(
+                f"Why is {case} in quarantine for {_DAYS} days? For another time, begin with days or a last day, as "
+                f"{date.today() + timedelta(_DAYS)}.",
+                check=lambda text: None if parse_quarantine(text) else "the last day is over, or too far away",
+            )
+        )
+        quarantine = None if answer is None else parse_quarantine(answer)
+        if quarantine is not None:
+            await self._change(
+                lambda workspace: set_quarantine(workspace.root / eval_set, [case], quarantine), str(quarantine)
+            )
+
+    async def _change(self, write: Callable[[Workspace], object], done: str) -> None:
+        """Write the file beside the eval set, and read the list again."""
+        try:
+            await self._screen_context.backend.call(write)
+        except StoreError as error:
+            say(self, str(error), severity="error")
+            return
+        say(self, done)
+        self._read()
+
+
+def parse_quarantine(text: str) -> Quarantine | None:
+    """Read a reason, after a number of days or a last day if they are given. Return None for a day that is over."""
+    word, _, reason = text.strip().partition(" ")
+    today = date.today()
+    if word.isascii() and word.isdecimal():
+        days = int(word) if len(word) <= len(str(_MOST_DAYS)) else 0
+        return Quarantine(until=today + timedelta(days), reason=reason.strip()) if 1 <= days <= _MOST_DAYS else None
+    if len(word) == len("2026-12-24"):
+        with suppress(ValueError):
+            until = date.fromisoformat(word)
+            return Quarantine(until=until, reason=reason.strip()) if until >= today else None
+    return Quarantine(until=today + timedelta(_DAYS), reason=text.strip())
+
+
+def make_source(
+    case: CaseKey, passed: CaseResult, failed: CaseResult, places: tuple[StoredPlace, StoredPlace]
+) -> DiffSource:
+    """Return the two executions as the sides of a diff: the one that passed as the expected side."""
+    runs = [f"run {safe_line(place.run_id)}, repeat {place.job.repeat + 1}" for place in places]
+    head = (
+        Paragraph((StyledText("left   passed  ", Style.PASSED), StyledText(runs[0]))),
+        Paragraph((StyledText("right  failed  ", Style.FAILED), StyledText(runs[1]))),
+        BLANK,
+    )
+    conversation = [turn.invocation for turn in passed.execution.turns]
+    return DiffSource(
+        case=EvalCase(eval_id=case.eval_id, conversation=conversation),
+        turns=failed.execution.turns,
+        result=failed.model_copy(update={"metrics": ()}),  # they compare with what the case expects
+        head=head,
+        titles=("PASSED", "FAILED"),
+    )
+
+
+def _find(workspace: Workspace) -> _Found:
+    """Search the history. Without one, only the quarantines are read."""
+    workspace.refresh()
+    local = [entry.relative for entry in workspace.project.eval_sets if entry.address is None]
+    quarantines, problems = read_project_quarantines(workspace.root, local)
+    search = FlakySearch((), ())
+    if get_history_path(workspace.root).exists():  # reading must not create it
+        with workspace.history() as history:
+            search = find_flaky_cases(
+                history, find_quarantine=lambda case: quarantines.get(case.eval_set, {}).get(case.name)
+            )
+    in_project = [each for each in search.cases if _has_case(workspace, each.case.eval_set, each.case.name)]
+    left_out = [case for case in search.left_out if _has_case(workspace, case.eval_set, case.name)]
+    quarantined = tuple(
+        QuarantinedCase(eval_set, name, each, is_missing=not _has_case(workspace, eval_set, name))
+        for eval_set, of_set in quarantines.items()
+        for name, each in of_set.items()
+    )
+    return _Found(FlakySearch(in_project, left_out), quarantined, tuple(map(str, problems)))
+
+
+def _has_case(workspace: Workspace, eval_set: str, name: str) -> bool:
+    """Return False for a case that the project no longer has. A set that cannot be read may have any."""
+    if all(entry.relative != eval_set for entry in workspace.project.eval_sets):
+        return False
+    try:
+        return name in workspace.cases_by_name(eval_set)
+    except StoreError:
+        return True
