@@ -60,7 +60,7 @@ COMMANDS = {
         "List cases whose verdict changed while nothing that they use changed.",
     ),
     "coverage": (
-        "workbench.cli.history_commands:coverage",
+        "workbench.cli.watch_commands:coverage",
         "Show which parts of agents and their code no case reaches.",
     ),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),

@@ -234,9 +234,7 @@ def _read_spans(
         match span.get("kind"):
             case "agent":
                 parts.add((PartKind.AGENT, name))
-                around = by_id.get(span.get("parent_id"))
-                while around is not None and around.get("kind") != "agent":
-                    around = by_id.get(around.get("parent_id"))
+                around = _find_agent_around(span, by_id)
                 if around is not None and around.get("name") != name:
                     parts.add((PartKind.TRANSFER, f"{around.get('name')} → {name}"))
             case "tool":
@@ -248,6 +246,16 @@ def _read_spans(
                 structure.update({agent: facts for agent, facts in reported.items() if isinstance(facts, dict)})
             case "other" if kind is AgentKind.LANGCHAIN and span.get("request") is None:  # retrievers have one
                 parts.add((PartKind.NODE, name))
+
+
+def _find_agent_around(span: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the nearest span of an agent around a span. Recorded spans may contain each other."""
+    for _ in by_id:
+        around = by_id.get(span.get("parent_id"))
+        if around is None or around.get("kind") == "agent":
+            return around
+        span = around
+    return None
 
 
 def iterate_calls(invocation: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
