@@ -304,7 +304,6 @@ def describe_gaps(parts: Iterable[Part]) -> str:
     """
     wanted = {
         PartKind.TOOL: "the tool {}",
-        PartKind.EXPECTED_TOOL: "the tool {}",
         PartKind.AGENT: "the agent {}",
         PartKind.NODE: "the step {}",
         PartKind.TRANSFER: "the transfer {}",

@@ -155,7 +155,10 @@ class CoverageTree(CursorRows):
             return (StyledText(f"         {safe_line(str(row.case))}", Style.TEXT),)
         fold = "▾" if row.key in self._unfolded else "▸"
         if row.part is None:
-            reached, total = count_reached(row.parts)
+            # What cases expect is no part that they reach.
+            reached, total = count_reached(
+                part for part in row.parts if row.kind or part.kind is not PartKind.EXPECTED_TOOL
+            )
             indent = " " if row.kind is None else "   "
             room = max(min(width - _BAR - 22, 40), 12) - len(indent)
             name = shorten(safe_line(row.section.title if row.kind is None else KIND_NAMES[row.kind]), room)
