@@ -150,13 +150,17 @@ def test_personas_never_played(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("def answer(prompt): return prompt\n")
     (tmp_path / "workbench.toml").write_text('[targets.echo]\nkind = "function"\ntarget = "agent:answer"\n')
     scenario = {"starting_prompt": "hello", "conversation_plan": "say hello", "user_persona": "EXPERT"}
-    data = {"eval_set_id": "set", "eval_cases": [{"eval_id": "one", "conversation_scenario": scenario}]}
+    own = {**scenario, "user_persona": {"id": "CRITIC", "description": "criticises", "behaviors": []}}
+    cases = [{"eval_id": "one", "conversation_scenario": scenario}, {"eval_id": "two", "conversation_scenario": own}]
+    data = {"eval_set_id": "set", "eval_cases": cases}
     (tmp_path / "set.evalset.json").write_text(json.dumps(data))
     (tmp_path / "test_config.json").write_text(json.dumps({"criteria": {"safety_v1": 0.8}}))
     with Workspace.open(tmp_path) as workspace:
         coverage = measure_coverage(workspace, workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
 
-    assert list_statuses(coverage, PartKind.PERSONA) == dict.fromkeys(("EXPERT", "NOVICE", "EVALUATOR"), ("unknown", 0))
+    assert list_statuses(coverage, PartKind.PERSONA) == dict.fromkeys(
+        ("EXPERT", "NOVICE", "EVALUATOR", "CRITIC"), ("unknown", 0)
+    )
     assert list_statuses(coverage, PartKind.EXPECTED_TOOL) == {}
 
 

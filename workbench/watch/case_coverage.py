@@ -20,7 +20,7 @@ from workbench.engine.agent_source import AgentSource, Callback, is_prompt_file,
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
-from workbench.model.evalset import PERSONAS, find_persona
+from workbench.model.evalset import PERSONAS
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import mask_named_secrets, pluralise
@@ -46,6 +46,7 @@ from workbench.watch.watch_events import describe_reason
 _HANDS_OVER = "transfer_to_agent"
 _OF_FRAMEWORKS = frozenset({_HANDS_OVER, "exit_loop"})
 _ENDED_EARLY = "its process ended early"
+_MOST_RUNS = 1_000  # whose isolation is looked up
 
 
 def measure_coverage(workspace: Workspace, plan: Plan, *, targets: Iterable[Target] = ()) -> Coverage:
@@ -85,6 +86,7 @@ class _CaseRecord:
     reason: str = "never ran"
     lacks_code: bool = False  # its dependencies are unknown or incomplete
     lacks_calls: bool = False  # its tool calls are unknown
+    lacks_trace: bool = False  # its trace is not stored any more
     shares_process: bool = False
 
 
@@ -153,6 +155,7 @@ def _read_records(workspace: Workspace, plan: Plan, planned: Sequence[PlannedCas
             record.reason = reasons[reason] if case.problem is None else case.problem.message
     for record in records.cases:
         record.is_current = record.is_current and not record.is_stale
+    found.sort(key=lambda each: each[1])  # current records first
     _add_traces(records, found, workspace, planned)
     _add_dependencies(records, found, verdicts, planned)
     return records
@@ -177,20 +180,19 @@ def _add_traces(
                 record = records.cases[position]
                 record.shares_process = verdict.job.run_id in shared
                 if data is None:
-                    record.lacks_calls = True
+                    record.lacks_trace = True
                     continue
                 target = planned[position].target
                 trace = read_trace(data, kind=target.kind)
                 record.lacks_calls = record.lacks_calls or not trace.are_calls_known
                 for kind, name in trace.parts:
                     records.add((f"{target.name}\0{kind}", name), (position,), is_stale=is_stale)
-                if trace.structure and not (is_stale and target.name in records.structures):
+                if is_stale and target.name in records.structures:
+                    continue  # it may have agents that the code does not have any more
+                if trace.structure:
                     records.structures.setdefault(target.name, {}).update(trace.structure)
                 if trace.tools:
                     records.declared.setdefault(target.name, set()).update(trace.tools)
-
-
-_MOST_RUNS = 1_000
 
 
 def read_trace(data: Mapping[str, Any], *, kind: AgentKind) -> _Trace:
@@ -412,7 +414,9 @@ class _AgentSection:
         names = {*agent.names}
         self._planned = [case for case in planned if case.target.name in names]
         own = [record for record in records.cases if record.case.target in names]
-        self._is_uncertain = any(not record.is_current for record in own)
+        self._root = workspace.root
+        self._is_uncertain = any(not record.is_current or record.lacks_trace for record in own)
+        self._lacks_trace = sum(record.lacks_trace for record in own)
         self._lacks_calls = sum(record.lacks_calls for record in own)
         self._expected = _read_expected(self._planned, workspace)
         self._structure: dict[str, Mapping[str, Any]] = {}
@@ -500,9 +504,8 @@ class _AgentSection:
             for function, line in found.items()
             if ".<locals>." not in function
         }
-        root = self._planned[0].target.path if self._planned else self._agent.targets[0].path
         return {
-            name: place or make_relative(functions.get(name, ""), root)
+            name: place or make_relative(functions.get(name, ""), self._root)
             for name, place in names.items()
             if name and name not in _OF_FRAMEWORKS
         }
@@ -512,7 +515,8 @@ class _AgentSection:
         scenarios = [scenario for case in self._planned if (scenario := case.scenario) is not None]
         if not scenarios:
             return {}
-        own = [persona.id for scenario in scenarios if (persona := find_persona(scenario)) is not None]
+        named = [scenario.user_persona for scenario in scenarios if scenario.user_persona is not None]
+        own = [persona if isinstance(persona, str) else persona.id for persona in named]
         return dict.fromkeys([*PERSONAS, *own, *self._seen(PartKind.PERSONA)], "")
 
     def _list_expected(self, tools: Mapping[str, str]) -> list[Part]:
@@ -538,6 +542,8 @@ class _AgentSection:
                 "the agent does not declare its tools: only those that cases call or expect are known; "
                 "`tools` of the target in workbench.toml lists all"
             )
+        if self._lacks_trace:
+            yield f"the traces of {pluralise(self._lacks_trace, 'case')} are not stored any more"
         if self._lacks_calls:
             yield f"the tool calls of {pluralise(self._lacks_calls, 'case')} are unknown"
         if self._expected.problems:

@@ -273,7 +273,7 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Leave letters to the filter while the user types."""
-        return action != "generate" or not self.query_one(FilterLine).has_focus_within
+        return action != "generate" or not any(line.has_focus_within for line in self.query(FilterLine))
 
     @work(group="measure", exclusive=True)
     async def _measure(self) -> None:
