@@ -156,3 +156,11 @@ def test_recorded_modules_are_read_and_installed_ones_are_not(tmp_path: Path) ->
     source = read_agent_source(target, root=tmp_path, recorded=recorded)
 
     assert [Path(path).name for path in source.files] == ["agent.py", "late.py"]
+
+
+def test_names_that_are_made_of_themselves_end(tmp_path: Path) -> None:
+    source = "def look(): return 1\nlook_twice = wrap(look_twice)\na = b\nb = a\n"
+    agent = f"{source}root_agent = LlmAgent(name='root', tools=[look_twice, a, look], before_agent_callback=b)\n"
+    target = make_target(tmp_path, dice__agent_py=agent)
+
+    assert read_agent_source(target, root=tmp_path).agents["root"].tools == ["look"]

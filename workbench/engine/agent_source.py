@@ -258,16 +258,18 @@ class _SourceReader:
             return []
         return [name for item in found.value.elts if (name := self._name(found.file, item)) is not None]
 
-    def _name(self, file: _SourceFile, value: ast.expr) -> str | None:
+    def _name(self, file: _SourceFile, value: ast.expr, *, left: int = _MOST_IMPORTS) -> str | None:
         """Return the name of an agent or tool: its `name`, or that of the function or agent that it is made of."""
         found = self._resolve(file, value)
         if found is not None and found.function is not None:
             return found.function
-        if found is None or not isinstance(found.value, ast.Call):
+        if found is None or not isinstance(found.value, ast.Call) or not left:  # `x = wrap(x)` has no end
             return None
         keywords = _get_keywords(found.value)
         inner = keywords.get("func") or keywords.get("agent") or next(iter(found.value.args), None)
-        return _get_text(keywords.get("name")) or (None if inner is None else self._name(found.file, inner))
+        return _get_text(keywords.get("name")) or (
+            None if inner is None else self._name(found.file, inner, left=left - 1)
+        )
 
     def _read_callback(self, file: _SourceFile, name: str, value: ast.expr) -> None:
         found = self._resolve(file, value)
