@@ -103,3 +103,7 @@ def test_without_cases_nothing_is_reached() -> None:
 def test_the_topic_of_generated_scenarios_is_what_a_user_can_ask_for() -> None:
     assert describe_gaps(PARTS) == "Requests that need the tool look|up."
     assert describe_gaps(PARTS[:1]) == ""
+    persona = Part(kind=PartKind.PERSONA, name="NOVICE", status=PartStatus.UNREACHED)
+    transfer = Part(kind=PartKind.TRANSFER, name="a → b", status=PartStatus.UNKNOWN)
+    expected = "Requests that need the transfer a → b. Users with the persona NOVICE."
+    assert describe_gaps([persona, transfer]) == expected

@@ -309,9 +309,9 @@ def describe_gaps(parts: Iterable[Part]) -> str:
         PartKind.TRANSFER: "the transfer {}",
         PartKind.INSTRUCTION: "the instruction of {}",
     }
-    gaps = [
-        wanted[part.kind].format(part.name)
-        for part in parts
-        if part.kind in wanted and part.status in (PartStatus.UNREACHED, PartStatus.UNKNOWN)
-    ]
-    return f"Requests that need {', or '.join(dict.fromkeys(gaps))}." if gaps else ""
+    missing = [part for part in parts if part.status in (PartStatus.UNREACHED, PartStatus.UNKNOWN)]
+    gaps = [wanted[part.kind].format(part.name) for part in missing if part.kind in wanted]
+    personas = [part.name for part in missing if part.kind is PartKind.PERSONA]
+    sentences = [f"Requests that need {', or '.join(dict.fromkeys(gaps))}."] if gaps else []
+    sentences += [f"Users with the persona {', or '.join(personas)}."] if personas else []
+    return " ".join(sentences)
