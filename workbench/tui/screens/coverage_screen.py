@@ -269,6 +269,7 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
     def on_mount(self) -> None:
         """Start to measure."""
         self.query_one("#coverage-head", StatusLine).show((StyledText(" reading the records …", Style.RUNNING),))
+        self.query_one(RowsAndText).focus_first()  # not the hidden filter
         self._measure()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
@@ -288,7 +289,6 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
         head = StyledText(f" {safe_line(summary_line(coverage))}", Style.HEADING)
         self.query_one("#coverage-head", StatusLine).show((head,))
         self._show()
-        self.query_one(RowsAndText).focus_first()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
