@@ -60,6 +60,10 @@ COMMANDS = {
         "List cases whose verdict changed while nothing that they use changed; quarantine them.",
     ),
     "bisect": ("workbench.cli.bisect_command:bisect", "Find the commit that turned a case red."),
+    "coverage": (
+        "workbench.cli.watch_commands:coverage",
+        "Show which parts of agents and their code no case reaches.",
+    ),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),
     "mcp": (
         "workbench.cli.project_commands:mcp",

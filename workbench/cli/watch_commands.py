@@ -1,4 +1,4 @@
-"""The commands `watch` and `explain`."""
+"""The commands `watch`, `explain` and `coverage`."""
 
 from __future__ import annotations
 
@@ -630,3 +630,59 @@ def _format_key(row: Dependency, prefix: str) -> str:
         return key
     folder, _, names = key.rpartition("::")
     return f"{names.replace(',', ', ')} searched in {folder}"
+
+
+# `workbench coverage`
+
+_COVERAGE_FORMATS = ("text", "json", "markdown")
+
+
+@click.command()
+@click.argument("what", nargs=-1, metavar="[TARGET | FOLDER | SET[:CASE,CASE]]...")
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(_COVERAGE_FORMATS),
+    help="Default: text, or the format that the name of --output ends with. markdown: for a comment on a pull request.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@click.option("--all", "show_all", is_flag=True, help="Also list reached parts, and the cases that reach each.")
+def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path | None, show_all: bool) -> int:
+    """Show which parts of agents and their code no case reaches.
+
+    The arguments are those of `workbench run`. Default: all cases. Nothing runs: the records of earlier runs say which
+    agents, nodes, transfers, tools, instructions, personas, callbacks, prompt files and functions each case reached.
+    It also shows which tools no case expects, and argument values that only one expected call has.
+
+    A part is not reached only if all cases that could reach it have a current record. Cases that never ran, and cases
+    that changed since or whose code did, are listed, and what only they could reach is unknown.
+    """
+    from workbench.cli.history_commands import open_history
+    from workbench.cli.printers import choose_format, save_pieces
+    from workbench.cli.run_commands import make_plan, open_workspace, select_cases
+    from workbench.engine.plan import RunOptions
+    from workbench.report.coverage_report import coverage_lines, coverage_markdown, coverage_record
+    from workbench.watch.case_coverage import measure_coverage
+
+    chosen = choose_format(report_format, output)
+    if chosen not in _COVERAGE_FORMATS:
+        raise click.UsageError(f"--output {output}: a coverage is no {chosen}; expected .json, .md or a text file")
+    workspace, named = open_workspace(what, target=None)
+    with workspace, open_history(workspace.root):  # which reports a damaged file
+        workspace.stay_offline()
+        plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions())
+        for problem in plan.file_problems:
+            message(problem)
+        measured = measure_coverage(workspace, plan, targets=() if named else workspace.project.targets.values())
+    if chosen == "json":
+        document = dump(coverage_record(measured), indent=2) + "\n"
+    elif chosen == "markdown":
+        document = coverage_markdown(measured)
+    else:
+        document = "\n".join(coverage_lines(measured, show_all=show_all)) + "\n"
+    if output is None:
+        write_document(document)
+    elif not save_pieces([document], chosen, output):
+        write_document(document)
+        return WRONG
+    return WRONG if plan.file_problems else 0

@@ -131,6 +131,8 @@ _PLACES = (
              "save the conversation of a simulated user as a fixed case of its eval set"),
         _key("generate", "alt+g", "generate", "write scenarios",
              "let a model write scenarios for the selected eval set or agent, then review them"),
+        _key("coverage", "alt+v", "coverage", "coverage",
+             "show which parts of agents and their code no case reaches, and the cases that reach each"),
         _key("add_target", "alt+n", "add_target", "add an agent",
              "add an agent to workbench.toml: its kind, name, location and eval sets"),
         _footer("run_failed", "f", "run_failed", "failed", "run the marked cases that did not pass, else those listed"),
@@ -372,6 +374,15 @@ _PLACES = (
         _footer("flaky_case", "c", "open_case", "case", "go to the case"),
         _footer("flaky_filter", "slash", "filter", "filter", "list only cases with these letters"),
         _footer("flaky_close", "escape", "close", "back", "back to the main screen"),
+    )),
+    _place("coverage", "In the coverage", is_modal=True, actions=(
+        _footer("coverage_gaps", "f", "toggle_gaps", "gaps",
+                "list only parts that no case reaches, or all parts again"),
+        _footer("coverage_generate", "g", "generate", "write scenarios",
+                "let a model write scenarios for what no case reaches in the row",
+                priority=True, yields=True),  # before `g` of the rows, where no text is typed
+        _footer("coverage_filter", "slash", "filter", "filter", "list only rows with these letters"),
+        _footer("coverage_close", "escape", "close", "back"),
     )),
     _place("chat_session", "In the dialog of a chat's session", made_of=(), is_modal=True, actions=(
         _footer("chat_session_done", "ctrl+s", "done", "done", priority=True),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from workbench.model.evalset import Content, EvalCase, IntermediateData, Invocation, InvocationEvents, Quarantine
 from workbench.model.facts import cache_by_identity
@@ -241,6 +241,18 @@ def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCa
     expected, row = data.pop(_EXPECTED, None), data.pop(_ROW, None)
     execution = Execution.model_validate(data) if row is None else load_row(row)
     return execution, None if expected is None else load_expected(expected, eval_id)
+
+
+def data_from_blob(blob: bytes) -> dict[str, Any]:
+    """Decode an execution as JSON data. Raises ValueError if it is no object."""
+    text = _decompress(blob)
+    try:
+        data = from_json(text)
+    except ValueError:  # lone surrogates
+        data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("expected an object")  # noqa: TRY004 - as for other unreadable data
+    return data
 
 
 def _load_model(model: type[_Model], text: str | bytes) -> _Model:

@@ -35,6 +35,7 @@ from workbench.tui.state.browser_list import Row
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.project_state import explain_empty_selection
 from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
@@ -178,10 +179,14 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
 _USER = "test_user_id"  # as in the generated cases of ADK
 
 
-async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
-    """Run all steps for the agent of `row`. `widget` shows dialogs and messages."""
+async def generate(widget: Widget, context: ScreenContext, row: Row | None, *, topic: str = "") -> None:
+    """Run all steps for the agent of `row`. `widget` shows dialogs and messages. The user can edit the topic."""
+    if row is None or not row.target or context.state.browser.is_from_history(row.target, row.eval_set):
+        reason = explain_empty_selection(context.state)
+        say(widget, f"no scenarios can be written: {reason}", severity="warning")
+        return
     try:
-        generation = await _run_generation(widget, context, row)
+        generation = await _run_generation(widget, context, row, topic)
         generated = None if generation is None else generation.done.result()
         if generation is None or generated is None:
             return
@@ -234,7 +239,7 @@ async def _save(widget: Widget, context: ScreenContext, chosen: _Chosen, *, row:
     say(widget, f"added {plural(len(added), 'scenario')} to {eval_set}{duplicates}; u undoes it")
 
 
-async def _run_generation(widget: Widget, context: ScreenContext, row: Row) -> Generation | None:
+async def _run_generation(widget: Widget, context: ScreenContext, row: Row, topic: str) -> Generation | None:
     """Ask for number and topic, and wait for the generation. Return None if cancelled. Raises StoreError."""
     count = await widget.app.push_screen_wait(
         AskScreen(
@@ -246,7 +251,7 @@ async def _run_generation(widget: Widget, context: ScreenContext, row: Row) -> G
     if count is None:
         return None
     about = await widget.app.push_screen_wait(
-        AskScreen("Topic of the scenarios (empty: anything that the agent can do)", check=lambda _: None)
+        AskScreen("Topic of the scenarios (empty: anything that the agent can do)", value=topic, check=lambda _: None)
     )
     if about is None:
         return None

@@ -1,0 +1,363 @@
+"""The declarations in the source of agents, read from the syntax trees of their modules without importing them.
+
+It finds functions, agents, tools, callbacks, nodes of graphs and prompt files. A value that code computes is not found:
+what frameworks report in traces completes these declarations.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.agents.worker.recording.blocks import parse_source
+from workbench.model.target import AgentKind, Target
+from workbench.store.project_discovery import find_agent_folder
+
+_CALLBACK = re.compile(r"(before|after|on)_\w+_callback")
+_PROMPT_SUFFIXES = (".txt", ".md", ".prompt", ".j2", ".jinja", ".jinja2", ".mustache", ".tmpl")
+_PROMPT_FOLDER = re.compile(r"prompt|instruction|template", re.IGNORECASE)
+_NO_PROMPTS = re.compile(r"readme|changelog|contributing|licen[cs]e|notice|requirements|agents|claude", re.IGNORECASE)
+_MOST_IMPORTS = 5  # from the use of a name to its definition
+_MAKES_TOOLS = frozenset({"tool", "StructuredTool", "Tool", "from_function"})
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class _Imported(NamedTuple):
+    """An import; `name` is empty for `import module`."""
+
+    module: str
+    level: int
+    name: str
+
+
+@dataclass
+class _SourceFile:
+    """One parsed module: the lines of its functions by qualified name, and the names of its top level."""
+
+    path: Path
+    functions: dict[str, int] = field(default_factory=dict)
+    imports: dict[str, _Imported] = field(default_factory=dict)
+    modules: list[_Imported] = field(default_factory=list)  # imported anywhere
+    values: dict[str, ast.expr] = field(default_factory=dict)
+    calls: list[ast.Call] = field(default_factory=list)
+    tools: dict[str, int] = field(default_factory=dict)  # decorated functions
+
+    def add_function(self, node: Function, prefix: str) -> None:
+        """Add a function, unless nothing in it can run."""
+        if not _is_stub(node):
+            self.functions.setdefault(prefix + node.name, node.lineno)
+        decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+        if any(_get_last_name(each) == "tool" for each in decorators):
+            self.tools[_name_decorated(node)] = node.lineno
+
+    def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Add the modules and names of an import statement."""
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                imported, name = _Imported(alias.name, 0, ""), alias.asname or alias.name.partition(".")[0]
+            else:
+                imported, name = _Imported(node.module or "", node.level, alias.name), alias.asname or alias.name
+            self.modules.append(imported)
+            self.imports[name] = imported
+
+    def add_values(self, node: ast.Assign | ast.AnnAssign) -> None:
+        """Add the names that an assignment at the top binds."""
+        for name in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(name, ast.Name) and node.value is not None:
+                self.values[name.id] = node.value
+
+
+class _Found(NamedTuple):
+    """The definition of a value: the name of a function in a file, or an expression."""
+
+    file: _SourceFile
+    function: str | None = None
+    value: ast.expr | None = None
+
+
+class DeclaredAgent(NamedTuple):
+    """An agent as its source declares it."""
+
+    place: str
+    has_instruction: bool
+    tools: Sequence[str]
+    agents: Sequence[str]
+
+
+class Callback(NamedTuple):
+    """A callback of an agent; `function` is its key in the dependencies, None for a lambda or a computed value."""
+
+    name: str
+    place: str
+    function: str | None
+
+
+@dataclass
+class AgentSource:
+    """The declarations in the modules of an agent. `files` are its functions with their lines, by path."""
+
+    files: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    agents: dict[str, DeclaredAgent] = field(default_factory=dict)
+    callbacks: list[Callback] = field(default_factory=list)
+    nodes: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
+    prompt_files: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_agent_source(target: Target, *, root: Path, recorded: Collection[str] = ()) -> AgentSource:
+    """Read the modules of an agent: its own, those that they import, and `recorded` ones, which a case imported."""
+    return _SourceReader(target, root=root).read(recorded)
+
+
+class _SourceReader:
+    def __init__(self, target: Target, *, root: Path) -> None:
+        self._target = target
+        self._root = root
+        self._folder = find_agent_folder(target)
+        self._files: dict[Path, _SourceFile | None] = {}
+        self._source = AgentSource()
+
+    def read(self, recorded: Collection[str]) -> AgentSource:
+        waiting = [*self._find_entries(), *(Path(path) for path in recorded)]
+        while waiting:
+            path = waiting.pop()
+            if path not in self._files and self._is_own(path) and path.is_file():
+                file = self._files[path] = self._parse(path)
+                if file is not None:
+                    waiting += [found for each in file.modules for found in self._find_modules(each, path)]
+        files = [self._files[path] for path in sorted(self._files)]
+        for file in [each for each in files if each is not None]:
+            self._source.files[str(file.path)] = file.functions
+            for name, line in file.tools.items():
+                self._source.tools[name] = self._make_place(file, line)
+            for call in file.calls:
+                self._read_call(file, call)
+        self._source.prompt_files = sorted(self._find_prompt_files())
+        return self._source
+
+    def _find_entries(self) -> list[Path]:
+        target = self._target
+        if target.kind is AgentKind.ADK and self._folder is not None:
+            return [self._folder / name for name in ("agent.py", "__init__.py", "agent/__init__.py", "agent/agent.py")]
+        if self._folder is None or not target.runs_in_worker:
+            return []
+        module = target.path.joinpath(*target.location.split(":")[0].split("."))
+        return [module.with_name(f"{module.name}.py"), module / "__init__.py"]
+
+    def _is_own(self, path: Path) -> bool:
+        """Return whether a file belongs to the project: neither installed nor hidden."""
+        bases = [base for base in (self._root, self._target.path) if path.is_relative_to(base)]
+        folders = path.relative_to(bases[0]).parts[:-1] if bases else ()
+        hidden = any(name.startswith(".") or name in ("site-packages", "node_modules", "venv") for name in folders)
+        return bool(bases) and not hidden and path.suffix == ".py"
+
+    def _parse(self, path: Path) -> _SourceFile | None:
+        try:
+            tree = parse_source(path.read_bytes(), str(path))
+        except SyntaxError as error:
+            self._source.problems.append(
+                f"{self._relative(path)}:{error.lineno}: {error.msg}; its functions and agents are unknown"
+            )
+        except (OSError, ValueError, RecursionError, MemoryError, SystemError) as error:
+            self._source.problems.append(f"{self._relative(path)}: cannot be read: {error}")
+        else:
+            return _read_tree(path, tree)
+        return None
+
+    def _find_modules(self, imported: _Imported, importer: Path) -> Iterator[Path]:
+        """Yield the files that an import may run, as far as they belong to the project."""
+        if imported.level:
+            folder = importer.parent
+            for _ in range(imported.level - 1):
+                folder = folder.parent
+            bases = [folder]
+        else:
+            bases = list(dict.fromkeys([self._target.path, *([self._folder] if self._folder else []), self._root]))
+        for base in bases:
+            place = base.joinpath(*imported.module.split(".")) if imported.module else base
+            found = [place.with_name(f"{place.name}.py"), place / "__init__.py"]
+            if imported.name:
+                found += [place / f"{imported.name}.py", place / imported.name / "__init__.py"]
+            inner = place.parent
+            while imported.module and inner != base:  # packages around it are imported as well
+                found.append(inner / "__init__.py")
+                inner = inner.parent
+            existing = [path for path in found if self._is_own(path) and path.is_file()]
+            if existing:
+                yield from existing
+                return
+
+    def _resolve(self, file: _SourceFile, value: ast.expr | None, *, left: int = _MOST_IMPORTS) -> _Found | None:
+        """Follow a value to its definition."""
+        if not left or value is None:
+            return None
+        if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
+            imported = file.imports.get(value.value.id)
+            if imported is None:
+                return None
+            module = _Imported(".".join(filter(None, (imported.module, imported.name))), imported.level, "")
+            return self._resolve_in(module, file, value.attr, left)
+        if not isinstance(value, ast.Name):
+            return _Found(file, value=value)
+        if value.id in file.functions:
+            return _Found(file, function=value.id)
+        if value.id in file.values:
+            return self._resolve(file, file.values[value.id], left=left - 1)
+        imported = file.imports.get(value.id)
+        return None if imported is None else self._resolve_in(imported, file, imported.name, left)
+
+    def _resolve_in(self, module: _Imported, importer: _SourceFile, name: str, left: int) -> _Found | None:
+        for path in self._find_modules(module, importer.path):
+            file = self._files.get(path)
+            if file is not None and (name in file.functions or name in file.values or name in file.imports):
+                return self._resolve(file, ast.Name(id=name, ctx=ast.Load()), left=left - 1)
+        return None
+
+    def _read_call(self, file: _SourceFile, call: ast.Call) -> None:
+        keywords = _get_keywords(call)
+        called = _get_last_name(call.func)
+        owner = _get_text(keywords.get("name"))
+        for keyword, value in keywords.items():
+            if _CALLBACK.fullmatch(keyword):
+                for each in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
+                    self._read_callback(file, f"{owner or called}.{keyword}", each)
+        if self._target.kind is AgentKind.LANGCHAIN:
+            self._read_graph_call(file, call, called)
+        elif self._target.kind is AgentKind.ADK and owner is not None and called.endswith("Agent"):
+            self._source.agents[owner] = DeclaredAgent(
+                place=self._make_place(file, call.lineno),
+                has_instruction=not keywords.keys().isdisjoint(("instruction", "static_instruction")),
+                tools=self._name_items(file, keywords.get("tools")),
+                agents=self._name_items(file, keywords.get("sub_agents")),
+            )
+
+    def _read_graph_call(self, file: _SourceFile, call: ast.Call, called: str) -> None:
+        """Read a node of a graph, or the tools of an agent of LangChain."""
+        place = self._make_place(file, call.lineno)
+        if called == "add_node" and call.args:
+            name = _get_text(call.args[0]) or self._name(file, call.args[0])
+            if name is not None:
+                self._source.nodes[name] = place
+        names = self._name_items(file, _get_keywords(call).get("tools"))
+        if called in _MAKES_TOOLS:
+            names += [name for name in [self._name(file, call)] if name is not None]
+        for name in names:
+            self._source.tools.setdefault(name, place)
+
+    def _name_items(self, file: _SourceFile, value: ast.expr | None) -> list[str]:
+        """Return the names of the tools or agents in a literal list, also of one that a name stands for."""
+        found = self._resolve(file, value)
+        if found is None or not isinstance(found.value, ast.List | ast.Tuple):
+            return []
+        return [name for item in found.value.elts if (name := self._name(found.file, item)) is not None]
+
+    def _name(self, file: _SourceFile, value: ast.expr, *, left: int = _MOST_IMPORTS) -> str | None:
+        """Return the name of an agent or tool: its `name`, or that of the function or agent that it is made of."""
+        found = self._resolve(file, value)
+        if found is not None and found.function is not None:
+            return found.function
+        if found is None or not isinstance(found.value, ast.Call) or not left:  # `x = wrap(x)` has no end
+            return None
+        keywords = _get_keywords(found.value)
+        inner = keywords.get("func") or keywords.get("agent") or next(iter(found.value.args), None)
+        return _get_text(keywords.get("name")) or (
+            None if inner is None else self._name(found.file, inner, left=left - 1)
+        )
+
+    def _read_callback(self, file: _SourceFile, name: str, value: ast.expr) -> None:
+        found = self._resolve(file, value)
+        if found is not None and found.function is not None:
+            place = self._make_place(found.file, found.file.functions[found.function])
+            key = f"{found.file.path}::{found.function}"
+            self._source.callbacks.append(Callback(f"{name}: {found.function}", place, key))
+        elif not (isinstance(value, ast.Constant) and value.value is None):
+            self._source.callbacks.append(Callback(name, self._make_place(file, value.lineno), None))
+
+    def _find_prompt_files(self) -> Iterator[str]:
+        """Yield text files in the agent's folder, and below its folders of prompts."""
+        if self._folder is None or not self._folder.is_dir():
+            return
+        folders = [self._folder]
+        while folders:
+            folder = folders.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+            except OSError:
+                continue
+            for entry in found:
+                is_inside = folder != self._folder or _PROMPT_FOLDER.search(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders += [Path(entry.path)] if is_inside and not entry.name.startswith(".") else []
+                elif is_prompt_file(entry.name) and not _NO_PROMPTS.match(entry.name):
+                    yield entry.path
+
+    def _make_place(self, file: _SourceFile, line: int) -> str:
+        return f"{self._relative(file.path)}:{line}"
+
+    def _relative(self, path: Path) -> str:
+        return make_relative(str(path), self._root)
+
+
+def _read_tree(path: Path, tree: ast.Module) -> _SourceFile:
+    file = _SourceFile(path)
+    waiting: list[tuple[ast.AST, str, bool]] = [(tree, "", True)]
+    while waiting:
+        node, prefix, is_top = waiting.pop()
+        if isinstance(node, Function):
+            file.add_function(node, prefix)
+            prefix, is_top = f"{prefix}{node.name}.<locals>.", False
+        elif isinstance(node, ast.ClassDef):
+            prefix, is_top = f"{prefix}{node.name}.", False
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            file.add_import(node)
+        elif isinstance(node, ast.Call):
+            file.calls.append(node)
+        elif is_top and isinstance(node, ast.Assign | ast.AnnAssign):
+            file.add_values(node)
+        waiting += [(child, prefix, is_top) for child in ast.iter_child_nodes(node)]
+    file.calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    file.functions = dict(sorted(file.functions.items(), key=lambda item: item[1]))
+    return file
+
+
+def _is_stub(function: Function) -> bool:
+    """Return True if nothing in a function can run: a docstring or an ellipsis only."""
+    return all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in function.body)
+
+
+def _name_decorated(function: Function) -> str:
+    calls = [each for each in function.decorator_list if isinstance(each, ast.Call) and each.args]
+    return next((name for each in calls if (name := _get_text(each.args[0]))), function.name)
+
+
+def _get_keywords(call: ast.Call) -> Mapping[str, ast.expr]:
+    return {each.arg: each.value for each in call.keywords if each.arg is not None}
+
+
+def _get_last_name(value: ast.expr) -> str:
+    return value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else ""
+
+
+def _get_text(value: ast.expr | None) -> str | None:
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def is_prompt_file(path: str) -> bool:
+    """Return whether a file may hold a prompt, by its name and folder."""
+    folder = os.path.basename(os.path.dirname(path))  # noqa: PTH119, PTH120 - thousands of them
+    return path.endswith(_PROMPT_SUFFIXES) or (
+        path.endswith((".yaml", ".yml", ".json")) and bool(_PROMPT_FOLDER.search(folder))
+    )
+
+
+def make_relative(path: str, root: Path) -> str:
+    """Return a path relative to the project, if it is below it."""
+    return path.removeprefix(f"{root}{os.sep}").replace(os.sep, "/")

@@ -1,0 +1,317 @@
+"""What the cases of a project reach, as text, Markdown and a versioned JSON document.
+
+A part is anything of an agent or of its code that a case may reach. It is `unreached` only if every case that could
+reach it has a current record. `workbench.watch.case_coverage` measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Any
+
+from workbench.model.identity import CaseKey
+from workbench.model.text import one_line, pluralise, redact
+from workbench.report.report_formats import SCHEMA_VERSION, escape_markdown
+
+_BAR = 10  # cells
+_MOST_NAMES = 8  # of cases or values in one line
+_LONGEST_VALUE = 40
+
+
+class PartKind(StrEnum):
+    """The kind of a part. The last two say what the cases expect, not what they reached."""
+
+    AGENT = "agent"
+    NODE = "node"
+    TRANSFER = "transfer"
+    TOOL = "tool"
+    INSTRUCTION = "instruction"
+    PERSONA = "persona"
+    CALLBACK = "callback"
+    PROMPT_FILE = "prompt_file"
+    FUNCTION = "function"
+    EXPECTED_TOOL = "expected_tool"
+
+
+KIND_NAMES: Mapping[PartKind, str] = {
+    PartKind.AGENT: "agents",
+    PartKind.NODE: "nodes of the graph",
+    PartKind.TRANSFER: "transfers",
+    PartKind.TOOL: "tools",
+    PartKind.INSTRUCTION: "instructions",
+    PartKind.PERSONA: "personas",
+    PartKind.CALLBACK: "callbacks",
+    PartKind.PROMPT_FILE: "prompt files",
+    PartKind.FUNCTION: "functions",
+    PartKind.EXPECTED_TOOL: "expected tools",
+}
+
+
+class PartStatus(StrEnum):
+    """Whether a case reaches a part.
+
+    STALE: only records of cases that changed since, or whose code did, reach it. UNKNOWN: no record reaches it, and
+    some case that could reach it has no complete record.
+    """
+
+    REACHED = "reached"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+    UNREACHED = "unreached"
+
+
+STATUS_NAMES: Mapping[PartStatus, str] = {
+    PartStatus.REACHED: "reached",
+    PartStatus.STALE: "reached only by stale records",
+    PartStatus.UNKNOWN: "unknown",
+    PartStatus.UNREACHED: "not reached",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part. `place` is the file and line that define it, relative to the project; empty if it is unknown.
+
+    `cases` reach it with a current record, `stale_cases` only with a stale one.
+    """
+
+    kind: PartKind
+    name: str
+    place: str = ""
+    status: PartStatus
+    cases: Sequence[CaseKey] = ()
+    stale_cases: Sequence[CaseKey] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentValues:
+    """The values of one argument of a tool in the expected calls: how many differ, and those that occur only once."""
+
+    tool: str
+    argument: str
+    values: int
+    once: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The parts of one agent, or of the code. `targets` are the targets with this agent, or with this code."""
+
+    title: str
+    targets: Sequence[str]
+    parts: Sequence[Part]
+    arguments: Sequence[ArgumentValues] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncertainCase:
+    """A case whose record is stale or unknown, and why."""
+
+    case: CaseKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The coverage by `selected` cases, of which `current` have a current record."""
+
+    selected: int
+    current: int
+    stale: Sequence[UncertainCase]
+    unknown: Sequence[UncertainCase]
+    sections: Sequence[Section]
+
+
+def count_reached(parts: Iterable[Part]) -> tuple[int, int]:
+    """Return how many parts a current record reaches, and how many there are."""
+    statuses = [part.status for part in parts]
+    return statuses.count(PartStatus.REACHED), len(statuses)
+
+
+def group_by_kind(parts: Sequence[Part]) -> Iterator[tuple[PartKind, list[Part]]]:
+    """Yield the parts of each kind."""
+    for kind, found in groupby(parts, key=lambda part: part.kind):
+        yield kind, list(found)
+
+
+def draw_bar(reached: int, total: int, *, width: int = _BAR) -> str:
+    """Draw a share as a bar. It is full only if everything is reached, and empty only if nothing is."""
+    filled = 0 if not reached else width if reached == total else min(max(reached * width // total, 1), width - 1)
+    return "█" * filled + "░" * (width - filled)
+
+
+# Text
+
+
+def coverage_lines(coverage: Coverage, *, show_all: bool) -> Iterator[str]:
+    """Yield the coverage as text: what is not reached, or with `show_all` every part with the cases that reach it."""
+    yield summary_line(coverage)
+    yield from uncertain_lines(coverage)
+    for section in coverage.sections:
+        yield ""
+        yield _safe(section.title)
+        groups = list(group_by_kind(section.parts))
+        width = max((len(KIND_NAMES[kind]) for kind, _ in groups), default=0)
+        for kind, parts in groups:
+            reached, total = count_reached(parts)
+            yield f"  {KIND_NAMES[kind]:<{width}}  {draw_bar(reached, total)} {reached:,} of {total:,}"
+            for part in parts:
+                if show_all or part.status is not PartStatus.REACHED:
+                    yield f"    {describe_part(part)}"
+        yield from (f"  {line}" for line in argument_lines(section, show_all=show_all))
+        yield from (f"  note: {_safe(note)}" for note in section.notes)
+
+
+def summary_line(coverage: Coverage) -> str:
+    """Say in one line how many cases the coverage rests on."""
+    if not coverage.selected:
+        return "no case: nothing is reached"
+    counts = [f"{coverage.current:,} with a current record"]
+    counts += [f"{len(coverage.stale):,} stale"] if coverage.stale else []
+    counts += [f"{len(coverage.unknown):,} unknown"] if coverage.unknown else []
+    return f"coverage by {pluralise(coverage.selected, 'case')}: {', '.join(counts)}"
+
+
+def uncertain_lines(coverage: Coverage) -> Iterator[str]:
+    """Yield a line for each reason for which cases are unknown or stale."""
+    for what, cases in (("unknown", coverage.unknown), ("stale", coverage.stale)):
+        by_reason: dict[str, list[CaseKey]] = {}
+        for each in cases:
+            by_reason.setdefault(each.reason, []).append(each.case)
+        for reason, keys in by_reason.items():
+            yield f"  {what}, {_safe(reason)}: {pluralise(len(keys), 'case')}: {_list_cases(keys)}"
+
+
+def describe_part(part: Part) -> str:
+    """Describe a part in one line: its status, its name and place, and the cases that reach it."""
+    place = f" ({_safe(part.place)})" if part.place else ""
+    if part.kind is PartKind.EXPECTED_TOOL:
+        status = "expected" if part.cases else "never expected"
+    else:
+        status = STATUS_NAMES[part.status]
+    keys = part.cases or part.stale_cases
+    cases = f": {pluralise(len(keys), 'case')}: {_list_cases(keys)}" if keys else ""
+    return f"{status}: {_safe(part.name)}{place}{cases}"
+
+
+def argument_lines(section: Section, *, show_all: bool) -> Iterator[str]:
+    """Yield the arguments with values that occur in one expected call only; with `show_all` all such values."""
+    rare = [each for each in section.arguments if each.once]
+    if rare:
+        yield "argument values that only one expected call has"
+    for each in rare:
+        shown = each.once if show_all else each.once[:_MOST_NAMES]
+        more = f" and {len(each.once) - len(shown):,} more" if len(each.once) > len(shown) else ""
+        values = ", ".join(_shorten(_safe(value)) for value in shown)
+        name = _safe(f"{each.tool}.{each.argument}")
+        yield f"  {name}: {len(each.once):,} of {pluralise(each.values, 'value')}: {values}{more}"
+
+
+def _list_cases(cases: Sequence[CaseKey]) -> str:
+    shown = ", ".join(_safe(str(case)) for case in cases[:_MOST_NAMES])
+    return shown + (f" and {len(cases) - _MOST_NAMES:,} more" if len(cases) > _MOST_NAMES else "")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _safe(text: str) -> str:
+    return one_line(redact(text))
+
+
+# Markdown and JSON
+
+
+def coverage_markdown(coverage: Coverage) -> str:
+    """Write the coverage as Markdown: a table for each section, and what is not reached."""
+    lines = ["### Coverage", "", f"{summary_line(coverage)}."]
+    for uncertain in uncertain_lines(coverage):
+        lines += ["", f"- {_escape(uncertain.strip())}"]
+    for section in coverage.sections:
+        lines += ["", f"#### {_escape(section.title)}", "", "| | reached | not reached |", "|---|--:|---|"]
+        for kind, parts in group_by_kind(section.parts):
+            reached, total = count_reached(parts)
+            others = [part for part in parts if part.status is not PartStatus.REACHED]
+            names = ", ".join(_escape(part.name) for part in others[:_MOST_NAMES])
+            more = f" and {len(others) - _MOST_NAMES:,} more" if len(others) > _MOST_NAMES else ""
+            lines.append(f"| {KIND_NAMES[kind]} | {reached:,} of {total:,} | {names}{more} |")
+        for line in argument_lines(section, show_all=False):
+            lines += ["", f"- {_escape(line.strip())}"]
+        for note in section.notes:
+            lines += ["", f"- {_escape(note)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _escape(text: str) -> str:
+    return escape_markdown(_safe(text))
+
+
+def coverage_record(coverage: Coverage) -> Mapping[str, Any]:
+    """Return the coverage as JSON."""
+    names = {key: redact(str(key)) for section in coverage.sections for part in section.parts for key in part.cases}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cases": {
+            "selected": coverage.selected,
+            "current": coverage.current,
+            "stale": [_uncertain_record(each) for each in coverage.stale],
+            "unknown": [_uncertain_record(each) for each in coverage.unknown],
+        },
+        "sections": [
+            {
+                "title": section.title,
+                "targets": list(section.targets),
+                "parts": [
+                    {
+                        "kind": part.kind.value,
+                        "name": redact(part.name),
+                        "place": part.place or None,
+                        "status": part.status.value,
+                        "cases": [names[key] for key in part.cases],
+                        "stale_cases": [redact(str(key)) for key in part.stale_cases],
+                    }
+                    for part in section.parts
+                ],
+                "arguments": [
+                    {
+                        "tool": each.tool,
+                        "argument": each.argument,
+                        "values": each.values,
+                        "once": [redact(value) for value in each.once],
+                    }
+                    for each in section.arguments
+                ],
+                "notes": [redact(note) for note in section.notes],
+            }
+            for section in coverage.sections
+        ],
+    }
+
+
+def _uncertain_record(each: UncertainCase) -> Mapping[str, str]:
+    return {"case": redact(str(each.case)), "target": each.case.target, "reason": redact(each.reason)}
+
+
+def describe_gaps(parts: Iterable[Part]) -> str:
+    """Describe what no case reaches as the topic of generated scenarios; empty if nothing can be asked for.
+
+    Functions and files are left out: a user of the agent does not see them.
+    """
+    wanted = {
+        PartKind.TOOL: "the tool {}",
+        PartKind.AGENT: "the agent {}",
+        PartKind.NODE: "the step {}",
+        PartKind.TRANSFER: "the transfer {}",
+        PartKind.INSTRUCTION: "the instruction of {}",
+    }
+    missing = [part for part in parts if part.status in (PartStatus.UNREACHED, PartStatus.UNKNOWN)]
+    gaps = [wanted[part.kind].format(part.name) for part in missing if part.kind in wanted]
+    personas = [part.name for part in missing if part.kind is PartKind.PERSONA]
+    sentences = [f"Requests that need {', or '.join(dict.fromkeys(gaps))}."] if gaps else []
+    sentences += [f"Users with the persona {', or '.join(personas)}."] if personas else []
+    return " ".join(sentences)
