@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 from rich.segment import Segment
+from textual._compositor import Compositor
+from textual._context import visible_screen_stack
+from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
 
@@ -364,6 +367,28 @@ class FakeBackend:
 
     def close(self) -> None:
         pass
+
+
+@pytest.fixture(autouse=True)
+def _draw_but_assemble_no_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw each widget at each update as always, but do not cut the result into changes of a terminal.
+
+    There is none: Textual would discard these changes, which take half of the time of drawing.
+    """
+    assemble = Compositor.render_update
+
+    def draw(self: Compositor, full: bool = False, screen_stack: Any = None, simplify: bool = False) -> Any:
+        if full or self.root is None or not self.root.app.is_headless:  # for a picture, or a terminal
+            return assemble(self, full, screen_stack, simplify)
+        visible_screen_stack.set(screen_stack or [])
+        regions = self._dirty_regions.copy()
+        self._dirty_regions.clear()
+        if regions:
+            for _ in self._get_renders(Region.from_union(regions).intersection(self.size.region)):
+                pass
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", draw)
 
 
 @pytest.fixture

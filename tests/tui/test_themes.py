@@ -117,6 +117,35 @@ async def test_an_edited_theme_is_applied_and_its_errors_are_listed(
         assert app.current_theme.primary == "#123456"
 
 
+async def test_one_edited_colour_of_a_theme_changes_the_texts_of_that_colour(
+    lights: Any, make: Any, screen_reader: Any, tmp_path: Path
+) -> None:
+    write_theme(tmp_path, name='"mine"')
+    folders = (*theme_folders()[:1], tmp_path)
+    lights.stored_results = {make.key("on"): [make.result(make.key("on"), CaseStatus.PASSED)]}
+    app = WorkbenchApp(
+        lights,
+        settings=LoadedSettings(settings=Settings(tui=TuiSettings(theme="mine"))),
+        themes=load_themes(folders),
+        theme_changes=ThemeChanges(folders),
+    )
+
+    def shown_colours() -> set[str]:
+        styles = [segment.style for strip in screen_reader.strips(app) for segment in strip]
+        return {style.color.name for style in styles if style is not None and style.color is not None}
+
+    old, new = "#6bd08a", "#00ff01"
+    async with app.run_test(size=(140, 30)) as pilot:
+        while "1 passed" not in screen_reader.text(app):
+            await pilot.pause(0.05)
+        assert old in shown_colours()
+        write_theme(tmp_path, name='"mine"', success=f'"{new}"')
+        while new not in shown_colours():
+            await pilot.pause(0.05)
+        await pilot.pause(0.1)
+        assert old not in shown_colours()
+
+
 async def test_a_missing_theme_is_reported_and_the_default_is_used(
     lights: Any, make_app: Callable[..., WorkbenchApp], screen_reader: Any
 ) -> None:

@@ -454,11 +454,13 @@ class ForkLauncher:
             self._current = asyncio.create_task(self._start_root())
             framework = [Layer(framework=True)] if self._target.kind == AgentKind.ADK else []
             self._todo = framework + self._learned
+        # A single session imports the framework as well; if a zygote does, the session of the next run does not.
+        has_framework = any(layer.framework for layer in self._todo)
         if (
             self._todo
             and self._layers
             and not self._is_shadowed
-            and (self._expected + self._waiting > 1 or self._number)
+            and (has_framework or self._expected + self._waiting > 1 or self._number)
         ):
             self._current = asyncio.create_task(self._grow(self._current, self._todo))
             self._todo = []

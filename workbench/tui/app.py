@@ -36,6 +36,7 @@ from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed, get_current_worker
 
@@ -587,6 +588,13 @@ class WorkbenchApp(App[None]):
         self._main.post_message(ReadController.ProjectRead())  # refreshes the header and the problems
         for problem in loaded.failed:
             say(self, problem, severity="warning")
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Apply changed colours. Draw all widgets, because the styles of their texts belong to the screen."""
+        super().refresh_css(animate)
+        for screen in self.screen_stack:
+            for widget in screen.walk_children(Widget):
+                widget.refresh()
 
     def _list_problems(self, messages: Sequence[str]) -> None:
         files = find_named_files(messages, root=Path())

@@ -26,7 +26,7 @@ from workbench.tui.screens.main_frame import Frame
 from workbench.tui.state.text_layout import Line
 from workbench.tui.state.tour import AGENT_FILE, EVAL_SET, Change, Tour, View, mend_agent
 from workbench.tui.widgets.inputs import TypedText, say
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, make_strip
+from workbench.tui.widgets.row_lists import make_strip
 
 if TYPE_CHECKING:
     from workbench.tui.backend.backend import Backend
@@ -45,7 +45,6 @@ def run(path: Path, early: EarlyScreen | None = None) -> int:
 class TourPanel(Widget):
     """The step of the tour, and its keys."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
     DEFAULT_CSS = """
     TourPanel {
         height: auto;

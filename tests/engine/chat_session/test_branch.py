@@ -66,7 +66,7 @@ def shop(project: Project) -> Project:
     """A project whose only case has two turns; each calls a tool that changes the session."""
     pytest.importorskip("google.adk")
     write_shop(project)
-    (project.root / "shop" / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}')
+    (project.root / "shop" / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 0.0}}')
     cases = [{"eval_id": "buys", "conversation": [turn("milk", response="expected"), turn("eggs")]}]
     (project.root / "shop" / "s.evalset.json").write_text(json.dumps({"eval_set_id": "s", "eval_cases": cases}))
     (project.root / "workbench.toml").write_text("")

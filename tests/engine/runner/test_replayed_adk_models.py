@@ -51,7 +51,7 @@ def adk(project: Project) -> Project:
     folder = project.root / "dice"
     folder.mkdir()
     (folder / "__init__.py").write_text("from . import agent\n")
-    (folder / "test_config.json").write_text('{"criteria": {"response_match_score": 0.0}}')
+    (folder / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 0.0}}')
     cases = [{"eval_id": "a", "conversation": [turn("Roll.")]}]
     (folder / "d.evalset.json").write_text(json.dumps({"eval_set_id": "d", "eval_cases": cases}))
     (project.root / "workbench.toml").write_text("")

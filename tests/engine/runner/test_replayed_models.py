@@ -103,7 +103,7 @@ def get_calls(run: Any, eval_id: str = "a") -> ModelCalls:
 @pytest.fixture
 def case(project: Project) -> Project:
     project.add_set({"a": [turn("hello"), turn("again")]})
-    project.add_criteria(response_match_score=0.0)
+    project.add_criteria(tool_trajectory_avg_score=0.0)
     return project
 
 
@@ -612,7 +612,7 @@ def test_settings_name_further_endpoints_and_what_is_volatile(case: Project, ser
 
 def test_cases_that_share_a_process_get_their_own_answers(project: Project, server: ModelServer) -> None:
     project.add_set({name: [turn(f"hello {name}")] for name in "abcd"})
-    project.add_criteria(response_match_score=0.0)
+    project.add_criteria(tool_trajectory_avg_score=0.0)
     write_agent(project, server)
 
     first = project.run(models=ModelMode.AUTO, isolation="worker")
@@ -627,7 +627,7 @@ def test_cases_that_share_a_process_get_their_own_answers(project: Project, serv
 
 def test_threads_of_cases_that_share_a_process_may_send_other_requests(project: Project, server: ModelServer) -> None:
     project.add_set({name: [turn(f"hello {name}")] for name in "abcd"})
-    project.add_criteria(response_match_score=0.0)
+    project.add_criteria(tool_trajectory_avg_score=0.0)
     in_thread = """
         import httpx
         from concurrent.futures import ThreadPoolExecutor

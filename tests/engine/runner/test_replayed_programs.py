@@ -63,7 +63,7 @@ def case(project: Project, server: ModelServer, monkeypatch: pytest.MonkeyPatch)
     target = f'kind = "command"\ntarget = ["{sys.executable}", "program.py"]\neval_sets = ["*.evalset.json"]\n'
     (project.root / "workbench.toml").write_text(f"[targets.desk]\n{target}")
     project.add_set({"a": [turn("hello"), turn("again")]})
-    project.add_criteria(response_match_score=0.0)
+    project.add_criteria(tool_trajectory_avg_score=0.0)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/corp/v1")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"{server.url}/corp")
     return project

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,17 @@ from .packages import LIBRARIES, TIMED, Package
 
 FRAME = ("pack/main.py", "pack/router.py", "pack/registry.py", "pack/framework.py", "pack/__init__.py")
 """Nothing runs without these files, so they are rarely deleted."""
+
+
+@lru_cache(maxsize=500)
+def _parse(text: str) -> ast.Module | None:
+    while True:
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError):
+            return None
+        except SystemError:  # Python 3.11 raises it if two threads parse at the same time
+            continue
 
 
 class Change(NamedTuple):
@@ -86,14 +98,8 @@ class Scene:
         return sorted(n for n in self.files if n.startswith(folders) and not n.startswith("data/unused"))
 
     def parse(self, name: str) -> ast.Module | None:
-        """Return the syntax tree of a file, or None if it is broken."""
-        while True:
-            try:
-                return ast.parse(self.read(name))
-            except (SyntaxError, ValueError):
-                return None
-            except SystemError:  # Python 3.11 raises it if two threads parse at the same time
-                continue
+        """Return the syntax tree of a file, or None if it is broken. Equal files share a tree."""
+        return _parse(self.read(name))
 
     def list_constants(self) -> list[str]:
         """List all text constants of the code."""

@@ -39,7 +39,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine, KeyLine, say
-from workbench.tui.widgets.row_lists import LinesView, RowList
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StyledScreen
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 
@@ -49,7 +49,7 @@ _LONGEST_BUILD = 5.0  # maximum seconds that keys wait for a screen
 _MOMENT = 0.005
 
 
-class ResultScreen(Screen[Result]):
+class ResultScreen(StyledScreen[Result]):
     """A screen that can be dismissed at any time and any number of times. The first result counts.
 
     Textual always pops the top screen. Without this class, two causes would close the wrong screen: keys typed before
@@ -77,6 +77,8 @@ class ResultScreen(Screen[Result]):
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
     """A modal screen. The covered screen stays visible around it, but receives no keys."""
+
+    COMPONENT_CLASSES = STYLE_CLASSES  # Textual takes those of the first base only
 
 
 async def wait_until_built(app: App[Any]) -> None:

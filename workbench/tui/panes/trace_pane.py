@@ -24,15 +24,13 @@ from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Styl
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput, say
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StatusLine, make_strip
+from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine, make_strip
 
 # The detail of a step: its tabs, and the lines of the open tab.
 
 
 class DetailTabs(Widget):
     """The tabs of a step. The open one is highlighted."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     @dataclass
     class Chosen(Message):

@@ -11,7 +11,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.screen import Screen
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
@@ -56,7 +55,7 @@ from workbench.tui.state.results_table import Scope
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
-from workbench.tui.widgets.row_lists import CaseList, StatusLine
+from workbench.tui.widgets.row_lists import CaseList, StatusLine, StyledScreen
 
 if TYPE_CHECKING:
     from workbench.tui.dialogs.results_screen import TableScreen
@@ -72,7 +71,7 @@ _NARROW = 72  # columns below which only the side with the focus is shown
 _LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
 
 
-class MainScreen(Screen[None]):
+class MainScreen(StyledScreen[None]):
     """Eval sets on the left, the panes of the selected case on the right, the drawer and the run line below."""
 
     AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land

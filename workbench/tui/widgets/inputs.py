@@ -45,7 +45,7 @@ from workbench.tui.state.text_layout import (
     split_json,
     wrap,
 )
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, RowList, make_strip
+from workbench.tui.widgets.row_lists import RowList, make_strip
 
 # An input for a search text.
 
@@ -251,8 +251,6 @@ _IDS = [item.id for item in KEY_ACTIONS]
 class KeyLine(Widget):
     """Keys from the focus outwards, after a message if there is one. A click on a key has the effect of the key."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
-
     def __init__(self, *, enter: str = "", first: Sequence[str] = ()) -> None:
         """Make the line. `enter` names the effect of the enter key in lists and inputs."""
         super().__init__()
@@ -398,8 +396,6 @@ def _rank_key(active: ActiveBinding) -> int:
 class TabBar(Widget):
     """Tabs, numbered from 1."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
-
     @dataclass
     class Chosen(Message):
         """The user clicked on the tab with this index."""
@@ -521,7 +517,6 @@ class TypedText(TextArea):
     class ChoicesChanged(Message):
         """There are other continuations, or another one is chosen."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"style--{style.value}" for style in _JSON_STYLES}
     known_calls: KnownCalls | None = None  # while a call is typed
     lists_choices = False  # up and down choose one of the continuations
     choices: Sequence[Completion] = ()
@@ -554,7 +549,7 @@ class TypedText(TextArea):
             is_wrong = place in self._brackets.unbalanced
             style = Style.MATCH if place in pair else Style.ERROR if is_wrong else kind
             if style is not Style.TEXT:
-                text.stylize(self.get_component_rich_style(f"style--{style.value}", partial=True), start, end)
+                text.stylize(self.screen.get_component_rich_style(f"style--{style.value}", partial=True), start, end)
         return text
 
     def update_suggestion(self) -> None:

@@ -12,10 +12,12 @@ from rich.style import Style as RichStyle
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.color import Color
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -97,23 +99,61 @@ def scroll_to_line(view: ScrollView, index: int) -> None:
 STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 """The component classes of the styles in the stylesheet."""
 
+Result = TypeVar("Result")
+
+
+class StyledScreen(Screen[Result]):
+    """A screen with the styles of all texts on it.
+
+    If each widget had these component classes, Textual would match all of them with the stylesheet again for each
+    widget at each change of the focus, which takes longer than to draw the screen.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
+
+    def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name, id, classes)
+        self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
+
+    def notify_style_update(self) -> None:
+        """Forget the earlier styles."""
+        super().notify_style_update()
+        self._text_styles.clear()
+
+    def get_text_style(self, base: RichStyle, style: Style) -> RichStyle:
+        """Return the style of a text in a widget whose own style is `base`."""
+        found = self._text_styles.get((base, style))
+        if found is None:
+            found = self._text_styles[base, style] = base + self._make_text_style(base, style)
+        return found
+
+    def _make_text_style(self, base: RichStyle, style: Style) -> RichStyle:
+        name = f"style--{style.value}"
+        rules, own = self.get_component_styles(name), self.get_component_rich_style(name, partial=True)
+        if not rules.has_rule("color") or rules.color.a == 1:
+            return own
+        background = Color(0, 0, 0, 0) if base.bgcolor is None else Color.from_rich_color(base.bgcolor)
+        color = background.get_contrast_text(rules.color.a) if rules.auto_color else rules.color
+        return own + RichStyle.from_color((background + color).rich_color)
+
 
 def make_strip(widget: Widget, line: Line, *, width: int, uniform: RichStyle | None = None) -> Strip:
-    """Make a strip of exactly `width` cells from a line, in the styles of `widget`, or all in the `uniform` style."""
+    """Make a strip of exactly `width` cells from a line, in the styles of `widget`, or all in the `uniform` style.
+
+    The screen of the widget is a `StyledScreen`.
+    """
     line = cut_line(line, width)
+    base, screen = uniform or widget.rich_style, widget.screen
+    assert isinstance(screen, StyledScreen)
     segments = [
-        Segment(piece.text, uniform or widget.get_component_rich_style(f"style--{piece.style.value}"))
-        for piece in line
-        if piece.text
+        Segment(piece.text, uniform or screen.get_text_style(base, piece.style)) for piece in line if piece.text
     ]
     used = sum(cell_len(piece.text) for piece in line)
-    return Strip(segments, used).adjust_cell_length(width, uniform or widget.rich_style)
+    return Strip(segments, used).adjust_cell_length(width, base)
 
 
 class StatusLine(Widget):
     """One line of pieces."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -184,7 +224,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of one line each."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("rows",)
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*STYLE_CLASSES, "row-list--cursor", "row-list--cursor-blurred"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--cursor", "row-list--cursor-blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
 
     @dataclass
@@ -484,7 +524,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
     """Text of lines. The mouse selects text."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*STYLE_CLASSES, "lines-view--cursor"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines-view--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lines")]
 
     def __init__(self, *, id: str | None = None) -> None:

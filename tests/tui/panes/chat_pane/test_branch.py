@@ -47,7 +47,7 @@ def words(make_project: Any) -> Any:
         spoken = case("words", "one", "two", session_input={"state": {"words": ["ZERO"]}})
         spoken["conversation"][0]["final_response"] = {"role": "model", "parts": [{"text": "as expected"}]}
         path: Path = make_project(
-            agent=MODEL_AGENT.format(url=url), criteria={"response_match_score": 0.0}, lights=[spoken]
+            agent=MODEL_AGENT.format(url=url), criteria={"tool_trajectory_avg_score": 0.0}, lights=[spoken]
         )
         return path
 
@@ -249,7 +249,7 @@ async def test_a_repeat_in_the_results_table_is_branched_itself(
 
     with run_server(reply_once) as server:
         agent = MODEL_AGENT.format(url=server.url)
-        project = make_project(agent=agent, criteria={"response_match_score": 0.0}, lights=[case("words", "one")])
+        project = make_project(agent=agent, criteria={"tool_trajectory_avg_score": 0.0}, lights=[case("words", "one")])
         (project / "workbench.toml").write_text(
             (project / "workbench.toml").read_text() + "\n[run]\nruns = 2\nconcurrency = 1\nconfirm = 'never'\n"
         )
