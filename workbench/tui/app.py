@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, TextIO
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.segment import Segment
 from textual import on, work
@@ -120,7 +121,7 @@ _TOAST_ROWS = 2  # on the main screen, whose problems pane lists the messages in
 _TOAST_ROWS_OF_DIALOGS = 4
 _TOAST_SHARE = 0.8  # most of the width; the stylesheet says it too
 _AROUND_TOAST = 3  # cells for its border and a blank on both sides
-_BELOW_TOAST = 2  # lines: the run line and the keys
+_ABOVE_TOAST = 1  # line: the header; the stylesheet says it too
 _SWITCH = 0.001  # seconds that another thread may keep the interpreter while a key waits; Python allows 0.005
 _MOMENT = 0.005  # seconds between two looks whether the project is open
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
@@ -493,12 +494,12 @@ class WorkbenchApp(App[None]):
         for holder in self.screen.query("ToastHolder"):  # Textual leaves the empty ones
             holder.remove()
         line = next(iter(self.screen.query(KeyLine)), None)
-        if line is None or ((notification.title or notification.severity == "error") and self._has_room_for_toast()):
+        lead = f"{notification.title}: " if notification.title else ""
+        width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
+        text = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
+        if line is None or ((lead or notification.severity == "error") and self._has_room_for_toast(text)):
             notification.timeout = _TOAST_SECONDS
-            lead = f"{notification.title}: " if notification.title else ""
-            width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
-            notification.message = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
-            notification.title = ""
+            notification.message, notification.title = text, ""
             return
         line.show_message(notification.message, notification.severity)
         event.prevent_default()
@@ -507,14 +508,14 @@ class WorkbenchApp(App[None]):
     def _toast_rows(self) -> int:
         return _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
 
-    def _has_room_for_toast(self) -> bool:
-        """Return True if a toast above the run line covers neither the help nor a field with the focus."""
-        focused = self.screen.focused
-        is_field = isinstance(focused, Input | TextArea)
-        region = focused.region if focused is not None and is_field else Region()
-        rows = self._toast_rows
-        corner = Region(0, self.size.height - _BELOW_TOAST - rows, self.size.width, rows)
-        return not isinstance(self.screen, HelpScreen) and not region.overlaps(corner)
+    def _has_room_for_toast(self, text: str) -> bool:
+        """Return True if a toast with this text below the header covers neither the help nor a field."""
+        rows = text.split("\n")
+        width = max(map(cell_len, rows)) + _AROUND_TOAST
+        corner = Region(self.size.width - width, _ABOVE_TOAST, width, len(rows))
+        fields = (*self.screen.query(Input), *self.screen.query(TextArea))
+        is_covered = any(field.region.overlaps(corner) for field in fields if field.is_on_screen)
+        return not isinstance(self.screen, HelpScreen) and not is_covered
 
     def _remove_messages(self) -> None:
         self.clear_notifications()

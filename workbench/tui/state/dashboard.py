@@ -303,7 +303,7 @@ _ABSENT_CRITERIA = ("after {}: the mean of each criterion, its threshold and its
 _ABSENT_FAILING = ("after {}: the cases that did not pass, each with one line of why", "after {}: which, and why")
 _ABSENT_RUNS = ("after {}: the pass rates of runs of all these cases", "after {}: pass rates")
 _ABSENT_RUNS_OF_ALL = ("after {}: the newest runs, and how many cases passed", "after {}: the newest ones")
-_ABSENT_COSTS = ("after {}: the slowest cases, and the costliest if tokens are known", "after {}: and costliest")
+_ABSENT_COSTS = ("after {}: the slowest cases, and the costliest if tokens are known", "after {}: the slowest cases")
 _ABSENT_WATCH = ("off; {} turns it on: every save then runs the cases it affects", "off; {} reruns at every save")
 
 
