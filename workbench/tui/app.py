@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -33,6 +34,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.events import Event, InputEvent, Key, Resize
 from textual.geometry import Region
+from textual.message import Message
 from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
@@ -123,7 +125,8 @@ _TOAST_SHARE = 0.8  # most of the width; the stylesheet says it too
 _AROUND_TOAST = 3  # cells for its border and a blank on both sides
 _ABOVE_TOAST = 1  # line: the header; the stylesheet says it too
 _SWITCH = 0.001  # seconds that another thread may keep the interpreter while a key waits; Python allows 0.005
-_MOMENT = 0.005  # seconds between two looks whether the project is open
+_MOMENT = 0.005  # seconds between two looks whether the project is open, and between two keys
+_LONGEST_KEY = 1.0  # seconds for which a key waits until the one before was handled
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
 
@@ -209,6 +212,8 @@ class WorkbenchApp(App[None]):
         self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
+        self._keys: deque[Key] = deque()  # that wait for the key before
+        self._key_until = 0.0  # when the next key no longer waits; 0.0 if it need not wait
         self._calming: RestingTimer | None = None
         self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._backend = backend
@@ -288,7 +293,38 @@ class WorkbenchApp(App[None]):
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
+    class KeyHandled(Message):
+        """All widgets have handled the key before: this message bubbles behind it."""
+
     async def on_event(self, event: Event) -> None:
+        """Handle an event. A key waits for the one before, which may move the focus or open a screen."""
+        if isinstance(event, Key) and not event.is_forwarded:
+            self._keys.append(event)
+            await self._forward_keys()
+        else:
+            await self._handle_event(event)
+
+    async def _forward_keys(self) -> None:
+        """Forward the waiting keys, until one of them is not handled at once."""
+        while self._keys and time.monotonic() >= self._key_until:
+            await self._handle_event(self._keys.popleft())
+            target = (self.focused or self.screen) if self.screen_stack else None
+            if target is not None and target.post_message(self.KeyHandled()):
+                self._key_until = time.monotonic() + _LONGEST_KEY
+        if self._keys:
+            self.set_timer(_LONGEST_KEY, self._forward_keys)  # in case that the widget with the focus was removed
+
+    @on(KeyHandled)
+    def _on_key_handled(self) -> None:
+        self._key_until = 0.0
+        if not self._keys:
+            return
+        if isinstance(self.focused, Input | TextArea):
+            self.call_later(self._forward_keys)
+        else:
+            self.set_timer(_MOMENT, self._forward_keys)  # the focus changes, and dialogs open, a moment after their key
+
+    async def _handle_event(self, event: Event) -> None:
         """Handle an event. Keys and mouse wait until the project is open and the screen is built.
 
         They are dropped after exit. Escape also removes messages.

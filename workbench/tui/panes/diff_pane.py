@@ -208,7 +208,6 @@ class DiffView(Vertical):
             view.bring_into_sight(span[1])
             view.bring_into_sight(span[0])
 
-
     def _show_status(self) -> None:
         line = self.query_one(StatusLine)
         line.show(self.state.status(line.size.width))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from workbench.engine.plan import PlanError, Selection
 from workbench.model.identity import CaseKey, JobKey
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
 # A run that the screen follows: its events are collected at once, and applied at the next tick.
 
 _MOST_EVENTS = 4_000  # maximum in one tick, so that a tick stays short
+_MOMENT = 0.1  # seconds between two looks whether a plan can be shown
 _BURST = 200  # events collected before key presses are processed
 
+
+_Place = tuple[Input | TextArea | None, int]  # the field with the focus, and the number of open screens
 
 _SAMPLES = 3
 """Samples to record unless the user types another number."""
@@ -177,7 +181,7 @@ class RunController(Controller):
         self.app.clear_notifications()  # those of earlier runs
         self.state.is_preparing = True
         self.post_message(self.Preparing())
-        self._run(request)
+        self._run(request, self._find_place())
 
     def run_row(self, *, fresh: bool = False, only_plays: bool = False) -> None:
         """Run the selected case, set or target. The options are those of `RunWanted`."""
@@ -307,7 +311,7 @@ class RunController(Controller):
                 self.state.results_elsewhere[job] = followed.run.run_id
 
     @background(group="run")
-    async def _run(self, request: Callable[[], RunWanted]) -> None:
+    async def _run(self, request: Callable[[], RunWanted], place: _Place) -> None:
         try:
             wanted = await self._read_and_save(request)
             if wanted is None:
@@ -321,7 +325,7 @@ class RunController(Controller):
                 fresh=wanted.fresh,
                 runs=wanted.runs,
             )
-            confirmed = await self._confirm(planned) if planned.asks else planned
+            confirmed = await self._confirm(planned, place) if planned.asks else planned
             if confirmed is None:
                 return
             confirmed = self._sort_cases(confirmed)
@@ -352,14 +356,32 @@ class RunController(Controller):
         await self._reader.read_addresses(eval_sets)
         return wanted
 
-    async def _confirm(self, planned: PlannedRun) -> PlannedRun | None:
-        """Show the plan. Return the plan as the user changed it, or None if the user cancelled."""
-        self.state.is_asked = True
-        self.post_message(self.Prepared())
+    def _find_place(self) -> _Place:
+        focused = self.app.focused
+        return focused if isinstance(focused, Input | TextArea) else None, len(self.app.screen_stack)
+
+    async def _confirm(self, planned: PlannedRun, place: _Place) -> PlannedRun | None:
+        """Show the plan. Return the plan as the user changed it, or None if the user cancelled.
+
+        It waits while the user types in a field, or uses a dialog, that was not open at `place`: it would take their
+        next keys as its own, and enter runs.
+        """
         try:
+            if self._has_moved_on(place):
+                self.state.is_plan_waiting = True
+                self.post_message(self.Prepared())
+            while self._has_moved_on(place):  # noqa: ASYNC110 - fields and dialogs of all kinds, which announce nothing
+                await asyncio.sleep(_MOMENT)
+            self.state.is_plan_waiting = False
+            self.state.is_asked = True
+            self.post_message(self.Prepared())
             return await self.app.push_screen_wait(PlanScreen(self.context, planned))
         finally:
-            self.state.is_asked = False
+            self.state.is_asked = self.state.is_plan_waiting = False
+
+    def _has_moved_on(self, place: _Place) -> bool:
+        field, depth = self._find_place()
+        return (field is not None and field is not place[0]) or depth > place[1]
 
 
 def _find_unfinished_cases(followed: FollowedRun) -> Sequence[CaseKey]:

@@ -65,6 +65,7 @@ from workbench.tui.state.text_layout import (
     cut_parts,
     format_duration,
     format_set_name,
+    format_measured,
     format_time_taken,
     plural,
     safe,
@@ -644,8 +645,8 @@ class GroupRuns(CursorRows):
         yield BLANK
         yield Paragraph((StyledText("means", Style.HEADING), StyledText("  over the whole run", Style.MUTED)))
         for name, metric, mean in means:
-            std = "" if metric.std is None else f" ±{score_text(metric.std)}"
-            text = f"{score_text(mean)}{std}  ({metric.scored:,} of {metric.total:,} scored)"
+            std = "" if metric.std is None else f" ±{format_measured(name, metric.std)}"
+            text = f"{format_measured(name, mean)}{std}  ({metric.scored:,} of {metric.total:,} scored)"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:

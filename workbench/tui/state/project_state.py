@@ -115,6 +115,7 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that represents the state of the case best
     is_preparing: bool = False  # a run is being planned, or waits for confirmation
     is_asked: bool = False  # a plan waits for confirmation
+    is_plan_waiting: bool = False  # a plan is shown when the user leaves the field or dialog that they use now
     stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
@@ -469,6 +470,8 @@ class ProjectState:
 
     def run_line(self, *, now: float, width: int) -> Line:
         """Format the line at the bottom: the active or last run, else the number of cases by state."""
+        if self.is_plan_waiting:
+            return (StyledText(" plan ready: leave the field or dialog", Style.RUNNING),)
         if self.is_preparing and not self.is_asked:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:
