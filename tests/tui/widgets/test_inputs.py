@@ -79,6 +79,21 @@ async def test_a_click_on_a_key_behind_a_message_finds_the_key(open_fake_app: An
         await screen.until("In the eval sets")
 
 
+async def test_enter_is_named_by_what_it_does_in_a_filter(open_fake_app: Any, lights: Any) -> None:
+    lights.asks_first = True
+    async with open_fake_app(lights, size=(80, 24)) as screen:
+        await screen.until("两盏灯", "judge: none")
+        await screen.press("R")
+        await screen.until("⏎ run")
+        await screen.press("slash")
+        await screen.until("⏎ done")
+        assert "⏎ run" not in screen.text
+
+        await screen.press("enter")
+        await screen.until("⏎ run")
+    assert lights.started_runs == []
+
+
 async def test_what_went_wrong_is_the_only_toast(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")

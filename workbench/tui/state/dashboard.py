@@ -366,10 +366,13 @@ class _Group:
         return dict(targets.get(self._target or "", ()))
 
     def _format_place(self, width: int) -> list[Line]:
-        """Format where the set or agent is; nothing if that is unknown."""
+        """Format where the set or agent is; nothing if that is unknown. The frame names the set too."""
         if self._eval_set:
             config = self._sets[0].config if self._sets else ""
             text = f"{self._eval_set}{f' · criteria {config}' if config else ''}"
+            if config and cell_len(text) > width:
+                lead = "criteria "
+                text = lead + keep_end(safe_line(config), width - len(lead))
         else:
             text = " in ".join(filter(None, (self._facts.get("runs", ""), self._facts.get("in", ""))))
         return [(StyledText(keep_end(safe_line(text), width), Style.MUTED),)] if text else []
@@ -755,6 +758,8 @@ def _choose_start_keys(state: ProjectState) -> Iterator[tuple[str, str]]:
     """Choose the actions that are useful if nothing is listed."""
     if state.browser.is_filtered:
         yield "filter", "change the filter"
+    elif state.project is not None and state.project.targets:
+        yield from (("tab_chat", "talk to the agent"), ("list_new_set", "new eval set"), ("help", "all keys"))
     else:
         yield from (("list_new_set", "new eval set"), ("add_target", "add an agent"), ("help", "all keys"))
 

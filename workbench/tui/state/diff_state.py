@@ -104,7 +104,8 @@ class DiffState:
         number = f"{self.cursor + 1} of {count}"
         pieces = _describe_hunk(number, self.current, self.content.costs[self.cursor], width)
         if free and free < count:
-            pieces.append(StyledText(f"  ({plural(count - free, 'difference')} that cost points)", Style.MUTED))
+            costly = f"{count - free} of {count} {'costs' if count - free == 1 else 'cost'} points"
+            pieces.append(StyledText(f"  ({costly})", Style.MUTED))
         return (*pieces, StyledText(f"  · {self.level.value}", Style.MUTED))
 
     def _without_differences(self) -> Line:

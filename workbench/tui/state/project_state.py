@@ -419,9 +419,8 @@ class ProjectState:
         if row is None and self.browser.is_filtered:
             return describe_no_matches(self.browser.query)
         if row is None or not self.browser.sets:
-            key = self.find_key("list_new_set")
             return describe_empty_project(
-                self.project.root, list(self.project.targets), self.project.problems, new_set_key=key
+                self.project.root, list(self.project.targets), self.project.problems, find_key=self.find_key
             )
         counts = self.board.count_states(row.target, row.eval_set or None)
         stale = self.browser.freshness.count_stale(row.target, row.eval_set)

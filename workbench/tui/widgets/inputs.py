@@ -338,10 +338,11 @@ class KeyLine(Widget):
     def _update_hints(self, screen: Screen[object]) -> None:
         if screen is not self.screen:
             return
-        found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
+        enter = "" if _keeps_filter(screen) else self._enter
+        found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", enter): None} if enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if (self._enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
+            if (enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
                 continue
             is_shown = active.binding.show and is_offered(active.node, active.binding.action)
             if active.enabled and (is_shown or _is_leading(active)):
@@ -369,6 +370,12 @@ class KeyLine(Widget):
     def _rank_binding(self, active: ActiveBinding) -> int:
         """Rank the more useful actions of a place first."""
         return self._order.get(active.binding.id or "", len(self._order))
+
+
+def _keeps_filter(screen: Screen[object]) -> bool:
+    """True if the enter key keeps the filter that the user types, and goes to the rows."""
+    is_typed = isinstance(screen.focused, FilterInput)
+    return is_typed and getattr(type(screen), "enter_filtered", None) is Filtering.enter_filtered
 
 
 def is_offered(node: DOMNode, action: str) -> bool:
