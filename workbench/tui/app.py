@@ -39,6 +39,7 @@ from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed, get_current_worker
 
@@ -213,7 +214,9 @@ class WorkbenchApp(App[None]):
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
         self._keys: deque[Key] = deque()  # that wait for the key before
-        self._key_until = 0.0  # when the next key no longer waits; 0.0 if it need not wait
+        self._keys_under_way = 0  # keys that widgets have not handled yet
+        self._key_before = ""
+        self._key_until = 0.0  # when the next key no longer waits
         self._calming: RestingTimer | None = None
         self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._backend = backend
@@ -293,35 +296,46 @@ class WorkbenchApp(App[None]):
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
-    class KeyHandled(Message):
-        """All widgets have handled the key before: this message bubbles behind it."""
+    class KeysHandled(Message):
+        """All widgets have handled the keys before: this message bubbles behind them."""
 
     async def on_event(self, event: Event) -> None:
-        """Handle an event. A key waits for the one before, which may move the focus or open a screen."""
-        if isinstance(event, Key) and not event.is_forwarded:
-            self._keys.append(event)
-            await self._forward_keys()
-        else:
+        """Handle an event. A key waits for those before it, which may move the focus or open a screen."""
+        if not isinstance(event, Key):
             await self._handle_event(event)
+        elif event.is_forwarded:  # it bubbled up from the widget with the focus
+            await self._handle_event(event)
+            self._keys_under_way = max(self._keys_under_way - 1, 0)
+            if not self._keys_under_way:
+                self._end_keys()
+        else:
+            self._keys.append(event)
+            if len(self._keys) == 1:
+                await self._forward_keys()
 
     async def _forward_keys(self) -> None:
-        """Forward the waiting keys, until one of them is not handled at once."""
-        while self._keys and time.monotonic() >= self._key_until:
-            await self._handle_event(self._keys.popleft())
-            target = (self.focused or self.screen) if self.screen_stack else None
-            if target is not None and target.post_message(self.KeyHandled()):
-                self._key_until = time.monotonic() + _LONGEST_KEY
-        if self._keys:
+        """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait."""
+        while self._keys and (
+            not self._keys_under_way or self._keys[0].key == self._key_before or time.monotonic() >= self._key_until
+        ):
+            event = self._keys.popleft()
+            await self._handle_event(event)
+            target = self._find_key_target()
+            is_text = isinstance(target, Input | TextArea) and target.check_consume_key(event.key, event.character)
+            self._keys_under_way = 0 if is_text or target is None else self._keys_under_way + 1
+            self._key_before, self._key_until = event.key, time.monotonic() + _LONGEST_KEY
+        target = self._find_key_target()
+        if self._keys and target is not None:
+            target.post_message(self.KeysHandled())  # a widget may stop a key, which then does not bubble
             self.set_timer(_LONGEST_KEY, self._forward_keys)  # in case that the widget with the focus was removed
 
-    @on(KeyHandled)
-    def _on_key_handled(self) -> None:
-        self._key_until = 0.0
-        if not self._keys:
-            return
-        if isinstance(self.focused, Input | TextArea):
-            self.call_later(self._forward_keys)
-        else:
+    def _find_key_target(self) -> Widget | None:
+        return (self.focused or self.screen) if self.screen_stack else None
+
+    @on(KeysHandled)
+    def _end_keys(self) -> None:
+        self._keys_under_way = 0
+        if self._keys:
             self.set_timer(_MOMENT, self._forward_keys)  # the focus changes, and dialogs open, a moment after their key
 
     async def _handle_event(self, event: Event) -> None:

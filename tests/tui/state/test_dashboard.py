@@ -523,12 +523,13 @@ def test_a_set_with_long_paths_still_shows_its_criteria(make_page: Callable[...,
     page.state.list_set(ListedSet(SET, "home", None, config="agents/home_automation/test_config.json"))
 
     assert f"{SET} · criteria agents/home_automation/test_config.json" in page.render()
-    assert page.find_line("criteria …", 44) == "criteria …nts/home_automation/test_config.json"
+    assert page.find_line("criteria …", 44) == "criteria …s/home_automation/test_config.json"
 
 
 def test_problems_of_a_set_stay_visible(make_page: Callable[..., Page]) -> None:
     page = make_page("a", row=1)
     page.state.list_set(ListedSet(SET, "home", None, problem="line 3: expected ',' [bold]"))
+    assert find_next(page) == "! open the file at the problem"
 
     text = page.render()
 

@@ -373,7 +373,7 @@ def describe_empty_project(
     """Describe a project without eval sets: where it was searched, and what to do."""
     agents = ", ".join(safe_line(target) for target in targets) or "none"
     chat, save = find_key("tab_chat"), find_key("chat_save")
-    chatting = [f"· talk to the agent:  {chat}, then {save} saves the chat as an eval case"] if targets else []
+    talking = f"· talk to the agent:  {chat}, saved by {save}"
     blocks: list[Block] = [
         Paragraph.from_text("No eval sets were found.", Style.STRONG),
         BLANK,
@@ -382,13 +382,13 @@ def describe_empty_project(
         _format_fact("agents found", agents),
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
-        *(Paragraph.from_text(text, indent=2, hang=2) for text in chatting),
+        *([Paragraph.from_text(talking, indent=2, hang=2)] if targets else []),
         Paragraph.from_text(f"· create an eval set here:  {find_key('list_new_set')}", indent=2, hang=2),
         Paragraph.from_text(
             "· create an eval set next to an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
         ),
         Paragraph.from_text("· take a tour with sample agents:  workbench tour, or workbench demo", indent=2, hang=2),
-        Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2),
+        *([] if targets else [Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2)]),
     ]
     if problems:
         blocks += [BLANK, Paragraph.from_text("Problems", Style.HEADING)]

@@ -419,6 +419,8 @@ class _Group:
             yield "rows_enter", "read its rows"
         elif state.browser.is_from_history(target, self._eval_set):
             yield from (("tab_history", "earlier runs"), ("results_table", "table of results"))
+        elif listed is not None and listed.problem:
+            yield "problems_pane", "open the file at the problem"
         elif not target:
             yield from (("add_target", "add an agent"), ("problems_pane", "problems"))
         elif not self._total:
@@ -764,10 +766,14 @@ def _choose_start_keys(state: ProjectState) -> Iterator[tuple[str, str]]:
         yield from (("list_new_set", "new eval set"), ("add_target", "add an agent"), ("help", "all keys"))
 
 
+_AROUND_HINTS = 3  # blanks before and after the hints of a line, which need no room here
+
+
 def _format_hints(state: ProjectState, actions: Iterable[tuple[str, str]], width: int) -> Line:
     """Format up to three keys, as the user has set them."""
     hints = [KeyHint(state.find_key(action_id), words) for action_id, words in islice(actions, 3)]
     lead = StyledText("next ", Style.HEADING)
-    if len(fitting := fit_hints(hints, (), width=width - len(lead.text))) == len(hints):
+    room = width + _AROUND_HINTS
+    if len(fitting := fit_hints(hints, (), width=room - len(lead.text) - 1)) == len(hints):
         return (lead, *make_hint_line(fitting))
-    return make_hint_line(fit_hints(hints, (), width=width))[1:]
+    return make_hint_line(fit_hints(hints, (), width=room))[1:]
