@@ -502,6 +502,14 @@ def test_the_next_keys_fit_the_state(judged: Page, make_page: Callable[..., Page
     assert find_next(make_page(row=1)) == "N new case  alt+g write scenarios  6 talk to the agent"
 
 
+def test_the_key_that_runs_counts_the_cases_of_the_filter(make_page: Callable[..., Page]) -> None:
+    page = make_page("lamp", "fan", "oven")
+    assert find_next(page).startswith("r run 3 cases")
+
+    page.state.browser.filter("lamp")
+    assert find_next(page).startswith("r run 1 case ")
+
+
 def test_a_project_without_eval_sets_says_how_to_start(make_page: Callable[..., Page]) -> None:
     page = make_page()
     page.state.open(OpenedProject("/project", {}, []))

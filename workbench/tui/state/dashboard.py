@@ -439,7 +439,9 @@ class _Group:
             yield from (("next_failing", "next failing"), ("review", "review and accept"))
             yield "run_failed", "run failed again"
         elif not self._has_verdicts:
-            yield self.RUN, f"run {plural(self._total, 'case')}"
+            browser = state.browser
+            listed = sum(len(browser.list_cases(each)) for each in self._sets) if browser.is_filtered else self._total
+            yield self.RUN, f"run {plural(listed, 'case')}"
             yield from first
         else:
             yield self.RUN, "run again"
