@@ -383,10 +383,10 @@ class RunController(Controller):
         their next keys as its own, and enter runs.
         """
         try:
-            if self._has_moved_on(beginning):
+            if self._is_user_elsewhere(beginning):
                 self.state.is_plan_waiting = True
                 self.post_message(self.Prepared())
-            while self._has_moved_on(beginning):  # noqa: ASYNC110 - fields and dialogs of all kinds, which announce nothing
+            while self._is_user_elsewhere(beginning):  # noqa: ASYNC110 - fields and dialogs of all kinds, which announce nothing
                 await asyncio.sleep(_MOMENT)
             self.state.is_plan_waiting = False
             self.state.is_asked = True
@@ -395,7 +395,7 @@ class RunController(Controller):
         finally:
             self.state.is_asked = self.state.is_plan_waiting = False
 
-    def _has_moved_on(self, beginning: _Beginning) -> bool:
+    def _is_user_elsewhere(self, beginning: _Beginning) -> bool:
         field, screens = self._find_place()
         return (field is not None and field is not beginning.field) or screens > beginning.screens
 
