@@ -386,7 +386,7 @@ class RunController(Controller):
             if self._is_user_elsewhere(beginning):
                 self.state.is_plan_waiting = True
                 self.post_message(self.Prepared())
-            while self._is_user_elsewhere(beginning):  # noqa: ASYNC110 - fields and dialogs of all kinds, which announce nothing
+            while self._is_user_elsewhere(beginning):  # noqa: ASYNC110 - nothing announces it
                 await asyncio.sleep(_MOMENT)
             self.state.is_plan_waiting = False
             self.state.is_asked = True
