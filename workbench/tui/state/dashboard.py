@@ -777,5 +777,7 @@ def _format_hints(state: ProjectState, actions: Iterable[tuple[str, str]], width
     lead = StyledText("next ", Style.HEADING)
     room = width + _AROUND_HINTS
     if len(fitting := fit_hints(hints, (), width=room - len(lead.text) - 1)) == len(hints):
-        return (lead, *make_hint_line(fitting))
-    return make_hint_line(fit_hints(hints, (), width=room))[1:]
+        line = (lead, *make_hint_line(fitting))
+    else:
+        line = make_hint_line(fit_hints(hints, (), width=room))[1:]
+    return (*line[:-1], *(piece._replace(text=piece.text.rstrip()) for piece in line[-1:]))
