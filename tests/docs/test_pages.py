@@ -10,9 +10,11 @@ import pytest
 
 from tests.docs.blocks import PAGES, ROOT, find_blocks
 from tests.docs.make import PARTS, generate_page
+from tests.pictures.make import ALL, THEMES
 
 README = ROOT / "README.md"
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_THEMES = ("gh-dark-mode-only", "gh-light-mode-only")  # of pictures, which GitHub and the website show on such pages
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -31,10 +33,23 @@ def test_links_point_to_existing_pages_and_headings(path: Path) -> None:
             continue
         name, _, anchor = link.partition("#")
         target = (path.parent / name).resolve() if name else path
-        if not target.is_file() or (anchor and anchor not in find_anchors(target)):
+        anchors = find_anchors(target) if target.suffix == ".md" else _THEMES
+        if not target.is_file() or (anchor and anchor not in anchors):
             broken.append(link)
 
     assert broken == []
+
+
+def test_each_picture_of_the_screen_is_there_for_dark_and_light_pages() -> None:
+    page = (ROOT / "docs" / "screen.md").read_text(encoding="utf-8")
+    links = [link for link in _LINK.findall(page) if link.startswith("pictures/")]
+
+    expected = [
+        f"pictures/{picture.name}{ending}.svg#gh-{theme}-mode-only"
+        for picture in ALL
+        for theme, ending in THEMES.items()
+    ]
+    assert sorted(links) == sorted(expected)
 
 
 def test_every_page_is_in_the_navigation() -> None:

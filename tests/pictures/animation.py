@@ -74,17 +74,20 @@ def animate(frames: Sequence[Frame], *, columns: int, divide_at: int, poster: in
     """Write the frames as an endless animation. Programs that cannot animate show the frame with number `poster`.
 
     Rows are stored in two parts, divided at a cell, because the two sides of the screen change at different times.
+    Without words there is no line for them below the screen.
     """
     background, colour = _find_usual_colours(frames[0].rows)
     total = sum(frame.seconds for frame in frames)
     rows = len(frames[0].rows)
-    width, height = columns * CELL_WIDTH + 2 * MARGIN, (rows + _CAPTION) * CELL_HEIGHT + 2 * MARGIN
+    caption = _CAPTION if any(frame.words for frame in frames) else 0
+    width, height = columns * CELL_WIDTH + 2 * MARGIN, (rows + caption) * CELL_HEIGHT + 2 * MARGIN
     classes: dict[tuple[str, bool], str] = {}
     spans: dict[str, list[int]] = {}  # drawn rows, with the frames that show them
     for number, frame in enumerate(frames):
         parts = [(part, y) for y, row in enumerate(frame.rows) for part in _divide(row, divide_at)]
         drawn = [_draw_row(part, y, background, classes) for part, y in parts]
-        for svg in (*drawn, _draw_caption(frame, (rows + 1.5) * CELL_HEIGHT, colour)):
+        words = _draw_caption(frame, (rows + 1.5) * CELL_HEIGHT, colour) if caption else ""
+        for svg in (*drawn, words):
             if svg:
                 spans.setdefault(svg, []).append(number)
     starts = [sum(frame.seconds for frame in frames[:number]) for number in range(len(frames) + 1)]

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.pictures.animation import Frame, animate, read_rows  # noqa: E402 - found by the line above
+from tests.pictures.animation import Frame, Row, animate, read_rows  # noqa: E402 - found by the line above
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -34,32 +34,40 @@ SIZE = (132, 38)
 
 @dataclass(frozen=True)
 class Picture:
-    """What to press after a run of everything, and the text that then must stand on the screen."""
+    """What to press, by default after a run of everything, and the text that then must be on the screen."""
 
     name: str
     keys: Sequence[str]
     shown: str
-    theme: str = "dark"
+    runs: bool = True
 
 
 ALL = (
+    Picture("start", (), "127 not run", runs=False),
+    Picture("plan", ("R",), "cases at a time", runs=False),
     Picture("diff", ("n", "n", "2"), "difference 1 of"),
     Picture("dashboard", ("g",), "whole runs"),
     Picture("palette", ("colon", *"set_d"), "Tools"),
     Picture("case", ("n", "n", "1"), "user"),
     Picture("trace", ("slash", *"forgotten_transfer", "enter", "n", "3", "j", "j", "d", "d", "d"), "prime_checker"),
-    Picture("scores", ("n", "n", "4"), "tool_trajectory_avg_score", theme="light"),
+    Picture("scores", ("n", "n", "4"), "tool_trajectory_avg_score"),
     Picture("criteria", ("n", "n", "c"), "threshold"),
+    Picture("table", ("t", "j", "j"), "results of"),
+    Picture("history", ("g", "5"), "over the whole run"),
+    Picture("chat", ("n", "n", "6", *"Turn off device_2 in the Bedroom", "enter"), "set_device_info"),
 )
+THEMES = {"dark": "", "light": "-light"}
+"""The endings of the names of files by theme."""
 
 
 async def make(pictures: Sequence[Picture], folder: Path) -> None:
-    """Write each picture into the folder, as an SVG file."""
+    """Write each picture into the folder, as an SVG file for each theme."""
     with _copy_samples() as samples:
         for picture in pictures:
-            svg = await _photograph(samples, picture)
-            (folder / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
-            print(folder / f"{picture.name}.svg")
+            for theme, svg in (await _photograph(samples, picture)).items():
+                path = folder / f"{picture.name}{THEMES[theme]}.svg"
+                path.write_text(svg, encoding="utf-8")
+                print(path)
 
 
 @contextmanager
@@ -92,8 +100,19 @@ def _read_text(app: WorkbenchApp) -> str:
     return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
 
 
-async def _photograph(samples: Path, picture: Picture) -> str:
-    with _open(samples, picture.theme) as app:
+def _read_screen(app: WorkbenchApp, samples: Path) -> tuple[Row, ...]:
+    """Read the rows of the screen. The folder of the samples, which has another path each time, is `~`."""
+    theme = app.theme_variables
+    strips = app.screen._compositor.render_strips()
+    rows = read_rows(strips, colour=theme["foreground"], background=theme["background"])
+    path = str(samples)
+    name = f"~/{samples.name}".ljust(len(path))
+    return tuple(tuple(run._replace(text=run.text.replace(path, name)) for run in row) for row in rows)
+
+
+async def _photograph(samples: Path, picture: Picture) -> Mapping[str, str]:
+    """Return the picture in each theme."""
+    with _open(samples, "dark") as app:
         async with app.run_test(size=SIZE) as pilot:
 
             async def until(text: str) -> None:
@@ -104,17 +123,24 @@ async def _photograph(samples: Path, picture: Picture) -> str:
                 raise AssertionError(f"{picture.name}: not on the screen: {text}")
 
             await until("light_on_off")
-            await pilot.press("R")
-            await until(" jobs")  # the samples have an agent with a model, so the plan is shown first
-            await pilot.press("enter")
-            await until("finished")
-            app.clear_notifications()
-            await pilot.press(*picture.keys)
+            if picture.runs:
+                await pilot.press("R")
+                await until(" jobs")  # the samples have an agent with a model, so the plan is shown first
+                await pilot.press("enter")
+                await until("finished")
+                if app.screen.query_one("#drawer").display:  # it opens by itself in long runs
+                    await pilot.press("o")
+            await pilot.press(*("space" if key == " " else key for key in picture.keys))
             await until(picture.shown)
             await pilot.pause(0.5)
-            app.clear_notifications()
-            await pilot.pause(0.2)
-            return app.export_screenshot(title="workbench sample_agents", simplify=True)
+            svgs = {}
+            for theme in THEMES:
+                app.theme = theme
+                app._remove_messages()
+                await pilot.pause(0.5)
+                frame = Frame(_read_screen(app, samples), 1.0, "", "")
+                svgs[theme] = animate([frame], columns=SIZE[0], divide_at=0, poster=0)
+            return svgs
 
 
 # The recording.
@@ -149,7 +175,7 @@ STORY = (
     ),
     Scene("the next failure: the agent looked the device up first", ("n",), "difference 1 of 1", 3, "n"),
     Scene("accept what it did as the new expectation", ("a",), "no differences", 2.5, "a"),
-    Scene("edit a case", ("e", "enter"), "enter applies", 1.2, "e"),
+    Scene("edit a case", ("e", "enter"), "⏎ apply", 1.2, "e"),
     Scene("edit a case", ("backspace", *", please."), ", please.", 0.8, "e"),
     Scene("apply and save: the watch runs the case", ("enter", "ctrl+s"), "1/1", 2.5, "ctrl+s"),
     Scene("its steps", ("3",), "3 steps", 3, "3"),
@@ -205,12 +231,7 @@ class _Camera:
         return len(self.frames) - 1
 
     def _shoot(self, scene: Scene, *, seconds: float = _TICK) -> None:
-        theme = self._app.theme_variables
-        strips = self._app.screen._compositor.render_strips()
-        rows = read_rows(strips, colour=theme["foreground"], background=theme["background"])
-        path = str(self._samples)
-        name = f"~/{self._samples.name}".ljust(len(path))  # the folder has another path each time
-        rows = tuple(tuple(run._replace(text=run.text.replace(path, name)) for run in row) for row in rows)
+        rows = _read_screen(self._app, self._samples)
         if self.frames and seconds == _TICK and self.frames[-1].rows == rows:
             return
         self.frames.append(Frame(rows, seconds, scene.shown, scene.words))

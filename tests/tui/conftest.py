@@ -222,6 +222,7 @@ class FakeBackend:
     problems: tuple[str, ...] = ()
     refuses_to_open: StoreError | None = None
     refuses_to_start: Exception | None = None
+    asks_first: bool = False  # plans are shown before they run
     started_runs: list[FakeRun] = field(default_factory=list)
     requested_runs: list[Sequence[Selection]] = field(default_factory=list)
     repeats: int = 1
@@ -285,7 +286,9 @@ class FakeBackend:
             raise self.refuses_to_start
         options = options or RunOptions()
         plan = Plan(Path("/project"), (), resolve_limits(Settings(), options), options)
-        return PlannedRun(selections, options, config, plan, estimate_cost(plan), asks=False, folder=Path("/project"))
+        return PlannedRun(
+            selections, options, config, plan, estimate_cost(plan), asks=self.asks_first, folder=Path("/project")
+        )
 
     async def start(self, planned: Any) -> tuple[FakeRun, Sequence[JobKey]]:
         wanted = {selection.eval_set: selection.cases for selection in planned.selections}

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,6 +21,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, TextIO
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.segment import Segment
 from textual import on, work
@@ -32,6 +34,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.events import Event, InputEvent, Key, Resize
 from textual.geometry import Region
+from textual.message import Message
 from textual.notifications import Notify
 from textual.screen import Screen
 from textual.strip import Strip
@@ -121,9 +124,10 @@ _TOAST_ROWS = 2  # on the main screen, whose problems pane lists the messages in
 _TOAST_ROWS_OF_DIALOGS = 4
 _TOAST_SHARE = 0.8  # most of the width; the stylesheet says it too
 _AROUND_TOAST = 3  # cells for its border and a blank on both sides
-_BELOW_TOAST = 2  # lines: the run line and the keys
+_ABOVE_TOAST = 1  # line: the header; the stylesheet says it too
 _SWITCH = 0.001  # seconds that another thread may keep the interpreter while a key waits; Python allows 0.005
-_MOMENT = 0.005  # seconds between two looks whether the project is open
+_MOMENT = 0.005  # seconds between two looks whether the project is open, and between two keys
+_LONGEST_KEY = 1.0  # seconds for which a key waits until the one before was handled
 _LONGEST_OPENING = 3.0  # seconds for which keys and the last picture wait until the project is open
 
 
@@ -209,6 +213,10 @@ class WorkbenchApp(App[None]):
         self.last_picture: Sequence[str] = ()
         self.refusal: str | None = None
         self.fault: Exception | None = None  # the exception that ended the application
+        self._keys: deque[Key] = deque()  # that wait for the key before
+        self._keys_under_way = 0  # keys that widgets have not handled yet
+        self._key_before = ""
+        self._key_until = 0.0  # when the next key no longer waits
         self._calming: RestingTimer | None = None
         self._still: Input | TextArea | None = None  # the field whose cursor does not blink now
         self._backend = backend
@@ -288,7 +296,49 @@ class WorkbenchApp(App[None]):
         places = [place for node in nodes for place in _places_of(node)]
         self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
 
+    class KeysHandled(Message):
+        """All widgets have handled the keys before: this message bubbles behind them."""
+
     async def on_event(self, event: Event) -> None:
+        """Handle an event. A key waits for those before it, which may move the focus or open a screen."""
+        if not isinstance(event, Key):
+            await self._handle_event(event)
+        elif event.is_forwarded:  # it bubbled up from the widget with the focus
+            await self._handle_event(event)
+            self._keys_under_way = max(self._keys_under_way - 1, 0)
+            if not self._keys_under_way:
+                self._end_keys()
+        else:
+            self._keys.append(event)
+            if len(self._keys) == 1:
+                await self._forward_keys()
+
+    async def _forward_keys(self) -> None:
+        """Forward the waiting keys, up to one that waits for those before it. A repeated key does not wait."""
+        while self._keys and (
+            not self._keys_under_way or self._keys[0].key == self._key_before or time.monotonic() >= self._key_until
+        ):
+            event = self._keys.popleft()
+            await self._handle_event(event)
+            target = self._find_key_target()
+            is_text = isinstance(target, Input | TextArea) and target.check_consume_key(event.key, event.character)
+            self._keys_under_way = 0 if is_text or target is None else self._keys_under_way + 1
+            self._key_before, self._key_until = event.key, time.monotonic() + _LONGEST_KEY
+        target = self._find_key_target()
+        if self._keys and target is not None:
+            target.post_message(self.KeysHandled())  # a widget may stop a key, which then does not bubble
+            self.set_timer(_LONGEST_KEY, self._forward_keys)  # in case that the widget with the focus was removed
+
+    def _find_key_target(self) -> Widget | None:
+        return (self.focused or self.screen) if self.screen_stack else None
+
+    @on(KeysHandled)
+    def _end_keys(self) -> None:
+        self._keys_under_way = 0
+        if self._keys:
+            self.set_timer(_MOMENT, self._forward_keys)  # the focus changes, and dialogs open, a moment after their key
+
+    async def _handle_event(self, event: Event) -> None:
         """Handle an event. Keys and mouse wait until the project is open and the screen is built.
 
         They are dropped after exit. Escape also removes messages.
@@ -494,12 +544,12 @@ class WorkbenchApp(App[None]):
         for holder in self.screen.query("ToastHolder"):  # Textual leaves the empty ones
             holder.remove()
         line = next(iter(self.screen.query(KeyLine)), None)
-        if line is None or ((notification.title or notification.severity == "error") and self._has_room_for_toast()):
+        lead = f"{notification.title}: " if notification.title else ""
+        width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
+        text = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
+        if line is None or ((lead or notification.severity == "error") and self._has_room_for_toast(text)):
             notification.timeout = _TOAST_SECONDS
-            lead = f"{notification.title}: " if notification.title else ""
-            width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
-            notification.message = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
-            notification.title = ""
+            notification.message, notification.title = text, ""
             return
         line.show_message(notification.message, notification.severity)
         event.prevent_default()
@@ -508,14 +558,14 @@ class WorkbenchApp(App[None]):
     def _toast_rows(self) -> int:
         return _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
 
-    def _has_room_for_toast(self) -> bool:
-        """Return True if a toast above the run line covers neither the help nor a field with the focus."""
-        focused = self.screen.focused
-        is_field = isinstance(focused, Input | TextArea)
-        region = focused.region if focused is not None and is_field else Region()
-        rows = self._toast_rows
-        corner = Region(0, self.size.height - _BELOW_TOAST - rows, self.size.width, rows)
-        return not isinstance(self.screen, HelpScreen) and not region.overlaps(corner)
+    def _has_room_for_toast(self, text: str) -> bool:
+        """Return True if a toast with this text below the header covers neither the help nor a field."""
+        rows = text.split("\n")
+        width = max(map(cell_len, rows)) + _AROUND_TOAST
+        corner = Region(self.size.width - width, _ABOVE_TOAST, width, len(rows))
+        fields = (*self.screen.query(Input), *self.screen.query(TextArea))
+        is_covered = any(field.region.overlaps(corner) for field in fields if field.is_on_screen)
+        return not isinstance(self.screen, HelpScreen) and not is_covered
 
     def _remove_messages(self) -> None:
         self.clear_notifications()

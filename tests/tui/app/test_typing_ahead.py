@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from textual.events import Key
 
 from workbench.engine.plan import Selection
+from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.widgets.inputs import FilterInput
 
 NASTY_RHYTHM = ["j"] * 7 + ["k"] * 2
@@ -28,6 +30,81 @@ async def test_a_run_uses_the_selection_of_the_keys_before_it(
         await screen.until("running")
 
     assert backend.requested_runs == [[Selection(eval_set="sets/lights.evalset.json", cases=(expected_case,))]]
+
+
+def type_at_once(screen: Any, keys: str) -> None:
+    """Send keys before the screen handles the first of them."""
+    for key in keys:
+        screen.app.post_message(Key("slash" if key == "/" else key, key))
+
+
+async def test_keys_go_to_the_field_that_a_key_before_them_opens(open_fake_app: Any, lights: Any) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("3 cases")
+        type_at_once(screen, "/dDrun")
+        await screen.until("filter: dDrun")
+
+        await screen.press("escape", "j", "j")
+        type_at_once(screen, "Nfirst")
+        await screen.until("Id of the new case")
+        await screen.until("  first  ")
+
+    assert lights.requested_runs == []
+
+
+async def test_the_plan_of_a_run_waits_while_the_user_types(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lights.asks_first = True
+    is_planned, plan = asyncio.Event(), lights.plan
+
+    async def plan_slowly(*args: Any, **options: Any) -> Any:
+        await is_planned.wait()
+        return await plan(*args, **options)
+
+    monkeypatch.setattr(lights, "plan", plan_slowly)
+    async with open_fake_app(lights) as screen:
+        await screen.until("3 cases")
+        type_at_once(screen, "R/lamp")
+        await screen.until("filter: lamp", "planning the run")
+        is_planned.set()
+        await screen.until("plan ready: leave the field or dialog")
+        await screen.pilot.pause(0.3)
+        assert "run?" not in screen.text
+
+        await screen.press("enter")
+        await screen.until("run?")
+        await screen.press("escape")
+        await screen.until("no run in this session")
+    assert lights.started_runs == []
+
+
+async def test_a_filter_that_is_typed_after_the_start_of_a_run_does_not_change_it(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_fake_app(lights) as screen:
+        await screen.until("3 cases")
+        is_read, read = asyncio.Event(), ReadController.read_all_sets
+
+        async def read_slowly(self: ReadController) -> None:
+            await is_read.wait()
+            await read(self)
+
+        monkeypatch.setattr(ReadController, "read_all_sets", read_slowly)
+        type_at_once(screen, "R/off")
+        await screen.until("filter: off", "1 of 3")
+        is_read.set()
+        await screen.until("running")
+
+    assert lights.requested_runs == [[Selection(eval_set="sets/lights.evalset.json")]]
+
+
+async def test_a_run_that_is_started_from_a_field_shows_its_plan(open_fake_app: Any, lights: Any) -> None:
+    lights.asks_first = True
+    async with open_fake_app(lights) as screen:
+        await screen.until("3 cases")
+        await screen.press("slash", "a", "f9")
+        await screen.until("run?")
 
 
 async def test_keys_typed_during_the_start_do_not_land_in_the_filter(

@@ -502,6 +502,14 @@ def test_the_next_keys_fit_the_state(judged: Page, make_page: Callable[..., Page
     assert find_next(make_page(row=1)) == "N new case  alt+g write scenarios  6 talk to the agent"
 
 
+def test_the_key_that_runs_counts_the_cases_of_the_filter(make_page: Callable[..., Page]) -> None:
+    page = make_page("lamp", "fan", "oven")
+    assert find_next(page).startswith("r run 3 cases")
+
+    page.state.browser.filter("lamp")
+    assert find_next(page).startswith("r run 1 case ")
+
+
 def test_a_project_without_eval_sets_says_how_to_start(make_page: Callable[..., Page]) -> None:
     page = make_page()
     page.state.open(OpenedProject("/project", {}, []))
@@ -512,11 +520,24 @@ def test_a_project_without_eval_sets_says_how_to_start(make_page: Callable[..., 
     assert text.startswith("next  ctrl+e new eval set  alt+n add an agent  ? all keys")
     assert "create an eval set here:  ctrl+e" in text
     assert "workbench tour, or workbench demo" in text
+    assert "talk to the agent" not in text
+
+    page.state.open(OpenedProject("/project", {"home": ()}, []))
+    assert find_next(page) == "6 talk to the agent  ctrl+e new eval set  ? all keys"
+
+
+def test_a_set_with_long_paths_still_shows_its_criteria(make_page: Callable[..., Page]) -> None:
+    page = make_page("a", row=1)
+    page.state.list_set(ListedSet(SET, "home", None, config="agents/home_automation/test_config.json"))
+
+    assert f"{SET} · criteria agents/home_automation/test_config.json" in page.render()
+    assert page.find_line("criteria …", 44) == "criteria …s/home_automation/test_config.json"
 
 
 def test_problems_of_a_set_stay_visible(make_page: Callable[..., Page]) -> None:
     page = make_page("a", row=1)
     page.state.list_set(ListedSet(SET, "home", None, problem="line 3: expected ',' [bold]"))
+    assert find_next(page) == "! open the file at the problem"
 
     text = page.render()
 

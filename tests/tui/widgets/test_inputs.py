@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.widgets import TextArea
+from textual.widgets import Input
 
 from workbench.tui.widgets.inputs import DECISION, say
 
@@ -53,13 +53,16 @@ async def test_messages_that_were_replaced_at_once_are_counted(open_fake_app: An
         await screen.until("third (2 more: !)")
 
 
-async def test_a_message_that_is_cut_names_the_key_for_the_whole_text(open_fake_app: Any, lights: Any) -> None:
-    async with open_fake_app(lights, size=(80, 24)) as screen:
+@pytest.mark.parametrize("size", [(40, 10), (80, 24)], ids=str)
+async def test_a_message_that_is_cut_names_the_keys_for_the_whole_text_and_for_help(
+    open_fake_app: Any, lights: Any, size: tuple[int, int]
+) -> None:
+    async with open_fake_app(lights, size=size) as screen:
         await screen.until("两盏灯")
-        say(screen.app, "a long text " * 10 + "with an end")
+        say(screen.app, "a long text " * 5 + "with an end")
         await screen.until("a long text")
 
-        assert last_line(screen).rstrip().endswith("…  ! all")
+        assert last_line(screen).rstrip().endswith("…  ! all  ? help")
         await screen.press("!")
         await screen.until("with an end")
 
@@ -76,6 +79,21 @@ async def test_a_click_on_a_key_behind_a_message_finds_the_key(open_fake_app: An
         await screen.until("In the eval sets")
 
 
+async def test_enter_is_named_by_what_it_does_in_a_filter(open_fake_app: Any, lights: Any) -> None:
+    lights.asks_first = True
+    async with open_fake_app(lights, size=(80, 24)) as screen:
+        await screen.until("两盏灯", "judge: none")
+        await screen.press("R")
+        await screen.until("⏎ run")
+        await screen.press("slash")
+        await screen.until("⏎ done")
+        assert "⏎ run" not in screen.text
+
+        await screen.press("enter")
+        await screen.until("⏎ run")
+    assert lights.started_runs == []
+
+
 async def test_what_went_wrong_is_the_only_toast(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
@@ -88,7 +106,7 @@ async def test_what_went_wrong_is_the_only_toast(open_fake_app: Any, lights: Any
         await wait_for_toasts(screen)
 
 
-async def test_a_toast_covers_neither_the_help_nor_a_field_with_the_focus(open_fake_app: Any, lights: Any) -> None:
+async def test_a_toast_covers_neither_the_help_nor_a_field(open_fake_app: Any, lights: Any) -> None:
     async with open_fake_app(lights, size=(80, 24)) as screen:
         await screen.until("两盏灯", "judge: none")
         await screen.press("f1")
@@ -98,10 +116,10 @@ async def test_a_toast_covers_neither_the_help_nor_a_field_with_the_focus(open_f
         await wait_for_toasts(screen)
         await screen.press("escape")
 
-        await screen.press("6")  # the prompt is at the bottom of the chat
-        await screen.pilot.pause()
-        assert isinstance(screen.app.focused, TextArea)
-        say(screen.app, "worse", severity="error")
+        await screen.press("slash", "x", "enter", "z")  # the filter is at the top, as wide as the screen, without focus
+        await screen.until("filter: x")
+        assert not isinstance(screen.app.focused, Input)
+        say(screen.app, "worse " * 30, severity="error")
         await screen.until("worse")
         await wait_for_toasts(screen)
         assert "worse" in last_line(screen)
@@ -119,13 +137,14 @@ async def test_a_toast_is_as_small_as_its_text_and_covers_no_line_of_the_state(
         await wait_for_toasts(screen, "it broke")
         await screen.until("it broke")
         pairs = enumerate(zip(before, screen.text.splitlines(), strict=True))
-        assert [line for line, (old, new) in pairs if old != new] == [size[1] - 3]  # the border of the panes
-        assert screen.app.screen.query_one("Toast").region.width == len("it broke") + 3
+        assert [line for line, (old, new) in pairs if old != new] == [1]  # the border of the panes
+        toast = screen.app.screen.query_one("Toast").region
+        assert (toast.width, toast.right) == (len("it broke") + 3, size[0])
 
         say(screen.app, "打开卧室的灯 " * 40, severity="error")
         await screen.until("打开卧室的灯 打开")
         toast = screen.app.screen.query_one("Toast").region
-        assert toast.height == 2 and toast.bottom == size[1] - 2
+        assert toast.height == 2 and toast.y == 1
         assert "…" in "".join(screen.text.splitlines()[toast.y : toast.bottom])
 
 

@@ -512,7 +512,7 @@ def _read_live_samples(workspace: Workspace, key: CaseKey) -> Sequence[CaseStatu
 
 
 def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
-    config = "the default ones, because there is no test_config.json next to it"
+    config = "default (no test_config.json)"
     if entry.config is not None:
         config = str(entry.config.relative_to(root) if entry.config.is_relative_to(root) else entry.config)
     return ListedSet(

@@ -96,6 +96,10 @@ class DiffView(Vertical):
         yield StatusLine(id="diff-status")
         yield ClickableLines(id="diff-lines")
 
+    def on_resize(self) -> None:
+        """Adapt the status line to its width."""
+        self._show_status()
+
     def show(self, source: DiffSource, *, about: object) -> None:
         """Show a diff. The cursor keeps its place if `about` is the same as before."""
         wanted = self.state.find_new_source(source) or self.state.source
@@ -196,13 +200,17 @@ class DiffView(Vertical):
 
     def _show_cursor(self, *, scroll: bool = True) -> None:
         """Mark the difference at the cursor, scroll to it, and describe it in the status line."""
-        self.query_one(StatusLine).show(self.state.status())
+        self._show_status()
         view = self.query_one(ClickableLines)
         view.show(self._make_lines, from_top=False)
         span = None if self.state.cursor is None else self._lines.find_lines(self.state.cursor)
         if span is not None and scroll:
             view.bring_into_sight(span[1])
             view.bring_into_sight(span[0])
+
+    def _show_status(self) -> None:
+        line = self.query_one(StatusLine)
+        line.show(self.state.status(line.size.width))
 
 
 # The whole diff: all texts in full, and all equal parts.

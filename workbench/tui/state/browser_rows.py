@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -368,10 +368,12 @@ def make_target_notes(target: str, sets: Sequence[ListedSet]) -> tuple[Block, ..
 
 
 def describe_empty_project(
-    root: str, targets: Sequence[str], problems: Sequence[str], *, new_set_key: str
+    root: str, targets: Sequence[str], problems: Sequence[str], *, find_key: Callable[[str], str]
 ) -> tuple[Block, ...]:
     """Describe a project without eval sets: where it was searched, and what to do."""
     agents = ", ".join(safe_line(target) for target in targets) or "none"
+    chat, save = find_key("tab_chat"), find_key("chat_save")
+    talking = f"· talk to the agent:  {chat}, saved by {save}"
     blocks: list[Block] = [
         Paragraph.from_text("No eval sets were found.", Style.STRONG),
         BLANK,
@@ -380,12 +382,13 @@ def describe_empty_project(
         _format_fact("agents found", agents),
         BLANK,
         Paragraph.from_text("What to do", Style.HEADING),
-        Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2),
-        Paragraph.from_text(f"· create an eval set here:  {new_set_key}", indent=2, hang=2),
+        *([Paragraph.from_text(talking, indent=2, hang=2)] if targets else []),
+        Paragraph.from_text(f"· create an eval set here:  {find_key('list_new_set')}", indent=2, hang=2),
         Paragraph.from_text(
             "· create an eval set next to an agent:  workbench eval-set create AGENT_FOLDER NAME", indent=2, hang=2
         ),
         Paragraph.from_text("· take a tour with sample agents:  workbench tour, or workbench demo", indent=2, hang=2),
+        *([] if targets else [Paragraph.from_text("· open another folder:  workbench PATH", indent=2, hang=2)]),
     ]
     if problems:
         blocks += [BLANK, Paragraph.from_text("Problems", Style.HEADING)]

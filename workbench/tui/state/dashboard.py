@@ -304,7 +304,7 @@ _ABSENT_CRITERIA = ("after {}: the mean of each criterion, its threshold and its
 _ABSENT_FAILING = ("after {}: the cases that did not pass, each with one line of why", "after {}: which, and why")
 _ABSENT_RUNS = ("after {}: the pass rates of runs of all these cases", "after {}: pass rates")
 _ABSENT_RUNS_OF_ALL = ("after {}: the newest runs, and how many cases passed", "after {}: the newest ones")
-_ABSENT_COSTS = ("after {}: the slowest cases, and the costliest if tokens are known", "after {}: and costliest")
+_ABSENT_COSTS = ("after {}: the slowest cases, and the costliest if tokens are known", "after {}: the slowest cases")
 _ABSENT_WATCH = ("off; {} turns it on: every save then runs the cases it affects", "off; {} reruns at every save")
 
 
@@ -367,10 +367,13 @@ class _Group:
         return dict(targets.get(self._target or "", ()))
 
     def _format_place(self, width: int) -> list[Line]:
-        """Format where the set or agent is; nothing if that is unknown."""
+        """Format where the set or agent is; nothing if that is unknown. The frame names the set too."""
         if self._eval_set:
             config = self._sets[0].config if self._sets else ""
             text = f"{self._eval_set}{f' · criteria {config}' if config else ''}"
+            if config and cell_len(text) > width:
+                lead = "criteria "
+                text = lead + keep_end(safe_line(config), width - len(lead))
         else:
             text = " in ".join(filter(None, (self._facts.get("runs", ""), self._facts.get("in", ""))))
         return [(StyledText(keep_end(safe_line(text), width), Style.MUTED),)] if text else []
@@ -417,6 +420,8 @@ class _Group:
             yield "rows_enter", "read its rows"
         elif state.browser.is_from_history(target, self._eval_set):
             yield from (("tab_history", "earlier runs"), ("results_table", "table of results"))
+        elif listed is not None and listed.problem:
+            yield "problems_pane", "open the file at the problem"
         elif not target:
             yield from (("add_target", "add an agent"), ("problems_pane", "problems"))
         elif not self._total:
@@ -435,7 +440,9 @@ class _Group:
             yield from (("next_failing", "next failing"), ("review", "review and accept"))
             yield "run_failed", "run failed again"
         elif not self._has_verdicts:
-            yield self.RUN, f"run {plural(self._total, 'case')}"
+            browser = state.browser
+            listed = sum(len(browser.list_cases(each)) for each in self._sets) if browser.is_filtered else self._total
+            yield self.RUN, f"run {plural(listed, 'case')}"
             yield from first
         else:
             yield self.RUN, "run again"
@@ -756,14 +763,22 @@ def _choose_start_keys(state: ProjectState) -> Iterator[tuple[str, str]]:
     """Choose the actions that are useful if nothing is listed."""
     if state.browser.is_filtered:
         yield "filter", "change the filter"
+    elif state.project is not None and state.project.targets:
+        yield from (("tab_chat", "talk to the agent"), ("list_new_set", "new eval set"), ("help", "all keys"))
     else:
         yield from (("list_new_set", "new eval set"), ("add_target", "add an agent"), ("help", "all keys"))
+
+
+_AROUND_HINTS = 3  # blanks before and after the hints of a line, which need no room here
 
 
 def _format_hints(state: ProjectState, actions: Iterable[tuple[str, str]], width: int) -> Line:
     """Format up to three keys, as the user has set them."""
     hints = [KeyHint(state.find_key(action_id), words) for action_id, words in islice(actions, 3)]
     lead = StyledText("next ", Style.HEADING)
-    if len(fitting := fit_hints(hints, (), width=width - len(lead.text))) == len(hints):
-        return (lead, *make_hint_line(fitting))
-    return make_hint_line(fit_hints(hints, (), width=width))[1:]
+    room = width + _AROUND_HINTS
+    if len(fitting := fit_hints(hints, (), width=room - len(lead.text) - 1)) == len(hints):
+        line = (lead, *make_hint_line(fitting))
+    else:
+        line = make_hint_line(fit_hints(hints, (), width=room))[1:]
+    return (*line[:-1], *(piece._replace(text=piece.text.rstrip()) for piece in line[-1:]))

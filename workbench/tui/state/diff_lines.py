@@ -77,10 +77,16 @@ _FORGIVEN: Mapping[str, frozenset[DifferenceKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A criterion that lost points, as a text for one line."""
+    """A criterion that lost points, and its score compared with its threshold."""
 
-    text: str
+    criterion: str
+    comparison: str
     style: Style
+
+    @property
+    def text(self) -> str:
+        """The text for one line."""
+        return f"{self.criterion} {self.comparison}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +151,9 @@ class TurnCosts:
         score, threshold = self._score(metric), metric.threshold
         assert score is not None
         assert threshold is not None
-        text = f"{safe_line(metric.name)} {compare_with_threshold(score, threshold)}"
-        if score >= threshold:
-            return Note(text, Style.MUTED)
-        return Note(text, Style.FAILED if metric.status is _FAILED else Style.WARNING)
+        style = Style.FAILED if metric.status is _FAILED else Style.WARNING
+        comparison = compare_with_threshold(score, threshold)
+        return Note(safe_line(metric.name), comparison, Style.MUTED if score >= threshold else style)
 
 
 _FAILED = MetricStatus.FAILED

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice, zip_longest
 
+from rich.cells import cell_len
+
 from workbench.engine.acceptance import Hunk
 from workbench.engine.set_files import Merge, VersionPart, Versions
 from workbench.model.identity import CaseKey
@@ -30,6 +32,7 @@ from workbench.tui.state.text_layout import (
     render_blocks,
     safe,
     safe_line,
+    shorten_name,
 )
 
 # The view of a diff: the cursor, the detail level, and the status line.
@@ -92,16 +95,17 @@ class DiffState:
         self.level = _LEVELS[(_LEVELS.index(self.level) + 1) % len(_LEVELS)]
         return self.level
 
-    def status(self) -> Line:
-        """Return the status line above the diff."""
+    def status(self, width: int) -> Line:
+        """Return the status line above the diff. The name of a criterion is shortened by whole words."""
         if self.current is None or self.cursor is None:
             return self._without_differences()
         count = len(self.content.hunks)
         free = sum(cost.is_free for cost in self.content.costs)
-        pieces = [StyledText(f"difference {self.cursor + 1} of {count}", Style.STRONG), StyledText("  ")]
-        pieces += _describe_hunk(self.current, self.content.costs[self.cursor])
+        number = f"{self.cursor + 1} of {count}"
+        pieces = _describe_hunk(number, self.current, self.content.costs[self.cursor], width)
         if free and free < count:
-            pieces.append(StyledText(f"  ({plural(count - free, 'difference')} that cost points)", Style.MUTED))
+            costly = f"{count - free} of {count} {'costs' if count - free == 1 else 'cost'} points"
+            pieces.append(StyledText(f"  ({costly})", Style.MUTED))
         return (*pieces, StyledText(f"  · {self.level.value}", Style.MUTED))
 
     def _without_differences(self) -> Line:
@@ -128,12 +132,19 @@ def is_large(source: DiffSource) -> bool:
     return weight > _LARGE
 
 
-def _describe_hunk(hunk: Hunk, cost: Cost) -> Sequence[StyledText]:
+def _describe_hunk(number: str, hunk: Hunk, cost: Cost, width: int) -> list[StyledText]:
+    lead = StyledText(f"difference {number}", Style.STRONG)
     if cost.notes:
-        return [StyledText(cost.notes[0].text, cost.notes[0].style)]
+        note = cost.notes[0]
+        room = width - cell_len(number) - 2
+        for words in (note.text, note.criterion, shorten_name(note.criterion, room)):
+            for first in (lead, StyledText(number, Style.STRONG)):
+                if cell_len(first.text) + 2 + cell_len(words) <= width:
+                    return [first, StyledText(f"  {words}", note.style)]
+        return [lead]
     if cost.is_free:
-        return [StyledText("costs nothing", Style.PASSED)]
-    return [StyledText(safe_line(describe_difference(hunk.difference), width=60), Style.MUTED)]
+        return [lead, StyledText("  costs nothing", Style.PASSED)]
+    return [lead, StyledText(f"  {safe_line(describe_difference(hunk.difference), width=60)}", Style.MUTED)]
 
 
 # A diff as lines. Each line has the index of its difference; the current difference is marked when it is drawn.

@@ -30,6 +30,7 @@ from workbench.tui.state.text_layout import (
     bar,
     compute_share,
     cut_line,
+    format_measured,
     histogram,
     plural,
     safe_line,
@@ -414,8 +415,8 @@ def _format_worst(worst: WorstCase, *, width: int) -> Line:
 def _format_mean(metric: MetricSummary) -> str:
     if metric.mean is None:
         return "no score"
-    std = "" if metric.std is None else f" ±{score_text(metric.std)}"
-    return f"{score_text(metric.mean)}{std}"
+    std = "" if metric.std is None else f" ±{format_measured(metric.name, metric.std)}"
+    return f"{format_measured(metric.name, metric.mean)}{std}"
 
 
 def _describe_numbers(metric: MetricSummary) -> list[Block]:
@@ -439,7 +440,9 @@ def _describe_numbers(metric: MetricSummary) -> list[Block]:
 def _draw_histogram(metric: MetricSummary) -> list[Block]:
     step = (metric.highest - metric.lowest) / len(metric.bins)
     if not step:
-        return [Paragraph.from_text(f"all {metric.scored:,} are {score_text(metric.lowest)}", indent=2)]
+        return [
+            Paragraph.from_text(f"all {metric.scored:,} are {format_measured(metric.name, metric.lowest)}", indent=2)
+        ]
     most = max(metric.bins)
     blocks: list[Block] = [Paragraph.from_text(sparkline([float(count) for count in metric.bins]), Style.KEY, indent=2)]
     for place, count in enumerate(metric.bins):

@@ -66,6 +66,7 @@ from workbench.tui.state.text_layout import (
     cut_line,
     cut_parts,
     format_duration,
+    format_measured,
     format_set_name,
     format_time_taken,
     plural,
@@ -647,9 +648,12 @@ class GroupRuns(CursorRows):
         yield BLANK
         yield Paragraph((StyledText("means", Style.HEADING), StyledText("  over the whole run", Style.MUTED)))
         for name, metric, mean in means:
-            std = "" if metric.std is None else f" ±{score_text(metric.std)}"
-            bounds = "" if metric.interval is None else " (95 % {} to {})".format(*map(score_text, metric.interval))
-            text = f"{score_text(mean)}{bounds}{std}  ({metric.scored:,} of {metric.total:,} scored)"
+            std = "" if metric.std is None else f" ±{format_measured(name, metric.std)}"
+            interval = metric.interval or ()
+            bounds = (
+                " (95 % {} to {})".format(*(format_measured(name, bound) for bound in interval)) if interval else ""
+            )
+            text = f"{format_measured(name, mean)}{bounds}{std}  ({metric.scored:,} of {metric.total:,} scored)"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
 
     def _describe_criteria(self, run: StoredRun) -> Iterator[Block]:

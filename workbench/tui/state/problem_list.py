@@ -229,8 +229,8 @@ class Problems(CursorRows):
         problem, message = self.selected_problem, self.selected_message
         if message is not None:
             return (
-                Paragraph.from_text(f"{message.severity} · shown at {message.at:%H:%M:%S}", Style.MUTED),
                 Paragraph.from_text(safe(message.text)),
+                Paragraph.from_text(f"{message.severity} · shown at {message.at:%H:%M:%S}", Style.MUTED),
             )
         if problem is None:
             return (

@@ -115,6 +115,7 @@ class ProjectState:
     repeat: int | None = None  # chosen by the user; None: the one that represents the state of the case best
     is_preparing: bool = False  # a run is being planned, or waits for confirmation
     is_asked: bool = False  # a plan waits for confirmation
+    is_plan_waiting: bool = False  # a plan is shown when the user leaves the field or dialog that they use now
     stopped: list[StoppedRun] = field(default_factory=list)  # can be resumed, the newest last
     chosen_criteria: dict[str, EvalConfig] = field(default_factory=dict)  # by eval set; in no file
     results_elsewhere: dict[JobKey, str] = field(default_factory=dict)  # of which runs; the watch has not seen them yet
@@ -418,9 +419,8 @@ class ProjectState:
         if row is None and self.browser.is_filtered:
             return describe_no_matches(self.browser.query)
         if row is None or not self.browser.sets:
-            key = self.find_key("list_new_set")
             return describe_empty_project(
-                self.project.root, list(self.project.targets), self.project.problems, new_set_key=key
+                self.project.root, list(self.project.targets), self.project.problems, find_key=self.find_key
             )
         counts = self.board.count_states(row.target, row.eval_set or None)
         stale = self.browser.freshness.count_stale(row.target, row.eval_set)
@@ -469,6 +469,8 @@ class ProjectState:
 
     def run_line(self, *, now: float, width: int) -> Line:
         """Format the line at the bottom: the active or last run, else the number of cases by state."""
+        if self.is_plan_waiting:
+            return (StyledText(" plan ready: leave the field or dialog", Style.RUNNING),)
         if self.is_preparing and not self.is_asked:
             return (StyledText(" planning the run …", Style.RUNNING),)
         if self.progress is not None:

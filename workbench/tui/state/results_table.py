@@ -224,6 +224,7 @@ def _shorten(text: str) -> str:
 # Columns of the results table: cell, sort value, and number for statistics.
 
 EVAL_SET = "eval_set"
+STATUS = "status"
 """Id of a column that is only shown for several sets."""
 
 LIVE_SAMPLES = "live_samples"
@@ -328,7 +329,7 @@ _LEADING = (
         lambda row: StyledText(format_set_name(row.case.eval_set), Style.MUTED),
         lambda row: row.case.eval_set,
     ),
-    Column("status", "status", 14, _format_status, lambda row: row.status.value),
+    Column(STATUS, "status", 14, _format_status, lambda row: row.status.value),
 )
 _FACTS = (
     Column("response", "response", 40, lambda row: StyledText(row.response), lambda row: row.response),
@@ -451,7 +452,7 @@ class ResultTable(CursorRows):
         self.sorted_by: str | None = None
         self.is_descending = False
         self.hidden: set[str] = set()
-        self.column = 0
+        self._column_id = STATUS  # of the column under the cursor
         self._offset = 0  # index of the first visible column
         self._all: list[TableRow] = []
         self._sets: set[str] = set()
@@ -496,15 +497,24 @@ class ResultTable(CursorRows):
         empty = {name for name, is_shown in has_content.items() if not is_shown}
         return [column for column in self.all_columns if column.id not in self.hidden | empty]
 
+    @property
+    def column(self) -> int:
+        """Index of the column under the cursor; the first one while its column is not shown."""
+        return next((place for place, column in enumerate(self.columns) if column.id == self._column_id), 0)
+
+    @column.setter
+    def column(self, place: int) -> None:
+        self._column_id = self.columns[place].id
+
     def copy_view(self, other: ResultTable) -> None:
         """Copy columns, order and filter of another table."""
         self.by_repeat, self.filtered_by = other.by_repeat, other.filtered_by
         self.sorted_by, self.is_descending = other.sorted_by, other.is_descending
-        self.hidden, self.column = other.hidden, min(other.column, len(self.columns) - 1)
+        self.hidden, self._column_id = other.hidden, other._column_id
 
     def add(self, rows: Iterable[TableRow]) -> None:
         """Add rows; `arrange` lists them."""
-        before, selected = dict(self._metrics), self.columns[self.column].id
+        before = dict(self._metrics)
         for row in rows:
             self._all.append(row)
             self._sets.add(row.case.eval_set)
@@ -516,7 +526,6 @@ class ResultTable(CursorRows):
                 self._metrics[name] = score.status in _DECIDING or self._metrics.get(name, False)
         if self._metrics != before:
             self.all_columns = make_columns(self._metrics)
-        self.column = next(place for place, column in enumerate(self.columns) if column.id == selected)
 
     def mark_stale(self, stale: Collection[CaseKey]) -> bool:
         """Mark the rows of exactly these cases as stale, for `arrange`. Return False if nothing changed."""
@@ -555,9 +564,10 @@ class ResultTable(CursorRows):
 
     def toggle_column(self, column: str) -> None:
         """Hide or show a column; the last visible one stays."""
+        place = self.column
         if column in self.hidden or len(self.columns) > 1:
             self.hidden ^= {column}
-        self.move_column(0)
+        self.column = min(place, len(self.columns) - 1)
 
     def fit_columns(self, width: int) -> None:
         """Scroll the columns so that the one under the cursor is visible at this width."""

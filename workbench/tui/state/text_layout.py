@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, split_graphemes
 
-from workbench.model.text import neutralise, one_line, pluralise
+from workbench.model.text import neutralise, one_line, pluralise, score_text
 
 # Styled text. The state gives it to the widgets, and the stylesheet maps styles to colours.
 
@@ -745,6 +745,11 @@ def format_duration(seconds: float) -> str:
 def format_time_taken(seconds: float) -> str:
     """Format the duration of a case; `-` for a row that was scored without an agent run."""
     return format_duration(seconds) if seconds else "-"
+
+
+def format_measured(metric: str, number: float) -> str:
+    """Format a score, or a mean of scores, with the unit of the metric: a latency is a time."""
+    return format_duration(number) if metric == "latency" else score_text(number)
 
 
 def format_count(count: float) -> str:

@@ -40,6 +40,7 @@ from workbench.tui.state.text_layout import (
     fit_hints,
     make_hint_line,
     match_brackets,
+    measure_line,
     safe,
     safe_line,
     split_json,
@@ -234,6 +235,7 @@ DECISION = "needs a decision"
 
 _MESSAGE_SECONDS = 6.0
 _WHOLE_MESSAGE = "  ! all "  # after a message that is cut: the key that lists messages in full
+_LEAST_ROOM = 24  # cells that a message needs at least; in a shorter line it is shown without keys
 _UNREAD_SECONDS = 1.0  # within which a message that is replaced counts as unread
 
 _LAST = ("help",)
@@ -269,7 +271,7 @@ class KeyLine(Widget):
 
     def get_content_width(self, container: Size, viewport: Size) -> int:  # noqa: ARG002
         """Return the width of all keys."""
-        return self._message_width + sum(hint.width + 2 for hint in self._hints) + 1
+        return measure_line(self._message) + sum(hint.width + 2 for hint in self._hints) + 1
 
     def show_message(self, text: str, severity: Severity) -> None:
         """Show a message for some seconds; without a text, remove the message.
@@ -300,7 +302,7 @@ class KeyLine(Widget):
 
     async def on_click(self, event: events.Click) -> None:
         """Perform the action of the key."""
-        index = find_hint(self._visible_hints, event.x - self._message_width)
+        index = find_hint(self._visible_hints, event.x - measure_line(self._shown_message))
         if index is None:
             return
         active = self._hints[self._visible_hints[index]]
@@ -311,31 +313,34 @@ class KeyLine(Widget):
 
     @property
     def _visible_hints(self) -> Sequence[KeyHint]:
-        last = [hint for hint, active in self._hints.items() if active and active.binding.id in _LAST]
+        last = self._last_hints
         hints = [hint for hint in self._hints if hint not in last]
-        width = self.size.width - self._message_width
+        width = self.size.width - measure_line(self._shown_message)
         is_room = not self._message or width > sum(hint.width + 2 for hint in last)
         return fit_hints(hints, last, width=width) if is_room else ()
 
     @property
-    def _message_width(self) -> int:
-        return sum(cell_len(piece.text) for piece in self._message)
+    def _last_hints(self) -> Sequence[KeyHint]:
+        return [hint for hint, active in self._hints.items() if active and active.binding.id in _LAST]
 
     @property
     def _shown_message(self) -> Line:
-        """The message, cut if the line is shorter; its last key then opens the list with the whole text."""
-        if self._message_width <= self.size.width:
+        """The message, cut if it does not fit before the last keys; `!` then opens the list with the whole text."""
+        room = self.size.width - 1 - sum(hint.width + 2 for hint in self._last_hints)
+        room = room if room >= _LEAST_ROOM else self.size.width
+        if measure_line(self._message) <= room:
             return self._message
         more = StyledText(_WHOLE_MESSAGE, Style.MUTED)
-        return (*cut_line(self._message[:1], self.size.width - cell_len(more.text)), more)
+        return (*cut_line(self._message[:1], room - measure_line((more,))), more)
 
     def _update_hints(self, screen: Screen[object]) -> None:
         if screen is not self.screen:
             return
-        found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", self._enter): None} if self._enter else {}
+        enter = "" if _keeps_filter(screen) else self._enter
+        found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", enter): None} if enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if (self._enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
+            if (enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
                 continue
             is_shown = active.binding.show and is_offered(active.node, active.binding.action)
             if active.enabled and (is_shown or _is_leading(active)):
@@ -363,6 +368,12 @@ class KeyLine(Widget):
     def _rank_binding(self, active: ActiveBinding) -> int:
         """Rank the more useful actions of a place first."""
         return self._order.get(active.binding.id or "", len(self._order))
+
+
+def _keeps_filter(screen: Screen[object]) -> bool:
+    """True if the enter key keeps the filter that the user types, and goes to the rows."""
+    is_typed = isinstance(screen.focused, FilterInput)
+    return is_typed and getattr(type(screen), "enter_filtered", None) is Filtering.enter_filtered
 
 
 def is_offered(node: DOMNode, action: str) -> bool:

@@ -253,6 +253,8 @@ async def test_an_empty_project_says_what_was_searched_and_what_to_do(open_fake_
 
         assert "/project" in text
         assert "home" in text
+        assert "6 talk to the agent  ctrl+n new eval set" in text
+        assert "talk to the agent:  6, saved by ctrl+o" in text
 
 
 async def test_an_empty_list_says_that_nothing_is_there_or_matches(open_fake_app: Any, backend: Any) -> None:

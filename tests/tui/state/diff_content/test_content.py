@@ -19,7 +19,7 @@ from workbench.model.results import (
 from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffSource, Level
 from workbench.tui.state.diff_state import DiffState, lay_out_diff
-from workbench.tui.state.text_layout import Block, Style, render_blocks
+from workbench.tui.state.text_layout import Block, Style, cut_parts, render_blocks
 
 
 def render(blocks: Any, *, width: int = 70, side_by_side: bool = True) -> list[str]:
@@ -310,6 +310,30 @@ def test_a_criterion_that_lost_points_is_named_at_its_first_difference(make: Any
     ]
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (57, "difference 1 of 1  tool_trajectory_avg_score 0.00 < 1.00"),
+        (55, "1 of 1  tool_trajectory_avg_score 0.00 < 1.00"),
+        (44, "difference 1 of 1  tool_trajectory_avg_score"),
+        (43, "1 of 1  tool_trajectory_avg_score"),
+        (30, "1 of 1  …_trajectory_avg_score"),
+    ],
+)
+def test_the_status_of_a_difference_names_its_criterion_in_whole_words(make: Any, width: int, expected: str) -> None:
+    turns = [make.turn("Go", "", ("a", {"n": n})) for n in (1, 2)]
+    result = make.result(
+        make.key("a"), CaseStatus.FAILED, turns[1], metrics=(make_metric("tool_trajectory_avg_score", 0.0),)
+    )
+    source = DiffSource(case=make.case("a", turns[0]), turns=result.execution.turns, result=result)
+    state = DiffState()
+    state.show(source, make_diff(source), about="a")
+
+    status = "".join(piece.text for piece in cut_parts(state.status(width), width))
+
+    assert status == expected
+
+
 def test_the_gutter_has_the_letters_of_all_criteria_or_is_left_out(make: Any) -> None:
     expected, actual = make.turn("Go", "", ("a", {"n": 1})), make.turn("Go", "", ("a", {"n": 2}))
     names = ["tool_trajectory_avg_score", *(f"trajectory_{kind}" for kind in ("precision", "recall", "exact_match"))]
@@ -529,6 +553,6 @@ def test_a_case_that_did_not_run_is_not_reported_as_equal(make: Any, status: Cas
     source = DiffSource(case=make.case("a", make.turn("hi", "hello")), result=make.result(make.key("a"), status))
     state.show(source, make_diff(source), about="a")
 
-    (message,) = state.status()
+    (message,) = state.status(80)
 
     assert message.text == f"{status.value.lower()}: there is nothing to compare"

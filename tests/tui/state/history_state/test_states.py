@@ -23,7 +23,7 @@ from workbench.model.results import (
     ModelCalls,
     TurnResult,
 )
-from workbench.model.run_events import RunSummary
+from workbench.model.run_events import MetricSummary, RunSummary
 from workbench.report.comparison import Change, RunComparison, collect_verdicts, compare_runs
 from workbench.store.history.history_queries import RunPart, StoredJob, StoredRun, StoredScores
 from workbench.tui.backend.run_calls import check_export_path
@@ -330,6 +330,21 @@ def test_the_cursor_stays_on_its_column_while_results_arrive() -> None:
     assert table.columns[table.column].id == "calls"
 
 
+def test_a_table_of_more_sets_keeps_the_column_and_does_not_scroll() -> None:
+    rows = [make_table_row(result(name, *(metric(f"metric_{n}", 0.5) for n in range(9))), None) for name in ("a", "b")]
+    one, all_sets = ResultTable(), ResultTable()
+    one.add(rows[:1])
+    one.fit_columns(80)
+
+    all_sets.copy_view(one)
+    all_sets.add([rows[0], replace(rows[1], case=rows[1].case.model_copy(update={"eval_set": "other"}))])
+    all_sets.arrange()
+    all_sets.fit_columns(80)
+
+    assert all_sets.columns[all_sets.column].id == "status"
+    assert join_lines([all_sets.format_titles(80)]).split()[:4] == ["case", "eval", "set", "status"]
+
+
 def test_one_column_always_stays() -> None:
     table = ResultTable()
     for column in table.all_columns:
@@ -391,6 +406,17 @@ def test_rows_of_runs_leave_parts_out_as_a_whole(monkeypatch: pytest.MonkeyPatch
     runs = GroupRuns([RunPart(run, RunSummary(total=2, passed=1, failed=1))], target="t", eval_set=None)
 
     assert join_lines([runs.line(0, width)]).rstrip() == expected
+
+
+def test_the_mean_latency_of_a_run_is_a_time() -> None:
+    means = {"latency": MetricSummary(mean=0.104, std=1.5, scored=2, total=2)}
+    summary = RunSummary(total=2, passed=2, metrics=means)
+    run = StoredRun(
+        run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True, summary=summary
+    )
+    runs = GroupRuns([RunPart(run, summary)], target="t", eval_set=None)
+
+    assert "latency  104 ms ±1.50 s  (2 of 2 scored)" in render_text(runs.blocks())
 
 
 def test_the_title_of_a_table_counts_stale_rows_once() -> None:
