@@ -59,6 +59,10 @@ COMMANDS = {
         "workbench.cli.history_commands:flaky",
         "List cases whose verdict changed while nothing that they use changed.",
     ),
+    "shrink": (
+        "workbench.cli.shrink_command:shrink",
+        "Find the smallest conversation, state and expected calls that fail the same way.",
+    ),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),
     "mcp": (
         "workbench.cli.project_commands:mcp",

@@ -494,10 +494,10 @@ class Workspace:
         calls = execution.model_calls
         if calls is None or calls.recording is None:
             return None
-        known = itertools.chain(self._iter_stored_calls(job), self._iter_replayed_file(job))
+        known = itertools.chain(self.iter_stored_calls(job), self._iter_replayed_file(job))
         return next((recorded for recorded in known if hash_calls(recorded.calls) == calls.recording), None)
 
-    def _iter_stored_calls(self, job: JobKey) -> Iterator[RecordedModels]:
+    def iter_stored_calls(self, job: JobKey) -> Iterator[RecordedModels]:
         """Yield the model calls that the project has of a repeat, the newest first. Raises StoreError."""
         if not (get_history_path(self.root).parent / RECORDINGS).exists():
             return
