@@ -6,12 +6,16 @@ import json
 import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cli.conftest import turn
+from tests.engine.test_ablation import ADK, reply
 from tests.engine.test_shrinking import LIGHTS, light, make_conversation
+from tests.llm.servers import run_server
 from workbench.cli.shrink_command import format_numbers
 
 if TYPE_CHECKING:
@@ -87,15 +91,17 @@ def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> 
     assert (evening.root / SET).read_bytes() == before
 
 
-@pytest.mark.parametrize("command", ["shrink"])
-def test_the_documentation_names_every_key_of_the_json(evening: CommandLine, command: str) -> None:
-    pages = Path(__file__).parent.parent.parent / "docs" / "formats.md"
-    section = pages.read_text("utf-8").split(f"\n## The JSON of `{command}`\n")[1].split("\n## ")[0]
+def read_documented_keys(command: str) -> set[str]:
+    page = Path(__file__).parent.parent.parent / "docs" / "formats.md"
+    section = page.read_text("utf-8").split(f"\n## The JSON of `{command}`\n")[1].split("\n## ")[0]
+    return set(re.findall(r"`(\w+)`", section))
 
-    data = evening(command, f"{SET}:day", "--format", "json", "--budget", "2").data
+
+def test_the_documentation_names_every_key_of_the_json(evening: CommandLine) -> None:
+    data = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "2").data
 
     keys = {*data, *data["failure"][0], *data["after"], *data["kept_as"], *data["steps"][0]}
-    assert keys - set(re.findall(r"`(\w+)`", section)) == set()
+    assert keys - read_documented_keys("shrink") == set()
 
 
 def test_output_is_a_set_that_is_created_or_extended(evening: CommandLine) -> None:
@@ -221,3 +227,72 @@ def test_ctrl_c_keeps_nothing_and_shows_what_was_found(evening: CommandLine) -> 
 def test_numbers_are_written_with_ranges() -> None:
     assert format_numbers([0, 1, 2, 8, 10, 11]) == "1-3, 9, 11-12"
     assert format_numbers([]) == ""
+
+
+# `workbench why`
+
+HOUSE = "house/h.evalset.json"
+
+
+@pytest.fixture
+def house(workbench: CommandLine) -> Iterator[CommandLine]:
+    """Add an ADK agent that calls its tool only because of one line of its instruction."""
+    call = {"name": "set_light", "args": {"room": "hall"}}
+    workbench.write("house/__init__.py", "from . import agent\n")
+    workbench.write("house/test_config.json", {"criteria": {"tool_trajectory_avg_score": 1.0}})
+    workbench.add_set(HOUSE, {"on": [{**turn("Light!"), "intermediate_data": {"tool_uses": [call]}}]})
+    with run_server(reply) as server:
+        workbench.write("house/agent.py", ADK.format(url=server.url))
+        yield workbench
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_why_prints_the_effect_of_each_line(house: CommandLine) -> None:
+    before = {path: path.read_bytes() for path in house.root.rglob("*.*") if path.suffix in (".py", ".json")}
+
+    result = house("why", f"{HOUSE}:on", "--line", "--repeats", "2")
+
+    assert (result.status, result.error) == (0, "")
+    assert result.out.splitlines() == [
+        f"{HOUSE}:on: 2 of 2 passed with the whole instruction",
+        "",
+        "house, instruction",
+        "        1  no difference         You switch lights.",
+        "        2  no difference         Be nice.",
+        "        4  the verdict changes   Always use the tool.",
+        "           2 of 2 failed without it",
+        '           tool_trajectory_avg_score: call missing set_light, expected {"room": "hall"}',
+        "           tool_trajectory_avg_score: 0.00",
+        "        5  no difference         The room is {room?}.",
+        "",
+        "helper, instruction",
+        "        1  not used              Help.",
+        "",
+        "7 executions of 60",
+        "not tried: instruction of idle is computed by a function at run time",
+    ]
+    assert {path: path.read_bytes() for path in before} == before
+    assert "no runs yet" in house("history").out
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_the_json_of_why_has_the_documented_keys(house: CommandLine) -> None:
+    data = house("why", f"{HOUSE}:on", "--repeats", "1", "--budget", "2", "--format", "json").data
+
+    first, second, _ = data["parts"]
+    keys = {*data, *data["whole"], *first}
+    assert keys - read_documented_keys("why") == set()
+    assert data["whole"]["statuses"] == {"PASSED": 1}
+    assert (first["first_line"], first["last_line"], first["effect"]) == (1, 2, "none")
+    assert (second["effect"], second["without"]["executions"]) == ("untried", 0)
+
+
+def test_why_refuses_other_agents_and_too_small_budgets(workbench: CommandLine) -> None:
+    other = workbench("why", "home/light.evalset.json:on")
+    small = workbench("why", "home/light.evalset.json:on", "--budget", "3")
+
+    assert (other.status, small.status) == (2, 2)
+    assert "home: workbench knows no instruction that it could leave out" in other.error
+    assert "--budget 3: expected more than the --repeats (3) of the case itself" in small.error

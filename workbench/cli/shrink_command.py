@@ -1,4 +1,4 @@
-"""The command `shrink`."""
+"""The commands `shrink` and `why`, which run variants of one case."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, graceful_interrupt
 from workbench.cli.shared_options import case_option, config_option, models_option
 
 if TYPE_CHECKING:
+    from workbench.cli.printers import Progress
+    from workbench.engine.ablation import Ablated, Ablation, BlockEffect, Executions
     from workbench.engine.shrinking import CaseData, Shrinker, ShrinkStep, Shrunk
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import CaseKey
@@ -328,4 +330,195 @@ def format_key(case: CaseKey) -> dict[str, Any]:
         "eval_set": case.eval_set,
         "eval_id": case.eval_id,
         "occurrence": case.occurrence,
+    }
+
+
+# `workbench why`
+
+
+@click.command()
+@click.argument("case", metavar="SET[:CASE]")
+@case_option
+@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@config_option
+@click.option("--line", "by_line", is_flag=True, help="Leave out single lines instead of paragraphs.")
+@click.option("--budget", type=click.IntRange(min=2), default=60, show_default=True, help="Maximum executions.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Executions with the whole instruction, and without each part that makes a difference.",
+)
+@models_option
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@click.option("--plain", is_flag=True, help="No progress line.")
+def why(
+    *,
+    case: str,
+    cases: tuple[str, ...],
+    target: str | None,
+    config: Path | None,
+    by_line: bool,
+    budget: int,
+    repeats: int,
+    models: str | None,
+    report_format: str,
+    plain: bool,
+) -> int:
+    """Find which parts of the instruction matter for a case, by leaving out one at a time.
+
+    The case runs with the whole instruction, then without each paragraph, or with --line without each line. A part
+    matters if the verdict changes without it, or a score leaves the range that the whole instruction has. For ADK
+    agents, whose instructions are texts. No file changes: the instruction is replaced in the process of the agent, and
+    nothing is in the history.
+
+    Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 the case ended in ERROR with the whole
+    instruction; 130 interrupted.
+    """
+    from workbench.cli.printers import Progress
+    from workbench.cli.run_commands import open_workspace, select_cases
+    from workbench.engine.ablation import Ablation
+    from workbench.engine.plan import RunOptions
+    from workbench.engine.shrinking import CaseExecutor
+    from workbench.model.target import ModelMode
+    from workbench.report.report_formats import dump
+
+    if budget <= repeats:
+        raise click.UsageError(f"--budget {budget}: expected more than the --repeats ({repeats}) of the case itself.")
+    options = RunOptions.model_validate(
+        {"config": config, "models": models, "models_by_default": ModelMode.AUTO, "isolation": "case"}
+    )
+    workspace, named = open_workspace((case,), target=target)
+    with workspace, CaseExecutor(workspace, select_cases(workspace, named, cases=cases), options) as executor:
+        for notice in executor.notices:
+            message(notice)
+        progress = Progress(total=budget, shown=sys.stderr.isatty() and not plain)
+        ablation = Ablation(
+            executor=executor,
+            description=workspace.describe_agent(executor.key.target),
+            by_line=by_line,
+            budget=budget,
+            repeats=repeats,
+            count=progress.count_case,
+            announce=progress.show_case,
+        )
+        found = _run_ablation(ablation, progress, shows_effects=report_format == "text")
+    if report_format == "text":
+        write_lines(_format_closing(found, budget=budget))
+    else:
+        write_document(dump(_make_ablation_record(found, budget=budget, repeats=repeats), indent=2) + "\n")
+    if found.is_error:
+        failures = [each.result.failure for each in found.whole.variants if each.result.failure is not None]
+        why_not = f": {failures[0].message}" if failures else ""
+        message(f"{found.case} ended in ERROR with the whole instruction{why_not}")
+    return INTERRUPTED if found.is_interrupted else ERRORS if found.is_error else 0
+
+
+def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool) -> Ablated:
+    """Run an ablation, with a progress line. With `shows_effects` each effect is printed as soon as it is known."""
+    place: list[tuple[str, str]] = []
+
+    def announce(text: str) -> None:
+        with progress.pause():
+            message(text)
+
+    def report_whole(whole: Executions) -> None:
+        with progress.pause():
+            write_lines([_format_whole(ablation.executor.key, whole)])
+
+    def report(effect: BlockEffect) -> None:
+        heading = effect.block.agent, effect.block.field
+        lines = [] if heading in place else ["", f"{heading[0]}, {heading[1]}"]
+        place.append(heading)
+        with progress.pause():
+            write_lines([*lines, *_format_effect(effect)])
+
+    if shows_effects:
+        ablation.report_whole, ablation.report = report_whole, report
+    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce):
+        return ablation.run()
+
+
+def _format_counts(executions: Executions) -> str:
+    """Format how many executions ended in each status: `2 of 3 passed, 1 failed`."""
+    counts = {status.value.lower().replace("_", " "): number for status, number in executions.statuses.items()}
+    total = len(executions.variants)
+    first, *others = [f"{number} {name}" for name, number in sorted(counts.items(), key=lambda each: -each[1])]
+    number, _, name = first.partition(" ")
+    return ", ".join([f"{number} of {total} {name}", *others])
+
+
+def _format_whole(case: CaseKey, whole: Executions) -> str:
+    from workbench.model.text import one_line, pluralise
+
+    replayed = f" ({pluralise(whole.replayed, 'execution')} with recorded answers of models)" if whole.replayed else ""
+    noise = "" if whole.verdict is not None else "; the case is flaky, so that differences may be chance"
+    return one_line(f"{case}: {_format_counts(whole)} with the whole instruction{replayed}{noise}")
+
+
+def _format_effect(found: BlockEffect) -> Iterator[str]:
+    from workbench.engine.ablation import Effect
+    from workbench.model.text import one_line
+
+    block = found.block
+    lines = str(block.first_line) if block.first_line == block.last_line else f"{block.first_line}-{block.last_line}"
+    first = block.text.strip().split("\n")[0]
+    more = " …" if block.last_line > block.first_line else ""
+    yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
+    if found.effect in (Effect.NONE, Effect.UNUSED):
+        return
+    notes = [f"{_format_counts(found.without)} without it", *map(str, sorted(found.without.symptoms))]
+    notes += [each.result.failure.message for each in found.without.variants[:1] if each.result.failure is not None]
+    for name in found.changed:
+        low, high = found.without.score_ranges[name]
+        notes.append(f"{name}: {low:.2f}" + ("" if low == high else f" to {high:.2f}"))
+    yield from (f"{'':11}{one_line(note)}" for note in notes)
+
+
+_LONGEST_LINE = 80
+
+
+def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
+    from workbench.engine.ablation import Effect
+    from workbench.model.text import one_line, pluralise
+
+    yield ""
+    yield f"{pluralise(found.executions, 'execution')} of {budget}"
+    untried = [each for each in found.effects if each.effect is Effect.UNTRIED]
+    if untried and not found.is_error:
+        reason = "interrupted" if found.is_interrupted else "the budget was used up"
+        yield f"not tried ({reason}): {pluralise(len(untried), 'part')} of the instruction"
+    for sentence in found.unknown:
+        yield one_line(f"not tried: {sentence}")
+
+
+def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[str, Any]:
+    from workbench.report.report_formats import SCHEMA_VERSION
+
+    def describe(executions: Executions) -> dict[str, Any]:
+        return {
+            "executions": len(executions.variants),
+            "statuses": {status.value: number for status, number in executions.statuses.items()},
+            "replayed": executions.replayed,
+            "scores": {name: list(scores) for name, scores in executions.score_ranges.items()},
+            "failure": [symptom._asdict() for symptom in sorted(executions.symptoms)],
+        }
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **format_key(found.case),
+        "executions": found.executions,
+        "budget": budget,
+        "repeats": repeats,
+        "interrupted": found.is_interrupted,
+        "unknown": list(found.unknown),
+        "whole": describe(found.whole),
+        "parts": [
+            {**each.block._asdict(), "effect": each.effect.name.lower(), "changed": list(each.changed)}
+            | {"without": describe(each.without)}
+            for each in found.effects
+        ],
     }

@@ -39,7 +39,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
 from workbench.model.identity import CaseInSet, CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution
-from workbench.model.target import ModelMode, Target
+from workbench.model.target import AgentDescription, ModelMode, Target
 from workbench.model.text import suggest_name
 from workbench.simulation.model_requests import RequestRules
 from workbench.simulation.replayed_models import CaseModels, ModelPlan, hash_calls
@@ -422,7 +422,19 @@ class Workspace:
 
         Raises PlanError if there is no such target or its tools are unknown.
         """
-        from workbench.engine.scenario_generation import NotDescribed, describe_agent, list_tools
+        from workbench.engine.scenario_generation import NotDescribed, list_tools
+
+        try:
+            return list_tools(self.describe_agent(target))
+        except NotDescribed as error:
+            raise PlanError(str(error)) from error
+
+    def describe_agent(self, target: str) -> AgentDescription:
+        """Describe an agent by its process, without a run. Blocking.
+
+        Raises PlanError if there is no such target or the agent cannot be described.
+        """
+        from workbench.engine.scenario_generation import NotDescribed, describe_agent
 
         found = self._project.targets.get(target)
         if found is None:
@@ -433,7 +445,7 @@ class Workspace:
         )
         try:
             work = describe_agent(found, host, timeout_seconds=run.timeout_seconds)
-            return list_tools(self._resources.thread.submit(work).result())
+            return self._resources.thread.submit(work).result()
         except NotDescribed as error:
             raise PlanError(str(error)) from error
 
