@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import signal
@@ -16,6 +17,7 @@ from tests.cli.conftest import turn
 from tests.engine.test_ablation import ADK, reply
 from tests.engine.test_shrinking import LIGHTS, light, make_conversation
 from tests.llm.servers import run_server
+from workbench.cli import shrink_command
 from workbench.cli.shrink_command import format_numbers
 
 if TYPE_CHECKING:
@@ -44,15 +46,16 @@ def test_shrink_prints_each_smaller_case_and_keeps_the_smallest(evening: Command
     assert lines[:2] == ["   1  the case itself: same failure", "   2  turns: 12 -> 9"]
     closing = lines[lines.index("") + 1 :]
     assert closing == [
-        f'{SET}:day fails: tool_trajectory_avg_score: argument changed set_light room, expected "hall"',
+        f"{SET}:day fails:",
+        '  tool_trajectory_avg_score: argument changed set_light room, expected "hall"',
         "  turns            12 -> 2  (3, 9)",
         "  sentences        12 -> 2",
         "  state keys        0 -> 0",
         "  expected calls    1 -> 1",
-        closing[5],
+        closing[6],
         f"kept as day-small in {SET}",
     ]
-    assert closing[5].endswith(" executions of 100")
+    assert closing[6].endswith(" executions of 100")
     assert read_ids(evening) == ["day", "day-small", "good"]
     assert evening("run", f"{SET}:day-small").status == 1
 
@@ -89,6 +92,21 @@ def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> 
     assert steps[0] == {**steps[0], "part": None, "outcome": "same", "executions": 1, "sizes": data["before"]}
     assert {step["part"] for step in steps[1:]} == {"turns", "calls"}
     assert (evening.root / SET).read_bytes() == before
+
+
+def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrink_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
+
+    refused = evening("shrink", f"{SET}:day")
+    ids = read_ids(evening)
+    agreed = evening("shrink", f"{SET}:day")
+
+    assert f"Keep the smaller case in {SET}?" in refused.error
+    assert refused.out.splitlines()[-1] == "nothing was kept"
+    assert ids == ["day", "good"]
+    assert agreed.out.splitlines()[-1] == f"kept as day-small in {SET}"
+    assert read_ids(evening) == ["day", "day-small", "good"]
 
 
 def read_documented_keys(command: str) -> set[str]:
@@ -190,6 +208,7 @@ def test_a_used_up_budget_says_what_is_left(evening: CommandLine) -> None:
         ((f"{SET}:dya",), f"{SET}: no eval case 'dya'; did you mean 'day'?"),
         ((f"{SET}:day", "--predicate", "checks"), "--predicate: found 'checks', expected module:function"),
         ((f"{SET}:day", "--predicate", "a:b", "--criterion", "c"), "--predicate and --criterion exclude each other"),
+        ((f"{SET}:day", "--budget", "2", "--repeats", "3"), "--budget 2: expected at least the --repeats (3)"),
         ((f"{SET}:day", "--criterion", "safety"), "--criterion: found 'safety', expected one of tool_trajectory_avg"),
     ],
 )

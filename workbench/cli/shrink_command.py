@@ -108,6 +108,8 @@ def shrink(
 
     if predicate is not None and criteria:
         raise click.UsageError("--predicate and --criterion exclude each other: a predicate replaces the criteria.")
+    if budget < repeats:
+        raise click.UsageError(f"--budget {budget}: expected at least the --repeats ({repeats}) of the case itself.")
     own_config = None if predicate is None else make_predicate_config(predicate)
     if output is not None:
         open_output(output)  # refuses an unusable file before anything runs
@@ -123,18 +125,20 @@ def shrink(
         shrinker = Shrinker(executor=executor, test=test, budget=budget, repeats=repeats)
         is_text = report_format == "text"
         found = _run_shrinker(shrinker, budget=budget, shows_steps=is_text, plain=plain)
+        if is_text:
+            write_lines(_format_lines(found, budget=budget, repeats=repeats))
         kept: tuple[str, str] | None = None
         status = _get_status(found)
         if status == 0 and found.is_smaller and not dry_run and (yes or _confirm(found, output)):
             try:
                 kept = _keep(workspace, found, output)
-            except (PlanError, StoreError) as error:  # what was found is printed nevertheless
+            except (PlanError, StoreError) as error:  # the result is printed nevertheless
                 message(str(error))
                 status = WRONG
-    if is_text:
-        write_lines(_format_lines(found, budget=budget, repeats=repeats, kept=kept))
-    else:
+    if not is_text:
         write_document(dump(_make_record(found, budget=budget, repeats=repeats, kept=kept), indent=2) + "\n")
+    elif found.outcome is Outcome.SAME:
+        write_lines([_format_end(found, kept)])
     if found.outcome is not Outcome.SAME and not found.is_interrupted:
         message(_explain_outcome(found, repeats=repeats))
     return status
@@ -198,14 +202,16 @@ def _get_status(found: Shrunk) -> int:
     return ERRORS if found.outcome is Outcome.ERROR else _GONE
 
 
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _confirm(found: Shrunk, output: Path | None) -> bool:
     """Ask whether to keep the case; without a terminal it is kept."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return True
     from workbench.model.text import one_line
 
     place = one_line(str(output or found.case.eval_set))
-    return click.confirm(f"Keep {_format_sizes(found.data)} as a new case in {place}?", default=True, err=True)
+    return not _is_terminal() or click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
 
 
 def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str, str]:
@@ -226,19 +232,14 @@ def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
     return f"{step.executions:>4}  {step.part.value}: {before.sizes[step.part]} -> {step.sizes[step.part]}"
 
 
-def _format_sizes(data: CaseData) -> str:
-    from workbench.engine.shrinking import measure_case
-
-    return ", ".join(f"{size} {part.value}" for part, size in measure_case(data).items())
-
-
-def _format_lines(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, str] | None) -> Iterator[str]:
+def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
     from workbench.engine.shrinking import Outcome, measure_case
     from workbench.model.text import one_line, pluralise
 
     if found.outcome is Outcome.SAME:
         yield ""
-        yield one_line(f"{found.case} fails: {'; '.join(map(str, sorted(found.failure.symptoms)))}")
+        yield one_line(f"{found.case} fails:")
+        yield from (f"  {one_line(str(symptom))}" for symptom in sorted(found.failure.symptoms))
         before, after = measure_case(found.original), measure_case(found.data)
         for part, size in before.items():
             numbers = f"  ({format_numbers(found.turns)})" if part.value == "turns" else ""
@@ -246,12 +247,17 @@ def _format_lines(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, 
     used = pluralise(found.executions, "execution")
     yield f"{used} of {budget}" + (f", {repeats} for each candidate" if repeats > 1 else "")
     if found.outcome is Outcome.SAME and found.untried:
-        why = "interrupted" if found.is_interrupted else "the budget was used up"
-        yield f"not tried to the end ({why}): {', '.join(part.value for part in found.untried)}"
+        reason = "interrupted" if found.is_interrupted else "the budget was used up"
+        yield f"not tried to the end ({reason}): {', '.join(part.value for part in found.untried)}"
+
+
+def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
+    """Format where the smaller case is kept, if it is."""
+    from workbench.model.text import one_line
+
     if kept is not None:
-        yield one_line(f"kept as {kept[1]} in {kept[0]}")
-    elif found.outcome is Outcome.SAME:
-        yield "nothing was kept" if found.is_smaller else "nothing can be left out; nothing was kept"
+        return one_line(f"kept as {kept[1]} in {kept[0]}")
+    return "nothing was kept" if found.is_smaller else "nothing can be left out; nothing was kept"
 
 
 def format_numbers(places: Sequence[int]) -> str:
@@ -269,8 +275,6 @@ def _explain_outcome(found: Shrunk, *, repeats: int) -> str:
     """Explain why there is nothing to shrink."""
     from workbench.engine.shrinking import Outcome
 
-    if not found.steps:
-        return f"{found.case}: the budget does not suffice for {repeats} executions of the case"
     results = [variant.result for variant in found.steps[0].variants]
     if found.outcome is Outcome.ERROR:
         failures = [each.failure.message for each in results if each.failure is not None]
@@ -298,7 +302,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
     return {
         "schema_version": SCHEMA_VERSION,
         **format_key(found.case),
-        "outcome": found.outcome.name.lower(),
+        "outcome": None if found.outcome is None else found.outcome.name.lower(),
         "failure": [symptom._asdict() for symptom in sorted(found.failure.symptoms)],
         "before": sizes(found.original),
         "after": sizes(found.data),

@@ -589,14 +589,15 @@ class ShrinkStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Shrunk:
-    """The result of shrinking. `outcome` is that of the case itself: the rest has a meaning only if it is SAME.
+    """The result of shrinking.
 
-    `data` is the smallest case, `turns` its turns as numbers (from 0) of the original ones. `untried` are the parts
-    that might be smaller: the budget was used up, or the user stopped (`is_interrupted`).
+    `outcome` is that of the case itself: the rest has a meaning only if it is SAME. None: the user stopped before it
+    was known. `data` is the smallest case, `turns` its turns as numbers (from 0) of the original ones. `untried` are
+    the parts that might be smaller: the budget was used up, or the user stopped (`is_interrupted`).
     """
 
     case: CaseKey
-    outcome: Outcome
+    outcome: Outcome | None
     failure: Failing
     original: CaseData
     data: CaseData
@@ -637,7 +638,7 @@ class Shrinker:
         self._turns: Sequence[int] = range(len(_get_turns(original)))
         untried: Sequence[Part] = tuple(Part)
         is_interrupted = False
-        outcome = Outcome.PASSED
+        outcome: Outcome | None = None
         try:
             outcome = self._execute_original(original)
             if outcome is Outcome.SAME:
