@@ -125,7 +125,8 @@ class SessionRequest:
     """Parameters of a new session. With `alone` it gets its own process, whatever the isolation.
 
     With `announce_spans` a span is also sent when its step begins, with a start and no end, and again when it ends.
-    `tools` decides about tool calls before they are made, `models` about model calls.
+    `tools` decides about tool calls before they are made, `models` about model calls. `instructions` replace those of
+    the agents of these names, by the names of the fields in their `AgentPart.instructions`.
     """
 
     app_name: str
@@ -138,6 +139,7 @@ class SessionRequest:
     left: LeftByAgents = LeftByAgents()
     tools: ToolDesk | None = None
     models: ModelDesk | None = None
+    instructions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class HeldUp(StrEnum):

@@ -389,6 +389,7 @@ class WorkerSession:
             "collect_spans": self._request.collect_spans,
             "announce_spans": self._request.announce_spans,
             "left": self._request.left.as_message(),
+            **({"instructions": self._request.instructions} if self._request.instructions else {}),
             **self._calls.interception,
         }
         await self._lease.acquire([opening, *messages], self._attach)

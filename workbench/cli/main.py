@@ -64,6 +64,14 @@ COMMANDS = {
         "workbench.cli.watch_commands:coverage",
         "Show which parts of agents and their code no case reaches.",
     ),
+    "shrink": (
+        "workbench.cli.shrink_command:shrink",
+        "Find the smallest conversation, state and expected calls that fail the same way.",
+    ),
+    "why": (
+        "workbench.cli.shrink_command:why",
+        "Find which parts of the instruction matter for a case, by leaving out one at a time.",
+    ),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),
     "mcp": (
         "workbench.cli.project_commands:mcp",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from workbench.agents.agent_host import (
@@ -79,10 +80,11 @@ async def execute(
     left: LeftByAgents,
     tools: ToolDesk | None = None,
     models: ModelDesk | None = None,
+    instructions: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Attempt:
     """Run the agent on a case with its user. `left` are files written in earlier cases.
 
-    `tools` may answer tool calls, `models` model calls.
+    `tools` may answer tool calls, `models` model calls. `instructions`: see `SessionRequest`.
 
     Errors are in the failure of the execution, beside the finished turns. The timeout starts after the import of the
     agent and excludes calls to the model that plays the user. Cancelling kills the agent's process.
@@ -126,7 +128,9 @@ async def execute(
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout_seconds)
                 listener.opened(None if session is None else session.node)
 
-            request = _session_request(case, target.name, alone=alone, left=left, tools=tools, models=models)
+            request = _session_request(
+                case, target.name, alone=alone, left=left, tools=tools, models=models, instructions=instructions
+            )
             session = await host.open(request, on_span=keep_span, on_opened=begin_turn)
             opened = time.perf_counter()
             while (message := await _ask_user(user, turns, deadline, keep_span, opened)) is not None:
@@ -234,6 +238,7 @@ def _session_request(
     left: LeftByAgents,
     tools: ToolDesk | None,
     models: ModelDesk | None,
+    instructions: Mapping[str, Mapping[str, str]],
 ) -> SessionRequest:
     given = case.session_input
     return SessionRequest(
@@ -245,6 +250,7 @@ def _session_request(
         left=left,
         tools=tools,
         models=models,
+        instructions=instructions,
     )
 
 

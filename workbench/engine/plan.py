@@ -293,7 +293,8 @@ class Plan:
     If the plan resumes a run, `resumes` is its id, `stored` its results that are still current, and `spent` its calls
     to models, if they count on the budget of this run. `taken_from` has the run and job of results in `stored` that
     come from other runs, so that the history counts them in this run too. `models` is None if the calls of the agents'
-    models are not intercepted. `shard` is set if this is a part of a plan, which may be empty.
+    models are not intercepted. `shard` is set if this is a part of a plan, which may be empty. `instructions` replace
+    those of agents: see `SessionRequest`.
     """
 
     root: Path
@@ -310,6 +311,7 @@ class Plan:
     taken_from: Mapping[JobKey, tuple[str, JobKey]] = field(default_factory=dict)
     models: ModelPlan | None = None
     shard: Shard | None = None
+    instructions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def file_problems(self) -> Sequence[str]:

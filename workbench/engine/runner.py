@@ -639,6 +639,7 @@ class Runner:
                 left=self.left_by_agents,
                 tools=tools,
                 models=models,
+                instructions=self._plan.instructions,
             )
         finally:
             opened()

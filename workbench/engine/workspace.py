@@ -39,7 +39,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
 from workbench.model.identity import CaseInSet, CaseKey, JobKey
 from workbench.model.results import CaseResult, Execution
-from workbench.model.target import ModelMode, Target
+from workbench.model.target import AgentDescription, ModelMode, Target
 from workbench.model.text import suggest_name
 from workbench.simulation.model_requests import RequestRules
 from workbench.simulation.replayed_models import CaseModels, ModelPlan, hash_calls
@@ -422,7 +422,19 @@ class Workspace:
 
         Raises PlanError if there is no such target or its tools are unknown.
         """
-        from workbench.engine.scenario_generation import NotDescribed, describe_agent, list_tools
+        from workbench.engine.scenario_generation import NotDescribed, list_tools
+
+        try:
+            return list_tools(self.describe_agent(target))
+        except NotDescribed as error:
+            raise PlanError(str(error)) from error
+
+    def describe_agent(self, target: str) -> AgentDescription:
+        """Describe an agent by its process, without a run. Blocking.
+
+        Raises PlanError if there is no such target or the agent cannot be described.
+        """
+        from workbench.engine.scenario_generation import NotDescribed, describe_agent
 
         found = self._project.targets.get(target)
         if found is None:
@@ -433,7 +445,7 @@ class Workspace:
         )
         try:
             work = describe_agent(found, host, timeout_seconds=run.timeout_seconds)
-            return list_tools(self._resources.thread.submit(work).result())
+            return self._resources.thread.submit(work).result()
         except NotDescribed as error:
             raise PlanError(str(error)) from error
 
@@ -494,10 +506,10 @@ class Workspace:
         calls = execution.model_calls
         if calls is None or calls.recording is None:
             return None
-        known = itertools.chain(self._iter_stored_calls(job), self._iter_replayed_file(job))
+        known = itertools.chain(self.iter_stored_calls(job), self._iter_replayed_file(job))
         return next((recorded for recorded in known if hash_calls(recorded.calls) == calls.recording), None)
 
-    def _iter_stored_calls(self, job: JobKey) -> Iterator[RecordedModels]:
+    def iter_stored_calls(self, job: JobKey) -> Iterator[RecordedModels]:
         """Yield the model calls that the project has of a repeat, the newest first. Raises StoreError."""
         if not (get_history_path(self.root).parent / RECORDINGS).exists():
             return

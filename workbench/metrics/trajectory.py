@@ -25,18 +25,22 @@ from workbench.metrics.call_matching import (
     Pairing,
     PythonEquality,
     RuledArguments,
+    RuleError,
     check_arguments_known,
     explain_missing_calls,
     has_only_names,
     make_call_judge,
     python_form,
+    read_argument_rules,
     read_rules,
     set_unknown_apart,
 )
 from workbench.metrics.case_view import Turn
 from workbench.metrics.metric_types import Definition, Judge, MetricInfo, Options, TurnJudge, describe
-from workbench.model.results import Score
+from workbench.model.criteria import Criterion
+from workbench.model.results import MetricResult, Score
 from workbench.model.trace import ToolCall, Trajectory
+from workbench.report.turn_diff import Difference, DifferenceKind, TurnComparison
 
 _ONE, _ZERO = Score(1.0), Score(0.0)
 
@@ -137,6 +141,61 @@ _ADK_METRICS = (
         prepare=_prepare_adk_metric,
     ),
 )
+
+
+# Differences that cost no points: each match type ignores some.
+
+_ARGUMENT_KINDS = frozenset(
+    {DifferenceKind.ARGUMENT_MISSING, DifferenceKind.ARGUMENT_EXTRA, DifferenceKind.ARGUMENT_CHANGED}
+)
+_FORGIVEN: Mapping[str, frozenset[DifferenceKind]] = {
+    "IN_ORDER": frozenset({DifferenceKind.CALL_EXTRA}),
+    "trajectory_in_order_match": frozenset({DifferenceKind.CALL_EXTRA}),
+    "ANY_ORDER": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
+    "trajectory_any_order_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
+    "trajectory_precision": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
+    "trajectory_recall": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
+    "trajectory_unordered_match": frozenset({DifferenceKind.CALL_MOVED}),
+    "trajectory_subset_match": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
+    "trajectory_superset_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
+}
+"""The differences in calls that each match type ignores."""
+
+
+def forgives_difference(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
+    """Return whether a metric ignores a difference in calls or arguments by its own rules.
+
+    `comparison` is that of the turn; without it, rules for arguments do not count.
+    """
+    details = metric.details
+    if "tool_name" in details:  # the metric scores whether this tool was called at all
+        return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
+    if difference.kind in _ARGUMENT_KINDS:
+        return bool(details.get("ignore_args")) or _do_arguments_match(details, difference, comparison)
+    return difference.kind in _FORGIVEN.get(_find_match_type(metric), frozenset())
+
+
+def _find_match_type(metric: MetricResult) -> str:
+    written = metric.details.get("match_type")
+    if isinstance(written, int) and 0 <= written < len(MATCH_TYPES):
+        return tuple(MATCH_TYPES)[written]
+    if isinstance(written, str):
+        return written.strip().upper().replace("-", "_").replace(" ", "_")
+    return metric.name
+
+
+def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
+    """Return whether the two calls are equal by the rules for arguments."""
+    expected, actual = difference.expected_call, difference.actual_call
+    if "args_match" not in details or comparison is None or expected is None or actual is None:
+        return False
+    options = Options(Criterion(metric="", options={"args_match": details["args_match"]}))
+    rules = read_argument_rules(options)
+    wanted, given = comparison.expected.calls[expected], comparison.actual.calls[actual]
+    try:
+        return rules is not None and rules.fits(ToolCall(*given), ToolCall(*wanted))
+    except RuleError:
+        return False
 
 
 # Vertex AI: defined by its documentation, "Evaluate Gen AI agents".

@@ -109,14 +109,16 @@ class Target(Fact):
 class AgentPart(Fact):
     """An agent or a sub-agent.
 
-    `instruction` is the system prompt of its model. `tools` are declarations as models get them (`name`, `description`,
-    `parameters`). `agents` are the names of the agents that it runs or transfers to.
+    `instruction` is the system prompt of its model, `instructions` are the texts of it that a session can replace, by
+    the names of their fields. `tools` are declarations as models get them (`name`, `description`, `parameters`).
+    `agents` are the names of the agents that it runs or transfers to.
     """
 
     name: str
     type: str = ""
     description: str = ""
     instruction: str = ""
+    instructions: dict[str, str] = Field(default_factory=dict)
     tools: tuple[dict[str, Any], ...] = ()
     agents: tuple[str, ...] = ()
 

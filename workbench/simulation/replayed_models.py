@@ -177,7 +177,8 @@ class ModelPlan:
 
     `replay` is a file with recordings; without it, they are those of the project, which are kept up to date in the mode
     AUTO. `record` is the file that gets the calls. `fresh`: nothing is replayed, and the recordings are replaced.
-    `turns`: only the calls of so many turns are replayed, which is a chat; None: those of all turns.
+    `turns`: only the calls of so many turns are replayed, which is a chat; None: those of all turns. `folder` has the
+    recordings instead of the project.
     """
 
     mode: ModelMode
@@ -188,6 +189,7 @@ class ModelPlan:
     record: Path | None = None
     fresh: bool = False
     turns: int | None = None
+    folder: Path | None = None
 
 
 @dataclass
@@ -649,7 +651,7 @@ class RunModels:
         """`root` is the project. `warn` gets what is wrong with a recording that is not needed."""
         self._writing: dict[JobKey, asyncio.Task[None]] = {}
         self._plan = plan
-        self._root = root
+        self._root = plan.folder or root
         self._warn = warn
         self._store: RecordingStore | None = None
         self._file = None if plan.replay is None else _RecordedFile(plan.replay, plan.rules)

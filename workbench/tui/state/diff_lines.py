@@ -10,9 +10,7 @@ from string import ascii_letters
 from typing import Any
 
 from workbench.engine.acceptance import Hunk
-from workbench.metrics.call_matching import RuleError, read_argument_rules
-from workbench.metrics.metric_types import Options
-from workbench.model.criteria import Criterion
+from workbench.metrics.trajectory import forgives_difference
 from workbench.model.evalset import Content, ConversationScenario, EvalCase, UserPersona
 from workbench.model.results import (
     CaseResult,
@@ -23,7 +21,7 @@ from workbench.model.results import (
     TurnResult,
 )
 from workbench.model.text import compare_with_threshold, mask_named_secrets, neutralise, pluralise, redact
-from workbench.model.trace import ToolCall, get_trajectory
+from workbench.model.trace import get_trajectory
 from workbench.report.text_report import find_subjects
 from workbench.report.turn_diff import (
     Change,
@@ -59,20 +57,6 @@ _SUBJECTS: Mapping[DifferenceKind, str] = {
     DifferenceKind.STATE_CHANGED: "state",
 }
 """The subject that a criterion must score to lose points by a difference. Other kinds cost no points."""
-
-_MATCH_TYPES = ("EXACT", "IN_ORDER", "ANY_ORDER")  # ADK also writes their numbers
-_FORGIVEN: Mapping[str, frozenset[DifferenceKind]] = {
-    "IN_ORDER": frozenset({DifferenceKind.CALL_EXTRA}),
-    "trajectory_in_order_match": frozenset({DifferenceKind.CALL_EXTRA}),
-    "ANY_ORDER": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
-    "trajectory_any_order_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
-    "trajectory_precision": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
-    "trajectory_recall": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
-    "trajectory_unordered_match": frozenset({DifferenceKind.CALL_MOVED}),
-    "trajectory_subset_match": frozenset({DifferenceKind.CALL_MISSING, DifferenceKind.CALL_MOVED}),
-    "trajectory_superset_match": frozenset({DifferenceKind.CALL_EXTRA, DifferenceKind.CALL_MOVED}),
-}
-"""The differences in calls that each match type ignores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +128,7 @@ class TurnCosts:
         if score is None or score >= 1.0:
             return False
         if difference.kind in _CALLS | _ARGUMENTS:
-            return not _forgives(metric, difference, self._comparison)
+            return not forgives_difference(metric, difference, self._comparison)
         return True
 
     def _note(self, metric: MetricResult) -> Note:
@@ -157,39 +141,6 @@ class TurnCosts:
 
 
 _FAILED = MetricStatus.FAILED
-
-
-def _forgives(metric: MetricResult, difference: Difference, comparison: TurnComparison | None) -> bool:
-    """Whether the metric ignores a difference in calls by its own rules."""
-    details = metric.details
-    if "tool_name" in details:  # the metric scores whether this tool was called at all
-        return difference.kind is not DifferenceKind.CALL_MISSING or difference.tool != details["tool_name"]
-    if difference.kind in _ARGUMENTS:
-        return bool(details.get("ignore_args")) or _do_arguments_match(details, difference, comparison)
-    return difference.kind in _FORGIVEN.get(_find_match_type(metric), frozenset())
-
-
-def _find_match_type(metric: MetricResult) -> str:
-    written = metric.details.get("match_type")
-    if isinstance(written, int) and 0 <= written < len(_MATCH_TYPES):
-        return _MATCH_TYPES[written]
-    if isinstance(written, str):
-        return written.strip().upper().replace("-", "_").replace(" ", "_")
-    return metric.name
-
-
-def _do_arguments_match(details: Mapping[str, Any], difference: Difference, comparison: TurnComparison | None) -> bool:
-    """Whether the two calls are equal by the rules for arguments."""
-    expected, actual = difference.expected_call, difference.actual_call
-    if "args_match" not in details or comparison is None or expected is None or actual is None:
-        return False
-    options = Options(Criterion(metric="", options={"args_match": details["args_match"]}))
-    rules = read_argument_rules(options)
-    wanted, given = comparison.expected.calls[expected], comparison.actual.calls[actual]
-    try:
-        return rules is not None and rules.fits(ToolCall(*given), ToolCall(*wanted))
-    except RuleError:
-        return False
 
 
 # The source of a diff, its detail level, and its content.

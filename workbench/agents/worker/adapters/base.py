@@ -134,7 +134,8 @@ class Adapter:
         self, session: dict[str, Any], emit_span: EmitSpan, tools: Tools | None = None
     ) -> Session | Awaitable[Session]:
         """Open a session: `session` has `app_name`, `user_id`, `session_id` (or None), `state`, `collect_spans`, and
-        `announce_spans` (also emit a span when its step begins, with a start and no end).
+        `announce_spans` (also emit a span when its step begins, with a start and no end). It has `instructions` (texts
+        by agent and field) only if a description of this adapter has them.
 
         `tools` decides about tool calls before they are made. A configured tool that the agent does not have raises
         LoadError. Several sessions of one process may be open and share nothing through the adapter.

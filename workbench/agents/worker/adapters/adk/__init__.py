@@ -13,6 +13,7 @@ from typing import Any
 from .. import base
 from .adk_agents import (
     AgentSource,
+    Instructions,
     agent_folder,
     find_agent,
     find_env_file,
@@ -48,6 +49,7 @@ class Adapter(base.Adapter):
         self._folder = agent_folder(target)
         self._source: AgentSource | None = None
         self._users: set[object] = set()
+        self._instructions = Instructions()
         # ADK's own modules use what ADK calls experimental; a warning about the user's modules stays.
         warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", module=r"google\.adk\.")
 
@@ -88,8 +90,10 @@ class Adapter(base.Adapter):
         if name:
             agent = sub_agent(agent if app is None else app.root_agent, name)
             app = app if app is None else app.model_copy(update={"root_agent": agent})
+        root = agent if app is None else app.root_agent
+        self._instructions.replace(root, session.get("instructions") or {})
         if tools is not None:
-            refuse_unknown_tools(tools, agent if app is None else app.root_agent)
+            refuse_unknown_tools(tools, root)
         # A factory makes an agent for this session only. The last session that uses any other agent closes it.
         users = self._users if source.factory is None else set()
         user = object()

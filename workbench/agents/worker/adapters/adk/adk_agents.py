@@ -453,10 +453,37 @@ def _describe_part(agent: Any, unknown: list[str]) -> dict[str, Any]:
         "type": type(agent).__name__,
         "description": _read_text(getattr(agent, "description", None)),
         "instruction": _read_instruction(agent, unknown),
+        "instructions": {name: text for name, text in _list_instructions(agent) if text},
         "tools": _describe_tools(agent, unknown),
         "agents": list_reachable_agents(agent),
     }
     return {"name": agent.name, **{name: value for name, value in facts.items() if value}}
+
+
+def _list_instructions(agent: Any) -> Iterator[tuple[str, str]]:
+    """Yield the instructions of an agent that are plain text."""
+    for name in _INSTRUCTIONS:
+        value = getattr(agent, name, None)
+        if isinstance(value, str):
+            yield name, value
+
+
+class Instructions:
+    """Replaces instructions of agents for one session at a time, and puts the original ones back for the next one."""
+
+    def __init__(self) -> None:
+        self._originals: list[tuple[Any, str, str]] = []
+
+    def replace(self, root: Any, texts: dict[str, dict[str, str]]) -> None:
+        """Replace instructions of the agents at and below `root`, by the name of the agent and of the field."""
+        while self._originals:
+            setattr(*self._originals.pop())
+        for agent in walk_agents(root) if texts else ():
+            for name, text in _list_instructions(agent):
+                changed = texts.get(agent.name, {}).get(name, text)
+                if changed != text:
+                    self._originals.append((agent, name, text))
+                    setattr(agent, name, changed)
 
 
 def _read_instruction(agent: Any, unknown: list[str]) -> str:

@@ -1,0 +1,201 @@
+"""Ablation of the prompt: which blocks of the instruction matter, and what does not change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.conftest import Project, turn
+from tests.engine.test_shrinking import describe_project
+from tests.llm.servers import Call, HttpResponse, run_server
+from workbench.engine.ablation import Ablated, Ablation, Effect, list_blocks, remove_block
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.shrinking import CaseExecutor
+from workbench.engine.workspace import Workspace
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseStatus
+from workbench.model.target import AgentDescription, AgentPart, ModelMode
+
+ADK = '''
+import os
+from google.adk.agents import Agent
+os.environ.update(GOOGLE_GEMINI_BASE_URL="{url}", GOOGLE_API_KEY="AIzaSyAveryverysecretkey0123456789abcd")
+
+def set_light(room: str) -> str:
+    "Switch on a light."
+    return "on"
+
+def computed(context):
+    return "You are idle."
+
+helper = Agent(name="helper", model="gemini-2.5-flash", description="Helps.", instruction="Help.")
+idle = Agent(name="idle", model="gemini-2.5-flash", description="Idles.", instruction=computed)
+root_agent = Agent(
+    name="house", model="gemini-2.5-flash", sub_agents=[helper, idle], tools=[set_light],
+    instruction="""You switch lights.
+Be nice.
+
+Always use the tool.
+The room is {{room?}}.
+""",
+)
+'''
+
+Reply = Callable[[Call], HttpResponse]
+
+
+def reply(call: Call) -> HttpResponse:
+    """Use the tool only if the instruction says so; without "Be nice." answer in another way."""
+    contents = call.body["contents"]
+    system = json.dumps(call.body["systemInstruction"])
+    part: dict[str, Any] = {"text": "The light is on." if "Be nice." in system else "It is done."}
+    if "Always use the tool." in system and "functionResponse" not in contents[-1]["parts"][-1]:
+        part = {"functionCall": {"name": "set_light", "args": {"room": "hall"}}}
+    return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
+
+
+@pytest.fixture
+def house(project: Project) -> Project:
+    folder = project.root / "house"
+    folder.mkdir()
+    (project.root / "workbench.toml").write_text("")
+    (folder / "__init__.py").write_text("from . import agent\n")
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.1}
+    (folder / "test_config.json").write_text(json.dumps({"criteria": criteria}))
+    call = {"name": "set_light", "args": {"room": "hall"}}
+    cases = [{"eval_id": "a", "conversation": [turn("Light!", response="The light is done.", calls=[call])]}]
+    (folder / "h.evalset.json").write_text(json.dumps({"eval_set_id": "h", "eval_cases": cases}))
+    return project
+
+
+def ablate(workspace: Workspace, *, by_line: bool = True, budget: int = 40, repeats: int = 2) -> Ablated:
+    selection = Selection(eval_set="house/h.evalset.json")
+    with CaseExecutor(workspace, [selection], RunOptions(models_by_default=ModelMode.AUTO)) as executor:
+        description = workspace.describe_agent(executor.key.target)
+        return Ablation(
+            executor=executor, description=description, by_line=by_line, budget=budget, repeats=repeats
+        ).run()
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_the_lines_that_the_verdict_and_the_scores_need_are_found(house: Project) -> None:
+    with run_server(reply) as server:
+        (house.root / "house/agent.py").write_text(ADK.format(url=server.url))
+        workspace = house.open_workspace()
+        house.run(Selection(eval_set="house/h.evalset.json"), workspace=workspace, models=ModelMode.AUTO)
+        case = CaseKey(target="house", eval_set="house/h.evalset.json", eval_id="a")
+        before = describe_project(workspace, case)
+
+        found = ablate(workspace)
+
+        systems = [call.body["systemInstruction"]["parts"][0]["text"] for call in server.calls]
+    assert [(each.block.agent, each.block.text, each.effect) for each in found.effects] == [
+        ("house", "You switch lights.", Effect.NONE),
+        ("house", "Be nice.", Effect.SCORES),
+        ("house", "Always use the tool.", Effect.VERDICT),
+        ("house", "The room is {room?}.", Effect.NONE),
+        ("helper", "Help.", Effect.UNUSED),
+    ]
+    scores, verdict = found.effects[1:3]
+    assert scores.changed == ["response_match_score"]
+    assert (verdict.without.verdict, len(verdict.without.variants)) == (CaseStatus.FAILED, 2)
+    assert {str(each) for each in verdict.without.symptoms} == {
+        'tool_trajectory_avg_score: call missing set_light, expected {"room": "hall"}'
+    }
+    assert found.executions == 2 + 1 + 2 + 2 + 1
+    assert found.whole.replayed == 1  # the first repeat is recorded
+    assert any(text.startswith("Be nice.\n\nAlways use the tool.") for text in systems)
+    assert found.unknown == ["instruction of idle is computed by a function at run time"]
+    assert describe_project(workspace, case) == before
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_paragraphs_are_left_out_whole_and_the_budget_is_respected(house: Project) -> None:
+    with run_server(reply) as server:
+        (house.root / "house/agent.py").write_text(ADK.format(url=server.url))
+        workspace = house.open_workspace()  # one, because the import of ADK is slow
+
+        whole = ablate(workspace, by_line=False, repeats=1)
+        part = ablate(workspace, by_line=False, repeats=2, budget=4)
+
+    texts = [(each.block.first_line, each.block.last_line, each.effect) for each in whole.effects]
+    assert texts == [(1, 2, Effect.SCORES), (4, 5, Effect.VERDICT), (1, 1, Effect.UNUSED)]
+    assert part.executions == 4
+    assert [each.effect for each in part.effects] == [Effect.SCORES, Effect.UNTRIED, Effect.UNTRIED]
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_differences_of_a_flaky_case_are_unclear(house: Project) -> None:
+    replies = iter(range(1000))
+
+    def flaky(call: Call) -> HttpResponse:
+        part: dict[str, Any] = {"text": "The light is done."}
+        if "functionResponse" not in call.body["contents"][-1]["parts"][-1] and next(replies) % 2:
+            part = {"functionCall": {"name": "set_light", "args": {"room": "hall"}}}
+        return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
+
+    with run_server(flaky) as server:
+        (house.root / "house/agent.py").write_text(ADK.format(url=server.url))
+
+        found = ablate(house.open_workspace(), by_line=False, repeats=3)
+
+    assert found.whole.verdict is None
+    assert {each.effect for each in found.effects if each.block.agent == "house"} == {Effect.UNCLEAR}
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_an_error_of_the_case_itself_tries_nothing(house: Project) -> None:
+    with run_server(lambda _: HttpResponse({"error": {"code": 400, "message": "no"}}, status=400)) as server:
+        (house.root / "house/agent.py").write_text(ADK.format(url=server.url))
+
+        found = ablate(house.open_workspace())
+
+    assert found.is_error
+    assert {each.effect for each in found.effects} == {Effect.UNTRIED}
+    assert found.executions == 2
+
+
+def test_an_agent_without_known_instructions_is_refused(project: Project) -> None:
+    project.add_set({"a": [turn("x")]})
+    workspace = project.open_workspace()
+
+    with CaseExecutor(workspace, [Selection(eval_set="set.evalset.json")], RunOptions()) as executor:
+        description = workspace.describe_agent("sample")
+        ablation = Ablation(executor=executor, description=description, by_line=True, budget=9, repeats=1)
+        with pytest.raises(PlanError, match="sample: workbench knows no instruction that it could leave out"):
+            ablation.run()
+
+
+def describe(text: str) -> AgentDescription:
+    return AgentDescription(agents=(AgentPart(name="a", instructions={"instruction": text}),))
+
+
+@given(st.text(alphabet="ab \n", max_size=30), st.booleans())
+def test_blocks_cover_every_line_that_is_not_blank_once(text: str, by_line: bool) -> None:
+    blocks = list_blocks(describe(text), by_line=by_line)
+
+    covered = [line for block in blocks for line in range(block.first_line, block.last_line + 1)]
+    assert covered == [number for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    for block in blocks:
+        rest = [line for line in remove_block(text, block).split("\n") if line.strip()]
+        gone = set(range(block.first_line, block.last_line + 1))
+        kept = [line for n, line in enumerate(text.split("\n"), start=1) if line.strip() and n not in gone]
+        assert rest == kept
+
+
+def test_a_blank_line_around_a_removed_paragraph_goes_with_it() -> None:
+    text = "A\nB\n\nC\n\nD"
+    first, second, third = list_blocks(describe(text), by_line=False)
+
+    assert remove_block(text, first) == "C\n\nD"
+    assert remove_block(text, second) == "A\nB\n\nD"
+    assert remove_block(text, third) == "A\nB\n\nC\n"

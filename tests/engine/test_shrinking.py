@@ -1,0 +1,397 @@
+"""Shrinking of failing cases: what is left out, what counts as the same failure, and what does not change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.conftest import Project, turn
+from tests.llm.servers import Call, HttpResponse, run_server
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.shrinking import (
+    CaseExecutor,
+    FailureTest,
+    Outcome,
+    Part,
+    Shrinker,
+    Shrunk,
+    keep_case,
+    make_predicate_config,
+    measure_case,
+    minimise,
+    split_sentences,
+)
+from workbench.engine.workspace import Workspace
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.target import ModelMode
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+LIGHTS = """
+from pathlib import Path
+
+def answer(prompt, session):
+    if not session.history:
+        with Path(__file__).with_name("sessions.txt").open("a") as file:
+            file.write("x")
+    if "away" in prompt:
+        session.state["away"] = True
+    if "crash" in prompt and not session.state.get("safe"):
+        raise ValueError("kaboom")
+    if "light" not in prompt:
+        return "ok"
+    room = "attic" if session.state.get("away") else "hall"
+    return {"response": "ok", "predicted_trajectory": [{"tool_name": "set_light", "tool_input": {"room": room}}]}
+"""
+
+
+def light(prompt: str, room: str) -> dict[str, Any]:
+    return turn(prompt, response="ok", calls=[{"name": "set_light", "args": {"room": room}}])
+
+
+def small_talk(number: int) -> dict[str, Any]:
+    return turn(f"This is remark {number}.", response="ok")
+
+
+def make_conversation() -> list[dict[str, Any]]:
+    """Return 12 turns. The 9th fails because of the 3rd."""
+    turns = [small_talk(number) for number in range(1, 13)]
+    turns[2] = turn("We are away.", response="ok")
+    turns[8] = light("Switch on the light.", "hall")
+    return turns
+
+
+def shrink(
+    project: Project,
+    *,
+    budget: int = 100,
+    repeats: int = 1,
+    criteria: Sequence[str] = (),
+    predicate: str | None = None,
+    name: str = "set.evalset.json",
+    **options: Any,
+) -> Shrunk:
+    config = None if predicate is None else make_predicate_config(predicate)
+    options = {"models_by_default": ModelMode.AUTO, **options}
+    workspace = project.open_workspace()
+    with CaseExecutor(workspace, [Selection(eval_set=name)], RunOptions(**options), config=config) as executor:
+        test = FailureTest(predicate=predicate is not None, criteria=criteria)
+        return Shrinker(executor=executor, test=test, budget=budget, repeats=repeats).shrink()
+
+
+def test_of_12_turns_exactly_the_two_that_the_failure_needs_are_found(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    project.add_set({"evening": make_conversation()})
+
+    found = shrink(project)
+
+    assert (found.outcome, found.turns, found.untried) == (Outcome.SAME, [2, 8], [])
+    assert [each["user_content"]["parts"][0]["text"] for each in found.data["conversation"]] == [
+        "We are away.",
+        "Switch on the light.",
+    ]
+    assert found.executions <= 60
+    assert (project.root / "sessions.txt").read_text() == "x" * found.executions
+    assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
+
+
+def test_sentences_state_and_calls_that_do_not_matter_are_left_out(project: Project) -> None:
+    project.add_criteria(tool_trajectory_avg_score={"threshold": 1.0, "match_type": "IN_ORDER"})
+    project.add_agent(LIGHTS)
+    asked = light("Good evening! It is dark.\nSwitch on the light, please. Thanks.", "hall")
+    extra = {"name": "set_light", "args": {"room": "hall"}}
+    asked["intermediate_data"]["tool_uses"].append(extra)
+    state = {"away": True, "name": "Eve", "floor": 1}
+    project.add_set(
+        {"a": {"conversation": [asked], "session_input": {"app_name": "x", "user_id": "y", "state": state}}}
+    )
+
+    found = shrink(project, criteria=["tool_trajectory_avg_score"])
+
+    assert found.data["conversation"][0]["user_content"]["parts"] == [{"text": "Switch on the light, please."}]
+    assert found.data["session_input"] == {"app_name": "x", "user_id": "y", "state": {"away": True}}
+    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 1, Part.CALLS: 2}
+
+
+def test_expected_calls_that_the_criterion_does_not_need_are_left_out_with_their_responses(project: Project) -> None:
+    project.add_criteria(tool_trajectory_avg_score={"threshold": 1.0, "match_type": "IN_ORDER"})
+    project.add_agent(
+        "def answer(prompt): return {'response': prompt, 'predicted_trajectory': "
+        "[{'tool_name': name, 'tool_input': {}} for name in ('find', 'open', 'close')]}"
+    )
+
+    def part(kind: str, name: str, **more: Any) -> dict[str, Any]:
+        return {kind: {"name": name, **more}}
+
+    parts = [
+        part("functionCall", "find", id="1", args={}),
+        part("functionResponse", "find", id="1", response={"a": 1}),
+        part("functionCall", "lock", id="2", args={}),
+        part("functionResponse", "lock", id="2", response={"b": 1}),
+    ]
+    events = [{"author": "a", "content": {"parts": [each]}} for each in parts]
+    case = {"user_content": {"parts": [{"text": "go"}]}, "intermediateData": {"invocationEvents": events}}
+    project.add_set({"a": [case]})
+
+    found = shrink(project)
+
+    assert found.data["conversation"][0]["intermediateData"] == {"invocationEvents": events[2:]}
+
+
+def test_another_expectation_of_the_same_tool_is_another_failure(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    turns = make_conversation()
+    turns[5] = light("The light again.", "attic")  # without the 3rd turn it would fail alone
+    project.add_set({"evening": turns})
+
+    found = shrink(project)
+
+    assert found.turns == [2, 8]
+    assert Outcome.OTHER in {step.outcome for step in found.steps}
+
+
+def test_a_candidate_that_ends_in_error_does_not_fail_the_same_way(project: Project) -> None:
+    project.add_agent(
+        LIGHTS.replace(
+            '"away" in prompt', '"safe" in prompt:\n        session.state["safe"] = True\n    if "away" in prompt'
+        )
+    )
+    turns = [turn("safe", response="ok"), small_talk(1), turn("crash away", response="ok"), light("light", "hall")]
+    project.add_set({"a": turns})
+
+    found = shrink(project)
+
+    assert found.turns == [0, 2, 3]
+    assert Outcome.ERROR in {step.outcome for step in found.steps}
+
+
+def test_a_case_that_passes_or_ends_in_error_is_executed_once(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    project.add_set({"good": [light("light", "hall")]}, name="good")
+    project.add_set({"bad": [turn("crash")]}, name="bad")
+
+    passed, error = shrink(project, name="good.evalset.json"), shrink(project, name="bad.evalset.json")
+
+    assert (passed.outcome, passed.executions, passed.is_smaller) == (Outcome.PASSED, 1, False)
+    assert (error.outcome, error.executions, error.is_smaller) == (Outcome.ERROR, 1, False)
+
+
+def test_repeats_find_a_case_that_fails_only_sometimes(project: Project) -> None:
+    project.add_agent(
+        """
+        from pathlib import Path
+        FILE = Path(__file__).with_name("count.txt")
+
+        def answer(prompt):
+            FILE.write_text((FILE.read_text() if FILE.exists() else "") + "x")
+            return {"response": "", "predicted_trajectory": [{"tool_name": "a", "tool_input": {}}]
+                    if len(FILE.read_text()) % 2 else []}
+        """
+    )
+    project.add_set({"a": [turn("x")]})
+
+    found = shrink(project, repeats=3)
+
+    assert (found.outcome, found.executions, found.is_smaller) == (Outcome.MIXED, 3, False)
+
+
+def test_the_budget_limits_executions_and_names_the_parts_left(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    project.add_set({"evening": make_conversation()})
+
+    found = shrink(project, budget=4)
+
+    assert (found.executions, found.outcome) == (4, Outcome.SAME)
+    assert found.untried == [Part.TURNS, Part.CALLS]  # messages of one sentence, no state
+    assert 2 in found.turns
+    assert 8 in found.turns
+    assert len(found.turns) < 12
+
+
+def test_a_predicate_decides_instead_of_the_criteria(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    (project.root / "checks.py").write_text("def is_remark(instance):\n    return 'remark 4.' in instance['prompt']\n")
+    project.add_set({"evening": make_conversation()})
+
+    found = shrink(project, predicate="checks:is_remark")
+
+    assert (found.outcome, found.turns) == (Outcome.SAME, [3])
+
+
+def test_a_predicate_that_cannot_run_is_an_error(project: Project) -> None:
+    project.add_set({"a": [turn("x")]})
+
+    found = shrink(project, predicate="checks:missing")
+
+    assert (found.outcome, found.executions) == (Outcome.ERROR, 1)
+    with pytest.raises(PlanError, match="--predicate: found 'checks', expected module:function"):
+        make_predicate_config("checks")
+
+
+def test_cases_without_a_conversation_of_their_own_are_refused(project: Project) -> None:
+    scenario = {"conversation_scenario": {"starting_prompt": "Hi.", "conversation_plan": "Say hi."}}
+    project.add_criteria(safety_v1=0.8)
+    project.add_set({"s": scenario}, name="scenario")
+    project.add_set({"a": [turn("x")], "b": [turn("y")]}, name="two")
+    (project.root / "old.evalset.json").write_text(json.dumps([{"name": "old", "data": [{"query": "x"}]}]))
+
+    with pytest.raises(PlanError, match="s: it is a scenario, whose user says something else each time"):
+        shrink(project, name="scenario.evalset.json")
+    with pytest.raises(PlanError, match="2 cases selected, expected one"):
+        shrink(project, name="two.evalset.json")
+    with pytest.raises(PlanError, match="it has an old format; migrate it first"):
+        shrink(project, name="old.evalset.json")
+
+
+def test_an_unknown_criterion_is_refused(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    project.add_set({"a": [light("light", "cellar")]})
+
+    with pytest.raises(PlanError, match=r"--criterion: found 'tool', expected one of tool_trajectory_avg_score$"):
+        shrink(project, criteria=["tool"])
+
+
+def test_a_kept_case_is_the_next_one_and_the_other_bytes_stay(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    turns = make_conversation()
+    for each in turns:
+        each["app_details"] = {"note": 1}
+    path = project.root / project.add_set({"evening": {"conversation": turns, "tag": "x"}, "other": [turn("y")]})
+    before = path.read_text()
+    workspace = project.open_workspace()
+    selection = Selection(eval_set=path.name, cases=("evening",))
+    with CaseExecutor(workspace, [selection], RunOptions()) as executor:
+        found = Shrinker(executor=executor, test=FailureTest(), budget=60).shrink()
+
+    first = keep_case(EvalSetDocument.open(path), found.data, after=found.case)
+    second = keep_case(EvalSetDocument.open(path), found.data, after=found.case)
+
+    assert (first, second) == ("evening-small", "evening-small-2")
+    document = EvalSetDocument.open(path)
+    assert [entry.eval_id for entry in document.entries] == ["evening", "evening-small-2", "evening-small", "other"]
+    kept = document.raw_case(1)
+    assert kept["tag"] == "x"
+    assert kept["conversation"] == [turns[2], turns[8]]
+    document.remove_cases([1, 2])
+    assert document.content().decode() == before
+
+
+def describe_project(workspace: Workspace, case: CaseKey) -> Any:
+    """Return the files of a project, its runs, and the recorded model calls of a case."""
+    files = {
+        str(path.relative_to(workspace.root)): path.read_bytes()
+        for path in workspace.root.rglob("*")
+        if path.is_file() and not {"__pycache__", ".workbench"} & set(path.parts)
+    }
+    with workspace.history() as history:
+        runs = [run.run_id for run in history.runs(10)]
+    return files, runs, [recorded.calls for recorded in workspace.iter_stored_calls(JobKey(case=case))]
+
+
+ADK = """
+import os
+from google.adk.agents import Agent
+os.environ.update(GOOGLE_GEMINI_BASE_URL="{url}", GOOGLE_API_KEY="AIzaSyAveryverysecretkey0123456789abcd")
+
+def set_light(room: str) -> str:
+    "Switch on a light."
+    return "on"
+
+root_agent = Agent(name="house", model="gemini-2.5-flash", instruction="You switch lights.", tools=[set_light])
+"""
+
+
+def reply(call: Call) -> HttpResponse:
+    """Switch on the light of the attic if the user said before that they are away."""
+    contents = call.body["contents"]
+    texts = [part.get("text", "") for content in contents for part in content["parts"]]
+    room = "attic" if any("away" in text for text in texts) else "hall"
+    asks = "light" in texts[-1] and "functionResponse" not in contents[-1]["parts"][-1]
+    part = {"functionCall": {"name": "set_light", "args": {"room": room}}} if asks else {"text": "ok"}
+    return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_an_adk_agent_replays_recorded_calls_and_the_project_stays_as_it_is(project: Project) -> None:
+    folder = project.root / "house"
+    folder.mkdir()
+    (project.root / "workbench.toml").write_text("")
+    (folder / "__init__.py").write_text("from . import agent\n")
+    (folder / "test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    turns = [small_talk(1), turn("We are away.", response="ok"), small_talk(2), light("Switch on the light.", "hall")]
+    cases = [{"eval_id": "a", "conversation": turns}]
+    (folder / "h.evalset.json").write_text(json.dumps({"eval_set_id": "h", "eval_cases": cases}))
+    with run_server(reply) as server:
+        (folder / "agent.py").write_text(ADK.format(url=server.url))
+        workspace = project.open_workspace()
+        project.run(Selection(eval_set="house/h.evalset.json"), workspace=workspace, models=ModelMode.AUTO)
+        recorded, case = len(server.calls), CaseKey(target="house", eval_set="house/h.evalset.json", eval_id="a")
+        before = describe_project(workspace, case)
+
+        found = shrink(project, name="house/h.evalset.json")
+
+        asked = len(server.calls) - recorded
+    assert (found.outcome, found.turns) == (Outcome.SAME, [1, 3])
+    (first,) = found.steps[0].variants
+    assert first.result.execution.model_calls is not None
+    assert (first.result.execution.model_calls.live, first.result.execution.model_calls.replayed) == (0, recorded)
+    counts = [step.variants[0].result.execution.model_calls for step in found.steps]
+    assert asked == sum(each.live for each in counts if each is not None)
+    assert any(each is not None and each.live and each.replayed for each in counts)  # equal beginnings are shared
+    assert describe_project(workspace, case) == before
+    assert len(before[2]) == 1
+
+
+@given(st.sets(st.integers(0, 29)), st.integers(1, 30), st.booleans())
+def test_minimise_finds_exactly_the_needed_items(needed: set[int], count: int, may_be_empty: bool) -> None:
+    items = range(count)
+    wanted = needed & set(items)
+    tested: list[tuple[int, ...]] = []
+
+    def still_fails(kept: Sequence[int]) -> bool:
+        tested.append(tuple(kept))
+        return wanted <= set(kept)
+
+    found = minimise(items, still_fails, may_be_empty=may_be_empty)
+
+    if wanted or may_be_empty:
+        assert found == sorted(wanted)
+    else:
+        assert len(found) == 1
+    assert all(list(kept) == sorted(kept) for kept in tested)
+
+
+@pytest.mark.parametrize(
+    "still_fails",
+    [
+        lambda kept: len(kept) % 2 == 0 and 3 in kept,
+        lambda kept: sum(kept) > 40,
+        lambda kept: len(set(kept) & {1, 4, 7}) > 1,
+    ],
+    ids=["not monotone", "sum", "two of three"],
+)
+def test_minimise_leaves_no_item_that_is_not_needed(still_fails: Callable[[Sequence[int]], bool]) -> None:
+    found = minimise(range(12), still_fails, may_be_empty=False)
+
+    assert still_fails(found)
+    assert not any(still_fails([each for each in found if each != left_out]) for left_out in found)
+
+
+@given(st.text(alphabet="ab .!?。\n\"'…", max_size=40))
+def test_sentences_joined_are_the_message(text: str) -> None:
+    assert "".join(split_sentences(text)) == text
+
+
+def test_sentences_end_at_marks_and_lines() -> None:
+    assert split_sentences('It is 3.5 m. "Really?" Yes!\nNext line\n') == [
+        "It is 3.5 m. ",
+        '"Really?" ',
+        "Yes!\n",
+        "Next line\n",
+    ]
+    assert split_sentences("好。再见。") == ["好。", "再见。"]

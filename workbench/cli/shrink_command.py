@@ -1,0 +1,528 @@
+"""The commands `shrink` and `why`, which run variants of one case."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, graceful_interrupt, message, write_document, write_lines
+from workbench.cli.shared_options import case_option, config_option, models_option
+
+if TYPE_CHECKING:
+    from workbench.cli.printers import Progress
+    from workbench.engine.ablation import Ablated, Ablation, BlockEffect, Executions
+    from workbench.engine.shrinking import CaseData, Shrinker, ShrinkStep, Shrunk
+    from workbench.engine.workspace import Workspace
+    from workbench.model.identity import CaseKey
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+_GONE = 1
+"""The failure does not occur, or not each time."""
+
+
+# `workbench shrink`
+
+
+@click.command()
+@click.argument("case", metavar="SET[:CASE]")
+@case_option
+@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@config_option
+@click.option(
+    "--criterion",
+    "criteria",
+    multiple=True,
+    metavar="NAME",
+    help="Look at this failed criterion only; repeatable. Default: all that fail.",
+)
+@click.option(
+    "--predicate",
+    metavar="MODULE:FUNCTION",
+    help="Function that decides whether a candidate still fails, instead of the criteria: f(instance), called for each "
+    "turn as a custom metric is. Any true value or number above 0: it still fails.",
+)
+@click.option("--budget", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum executions.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Executions of each candidate, which must all fail the same way.",
+)
+@models_option
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Eval set that gets the new case, created if it is missing. Default: the one of the case.",
+)
+@click.option("--yes", is_flag=True, help="Keep the new case without asking; the default without a terminal.")
+@click.option("--dry-run", is_flag=True, help="Keep nothing; print what was found.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@click.option("--plain", is_flag=True, help="No progress line.")
+def shrink(
+    *,
+    case: str,
+    cases: tuple[str, ...],
+    target: str | None,
+    config: Path | None,
+    criteria: tuple[str, ...],
+    predicate: str | None,
+    budget: int,
+    repeats: int,
+    models: str | None,
+    output: Path | None,
+    yes: bool,
+    dry_run: bool,
+    report_format: str,
+    plain: bool,
+) -> int:
+    """Find the smallest conversation, state and expected calls that fail the same way.
+
+    Leaves out turns, then sentences of the user's messages, keys of the initial session state, and expected calls, as
+    long as the case fails the same way: the same criteria, by the same kinds of differences (or see --predicate). The
+    result is a new case, ID-small. The agent runs for each candidate; recorded model calls are replayed where requests
+    are the same. Nothing else is written: no candidate is in the history.
+
+    Exit status: 0 done; 1 the case does not fail, or not each time; 2 the command, configuration or a file is wrong;
+    3 the case ended in ERROR; 130 interrupted. Unless the status is 0, nothing is kept.
+    """
+    from workbench.cli.run_commands import open_workspace, select_cases
+    from workbench.engine.plan import PlanError, RunOptions
+    from workbench.engine.shrinking import (
+        CaseExecutor,
+        FailureTest,
+        Outcome,
+        Shrinker,
+        make_predicate_config,
+    )
+    from workbench.model.target import ModelMode
+    from workbench.report.report_formats import dump
+    from workbench.store.errors import StoreError
+
+    if predicate is not None and criteria:
+        raise click.UsageError("--predicate and --criterion exclude each other: a predicate replaces the criteria.")
+    if budget < repeats:
+        raise click.UsageError(f"--budget {budget}: expected at least the --repeats ({repeats}) of the case itself.")
+    own_config = None if predicate is None else make_predicate_config(predicate)
+    if output is not None:
+        open_output(output)  # refuses an unusable file before anything runs
+    options = RunOptions.model_validate({"config": config, "models": models, "models_by_default": ModelMode.AUTO})
+    workspace, named = open_workspace((case,), target=target)
+    with (
+        workspace,
+        CaseExecutor(workspace, select_cases(workspace, named, cases=cases), options, config=own_config) as executor,
+    ):
+        for notice in executor.notices:
+            message(notice)
+        test = FailureTest(predicate=predicate is not None, criteria=criteria)
+        shrinker = Shrinker(executor=executor, test=test, budget=budget, repeats=repeats)
+        is_text = report_format == "text"
+        found = _run_shrinker(shrinker, budget=budget, shows_steps=is_text, plain=plain)
+        if is_text:
+            write_lines(_format_lines(found, budget=budget, repeats=repeats))
+        kept: tuple[str, str] | None = None
+        status = _get_status(found)
+        if status == 0 and found.is_smaller and not dry_run and (yes or _confirm(found, output)):
+            try:
+                kept = _keep(workspace, found, output)
+            except (PlanError, StoreError) as error:  # the result is printed nevertheless
+                message(str(error))
+                status = WRONG
+    if not is_text:
+        write_document(dump(_make_record(found, budget=budget, repeats=repeats, kept=kept), indent=2) + "\n")
+    elif found.outcome is Outcome.SAME:
+        write_lines([_format_end(found, kept)])
+    if found.outcome is not Outcome.SAME and not found.is_interrupted:
+        message(_explain_outcome(found, repeats=repeats))
+    return status
+
+
+def open_output(path: Path) -> EvalSetDocument:
+    """Open the eval set that gets a new case; a missing one is created when it is saved.
+
+    Raises PlanError and StoreError.
+    """
+    from workbench.engine.plan import PlanError
+    from workbench.store.evalsets.case_frame import DocumentFormat
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+    from workbench.store.evalsets.new_evalsets import make_new_set_content
+    from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
+
+    if not path.name.endswith(EVAL_SET_SUFFIXES):
+        raise PlanError(f"--output {path}: expected a name that ends with {' or '.join(EVAL_SET_SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise PlanError(f"--output {path}: the folder {path.parent} does not exist")
+    if not path.exists():
+        return EvalSetDocument(path, make_new_set_content(path, derive_set_name(path)), None)
+    document = EvalSetDocument.open(path)
+    if document.format is not DocumentFormat.CURRENT:
+        raise PlanError(f"--output {path}: it has an old format; migrate it first (workbench eval-set migrate)")
+    return document
+
+
+def _run_shrinker(shrinker: Shrinker, *, budget: int, shows_steps: bool, plain: bool) -> Shrunk:
+    """Shrink, with a progress line. With `shows_steps` each smaller case is a line on standard output."""
+    from workbench.cli.printers import Progress
+
+    progress = Progress(total=budget, shown=sys.stderr.isatty() and not plain)
+
+    def announce(text: str) -> None:
+        with progress.pause():
+            message(text)
+
+    smallest: list[ShrinkStep] = []
+
+    def report(step: ShrinkStep) -> None:
+        for variant in step.variants:
+            progress.count_case(variant.result.status)
+        if shows_steps and (step.is_smallest or step.part is None):
+            with progress.pause():
+                write_lines([_format_step(step, smallest[-1] if smallest else None)])
+            smallest.append(step)
+
+    shrinker.report, shrinker.announce = report, progress.show_case
+    with progress, graceful_interrupt(shrinker.executor.cancel, announce=announce):
+        return shrinker.shrink()
+
+
+def _get_status(found: Shrunk) -> int:
+    from workbench.engine.shrinking import Outcome
+
+    if found.is_interrupted:
+        return INTERRUPTED
+    if found.outcome is Outcome.SAME:
+        return 0
+    return ERRORS if found.outcome is Outcome.ERROR else _GONE
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _confirm(found: Shrunk, output: Path | None) -> bool:
+    """Ask whether to keep the case; without a terminal it is kept."""
+    from workbench.model.text import one_line
+
+    place = one_line(str(output or found.case.eval_set))
+    return not _is_terminal() or click.confirm(f"Keep the smaller case in {place}?", default=True, err=True)
+
+
+def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str, str]:
+    """Keep the smallest case. Return the eval set and the id. Raises PlanError and StoreError."""
+    from workbench.engine.shrinking import keep_case
+    from workbench.store.evalsets.evalset_document import EvalSetDocument
+
+    # The file may have changed meanwhile.
+    document = EvalSetDocument.open(workspace.root / found.case.eval_set) if output is None else open_output(output)
+    eval_id = keep_case(document, found.data, after=found.case)
+    return (found.case.eval_set if output is None else str(output)), eval_id
+
+
+def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
+    """Format the case itself, or a candidate that is smaller than the one `before`."""
+    if step.part is None or before is None:
+        return f"{step.executions:>4}  the case itself: {step.outcome.value}"
+    return f"{step.executions:>4}  {step.part.value}: {before.sizes[step.part]} -> {step.sizes[step.part]}"
+
+
+def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
+    from workbench.engine.shrinking import Outcome, measure_case
+    from workbench.model.text import one_line, pluralise
+
+    if found.outcome is Outcome.SAME:
+        yield ""
+        yield one_line(f"{found.case} fails:")
+        yield from (f"  {one_line(str(symptom))}" for symptom in sorted(found.failure.symptoms))
+        before, after = measure_case(found.original), measure_case(found.data)
+        for part, size in before.items():
+            numbers = f"  ({format_numbers(found.turns)})" if part.value == "turns" else ""
+            yield f"  {part.value:<14}  {size:>3} -> {after[part]}{numbers}"
+    used = pluralise(found.executions, "execution")
+    yield f"{used} of {budget}" + (f", {repeats} for each candidate" if repeats > 1 else "")
+    if found.outcome is Outcome.SAME and found.untried:
+        reason = "interrupted" if found.is_interrupted else "the budget was used up"
+        yield f"not tried to the end ({reason}): {', '.join(part.value for part in found.untried)}"
+
+
+def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
+    """Format where the smaller case is kept, if it is."""
+    from workbench.model.text import one_line
+
+    if kept is not None:
+        return one_line(f"kept as {kept[1]} in {kept[0]}")
+    return "nothing was kept" if found.is_smaller else "nothing can be left out; nothing was kept"
+
+
+def format_numbers(places: Sequence[int]) -> str:
+    """Format positions from 0 as numbers from 1, with ranges: 1-3, 9."""
+    ranges: list[tuple[int, int]] = []
+    for place in places:
+        if ranges and ranges[-1][1] == place:
+            ranges[-1] = (ranges[-1][0], place + 1)
+        else:
+            ranges.append((place + 1, place + 1))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def _explain_outcome(found: Shrunk, *, repeats: int) -> str:
+    """Explain why there is nothing to shrink."""
+    from workbench.engine.shrinking import Outcome
+
+    results = [variant.result for variant in found.steps[0].variants]
+    if found.outcome is Outcome.ERROR:
+        failures = [each.failure.message for each in results if each.failure is not None]
+        failures += [metric.reason or metric.name for each in results for metric in each.metrics if not each.failure]
+        why = failures[0] if failures else "no reason is known"
+        return f"{found.case} ended in ERROR, which is not a failure to shrink: {why}"
+    if found.outcome is Outcome.MIXED:
+        failed = sum(each.status.value == "FAILED" for each in results)
+        return (
+            f"{found.case} is flaky: {failed} of {repeats} executions failed, and not all in the same way; nothing was "
+            "changed (see `workbench flaky`)"
+        )
+    if found.outcome is Outcome.OTHER:
+        return f"{found.case} fails, but not by this criterion; nothing was changed"
+    return f"{found.case} did not fail now, so there is nothing to shrink; nothing was changed"
+
+
+def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, str] | None) -> dict[str, Any]:
+    from workbench.engine.shrinking import measure_case
+    from workbench.report.report_formats import SCHEMA_VERSION
+
+    def sizes(data: CaseData) -> dict[str, int]:
+        return {part.name.lower(): size for part, size in measure_case(data).items()}
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **format_key(found.case),
+        "outcome": None if found.outcome is None else found.outcome.name.lower(),
+        "failure": [symptom._asdict() for symptom in sorted(found.failure.symptoms)],
+        "before": sizes(found.original),
+        "after": sizes(found.data),
+        "turns": [turn + 1 for turn in found.turns],
+        "executions": found.executions,
+        "budget": budget,
+        "repeats": repeats,
+        "untried": [part.name.lower() for part in found.untried],
+        "interrupted": found.is_interrupted,
+        "kept_as": None if kept is None else {"eval_set": kept[0], "eval_id": kept[1]},
+        "case": found.data,
+        "steps": [
+            {
+                "part": None if step.part is None else step.part.name.lower(),
+                "sizes": sizes(step.data),
+                "outcome": step.outcome.name.lower(),
+                "executions": step.executions,
+                "seconds": round(step.seconds, 3),
+            }
+            for step in found.steps
+        ],
+    }
+
+
+def format_key(case: CaseKey) -> dict[str, Any]:
+    """Return a case for JSON."""
+    return {
+        "target": case.target,
+        "eval_set": case.eval_set,
+        "eval_id": case.eval_id,
+        "occurrence": case.occurrence,
+    }
+
+
+# `workbench why`
+
+
+@click.command()
+@click.argument("case", metavar="SET[:CASE]")
+@case_option
+@click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
+@config_option
+@click.option("--line", "by_line", is_flag=True, help="Leave out single lines instead of paragraphs.")
+@click.option("--budget", type=click.IntRange(min=2), default=60, show_default=True, help="Maximum executions.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Executions with the whole instruction, and without each part that makes a difference.",
+)
+@models_option
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+@click.option("--plain", is_flag=True, help="No progress line.")
+def why(
+    *,
+    case: str,
+    cases: tuple[str, ...],
+    target: str | None,
+    config: Path | None,
+    by_line: bool,
+    budget: int,
+    repeats: int,
+    models: str | None,
+    report_format: str,
+    plain: bool,
+) -> int:
+    """Find which parts of the instruction matter for a case, by leaving out one at a time.
+
+    The case runs with the whole instruction, then without each paragraph, or with --line without each line. A part
+    matters if the verdict changes without it, or a score leaves the range that the whole instruction has. For ADK
+    agents, whose instructions are texts. No file changes: the instruction is replaced in the process of the agent, and
+    nothing is in the history.
+
+    Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 the case ended in ERROR with the whole
+    instruction; 130 interrupted.
+    """
+    from workbench.cli.printers import Progress
+    from workbench.cli.run_commands import open_workspace, select_cases
+    from workbench.engine.ablation import Ablation
+    from workbench.engine.plan import RunOptions
+    from workbench.engine.shrinking import CaseExecutor
+    from workbench.model.target import ModelMode
+    from workbench.report.report_formats import dump
+
+    if budget <= repeats:
+        raise click.UsageError(f"--budget {budget}: expected more than the --repeats ({repeats}) of the case itself.")
+    options = RunOptions.model_validate(
+        {"config": config, "models": models, "models_by_default": ModelMode.AUTO, "isolation": "case"}
+    )
+    workspace, named = open_workspace((case,), target=target)
+    with workspace, CaseExecutor(workspace, select_cases(workspace, named, cases=cases), options) as executor:
+        for notice in executor.notices:
+            message(notice)
+        progress = Progress(total=budget, shown=sys.stderr.isatty() and not plain)
+        ablation = Ablation(
+            executor=executor,
+            description=workspace.describe_agent(executor.key.target),
+            by_line=by_line,
+            budget=budget,
+            repeats=repeats,
+            count=progress.count_case,
+            announce=progress.show_case,
+        )
+        found = _run_ablation(ablation, progress, shows_effects=report_format == "text")
+    if report_format == "text":
+        write_lines(_format_closing(found, budget=budget))
+    else:
+        write_document(dump(_make_ablation_record(found, budget=budget, repeats=repeats), indent=2) + "\n")
+    if found.is_error:
+        failures = [each.result.failure for each in found.whole.variants if each.result.failure is not None]
+        why_not = f": {failures[0].message}" if failures else ""
+        message(f"{found.case} ended in ERROR with the whole instruction{why_not}")
+    return INTERRUPTED if found.is_interrupted else ERRORS if found.is_error else 0
+
+
+def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool) -> Ablated:
+    """Run an ablation, with a progress line. With `shows_effects` each effect is printed as soon as it is known."""
+    place: list[tuple[str, str]] = []
+
+    def announce(text: str) -> None:
+        with progress.pause():
+            message(text)
+
+    def report_whole(whole: Executions) -> None:
+        with progress.pause():
+            write_lines([_format_whole(ablation.executor.key, whole)])
+
+    def report(effect: BlockEffect) -> None:
+        heading = effect.block.agent, effect.block.field
+        lines = [] if heading in place else ["", f"{heading[0]}, {heading[1]}"]
+        place.append(heading)
+        with progress.pause():
+            write_lines([*lines, *_format_effect(effect)])
+
+    if shows_effects:
+        ablation.report_whole, ablation.report = report_whole, report
+    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce):
+        return ablation.run()
+
+
+def _format_counts(executions: Executions) -> str:
+    """Format how many executions ended in each status: `2 of 3 passed, 1 failed`."""
+    counts = {status.value.lower().replace("_", " "): number for status, number in executions.statuses.items()}
+    total = len(executions.variants)
+    first, *others = [f"{number} {name}" for name, number in sorted(counts.items(), key=lambda each: -each[1])]
+    number, _, name = first.partition(" ")
+    return ", ".join([f"{number} of {total} {name}", *others])
+
+
+def _format_whole(case: CaseKey, whole: Executions) -> str:
+    from workbench.model.text import one_line, pluralise
+
+    replayed = f" ({pluralise(whole.replayed, 'execution')} with recorded answers of models)" if whole.replayed else ""
+    noise = "" if whole.verdict is not None else "; the case is flaky, so that differences may be chance"
+    return one_line(f"{case}: {_format_counts(whole)} with the whole instruction{replayed}{noise}")
+
+
+def _format_effect(found: BlockEffect) -> Iterator[str]:
+    from workbench.engine.ablation import Effect
+    from workbench.model.text import one_line
+
+    block = found.block
+    lines = str(block.first_line) if block.first_line == block.last_line else f"{block.first_line}-{block.last_line}"
+    first = block.text.strip().split("\n")[0]
+    more = " …" if block.last_line > block.first_line else ""
+    yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
+    if found.effect in (Effect.NONE, Effect.UNUSED):
+        return
+    notes = [f"{_format_counts(found.without)} without it", *map(str, sorted(found.without.symptoms))]
+    notes += [each.result.failure.message for each in found.without.variants[:1] if each.result.failure is not None]
+    for name in found.changed:
+        low, high = found.without.score_ranges[name]
+        notes.append(f"{name}: {low:.2f}" + ("" if low == high else f" to {high:.2f}"))
+    yield from (f"{'':11}{one_line(note)}" for note in notes)
+
+
+_LONGEST_LINE = 80
+
+
+def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
+    from workbench.engine.ablation import Effect
+    from workbench.model.text import one_line, pluralise
+
+    yield ""
+    yield f"{pluralise(found.executions, 'execution')} of {budget}"
+    untried = [each for each in found.effects if each.effect is Effect.UNTRIED]
+    if untried and not found.is_error:
+        reason = "interrupted" if found.is_interrupted else "the budget was used up"
+        yield f"not tried ({reason}): {pluralise(len(untried), 'part')} of the instruction"
+    for sentence in found.unknown:
+        yield one_line(f"not tried: {sentence}")
+
+
+def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[str, Any]:
+    from workbench.report.report_formats import SCHEMA_VERSION
+
+    def describe(executions: Executions) -> dict[str, Any]:
+        return {
+            "executions": len(executions.variants),
+            "statuses": {status.value: number for status, number in executions.statuses.items()},
+            "replayed": executions.replayed,
+            "scores": {name: list(scores) for name, scores in executions.score_ranges.items()},
+            "failure": [symptom._asdict() for symptom in sorted(executions.symptoms)],
+        }
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **format_key(found.case),
+        "executions": found.executions,
+        "budget": budget,
+        "repeats": repeats,
+        "interrupted": found.is_interrupted,
+        "unknown": list(found.unknown),
+        "whole": describe(found.whole),
+        "parts": [
+            {**each.block._asdict(), "effect": each.effect.name.lower(), "changed": list(each.changed)}
+            | {"without": describe(each.without)}
+            for each in found.effects
+        ],
+    }

@@ -1,0 +1,772 @@
+"""Shrinking: the smallest conversation, session state and set of expected calls that still fails the same way.
+
+Delta debugging (ddmin: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002) over the turns
+of a case, then the sentences of its messages, the keys of its initial state, and its expected calls. Every candidate is
+executed by the agent of the case; nothing of the project changes, and the history gets no result.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.run import Run
+from workbench.engine.workspace import Workspace
+from workbench.metrics.trajectory import forgives_difference
+from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
+from workbench.model.evalset import EvalCase, Invocation
+from workbench.model.identity import CaseKey, JobKey
+from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
+from workbench.model.text import mask_named_secrets, pluralise, shorten, suggest_name
+from workbench.report.run_report import ReportedCase
+from workbench.report.text_report import find_subjects
+from workbench.report.turn_diff import (
+    Difference,
+    DifferenceKind,
+    compare_turn,
+    list_calls,
+    list_responses,
+    match_responses,
+)
+from workbench.simulation.replayed_models import hash_calls
+from workbench.store.evalsets.case_frame import DocumentFormat
+from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.json.json_path import find_key
+from workbench.store.model_answers import RecordingStore
+
+# Executions of variants of one case, which leave no trace in the project.
+
+CaseData = Mapping[str, Any]
+"""A case as data of its eval set, with unknown keys."""
+
+_PREDICATE = "predicate"
+
+
+class Variant(NamedTuple):
+    """One execution of a variant of the case: the variant as a type, and its result."""
+
+    case: EvalCase
+    result: CaseResult
+
+
+class Interrupted(Exception):
+    """The user stopped the executions."""
+
+
+class CaseExecutor:
+    """Executes variants of one case, one after the other. Results are not stored.
+
+    Recorded model calls of the case are replayed where requests are the same. New calls are recorded in a temporary
+    folder, so that variants with the same beginning share them, and the recordings of the project stay as they are.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        selections: Sequence[Selection],
+        options: RunOptions,
+        *,
+        config: EvalConfig | None = None,
+    ) -> None:
+        """`config` replaces the criteria. Raises PlanError unless the selections name one case that can be executed."""
+        self._workspace = workspace
+        self._options = options.model_copy(update={"history": False, "adk_results": False, "runs": 1})
+        self._config = config
+        self._plan = workspace.plan(selections, self._options, config=config)
+        if len(self._plan.cases) != 1:
+            named = pluralise(len(self._plan.cases), "case")
+            raise PlanError(*self._plan.problems, f"{named} selected, expected one: name it as SET:CASE")
+        (self.planned,) = self._plan.cases
+        self.document = self._open_document()
+        self.data: CaseData = self.document.raw_case(self._find_index())
+        self._run: Run | None = None
+        self._is_cancelled = False
+        self._lock = threading.Lock()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._recorded: set[int] = set()
+
+    def _open_document(self) -> EvalSetDocument:
+        """Return the eval set. Raises PlanError if the case cannot be executed or has no conversation of its own."""
+        planned, key = self.planned, self.planned.key
+        if planned.problem is not None:
+            raise PlanError(planned.problem.message)
+        if not planned.needs_agent:
+            raise PlanError(f"{key}: it is recorded, and no agent can be run with a variant of it")
+        if planned.scenario is not None:
+            raise PlanError(
+                f"{key}: it is a scenario, whose user says something else each time; save one of its conversations as "
+                "a fixed case (alt+k on the screen), and name that case"
+            )
+        document = self._workspace.document(key.eval_set)
+        if document.format is not DocumentFormat.CURRENT:
+            raise PlanError(f"{key.eval_set}: it has an old format; migrate it first (workbench eval-set migrate)")
+        return document
+
+    def _find_index(self) -> int:
+        return self.document.find_index(self.planned.key.eval_id, occurrence=self.planned.key.occurrence)
+
+    @property
+    def key(self) -> CaseKey:
+        """The case."""
+        return self.planned.key
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """The notices and problems of its plan."""
+        return (*self._plan.notices, *self._plan.problems)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def cancel(self) -> None:
+        """Stop the present execution, and allow no other. Any thread may call it."""
+        with self._lock:
+            self._is_cancelled = True
+            run = self._run
+        if run is not None:
+            run.cancel()
+
+    def is_valid(self, data: CaseData) -> bool:
+        """Return True if a variant could be executed."""
+        return self.document.find_fault(data) is None
+
+    def execute(self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]) -> Variant:
+        """Execute a variant as this repeat. `instructions` replace those of agents: see `SessionRequest`.
+
+        Raises Interrupted if the executions were stopped, and PlanError.
+        """
+        key = self.key
+        document = self._make_document(data)
+        plan = self._workspace.plan_documents(
+            self._workspace.project, {key.eval_set: document}, self._options, config=self._config
+        )
+        planned = replace(plan.cases[0], key=key, repeat=repeat)
+        models = plan.models if plan.models is None else replace(plan.models, folder=self._copy_recordings(repeat))
+        limits = plan.limits.model_copy(update={"runs": repeat + 1})
+        plan = replace(
+            plan, cases=(planned,), limits=limits, models=models, instructions=instructions, whole_sets=frozenset()
+        )
+        with self._lock:
+            if self._is_cancelled:
+                raise Interrupted
+            run = self._run = self._workspace.start(plan)
+        for _ in run.iter_events():
+            pass
+        (result,) = run.results()
+        if self._is_cancelled or result.status is CaseStatus.CANCELLED:
+            raise Interrupted
+        case = planned.case
+        assert case is not None
+        return Variant(case, result)
+
+    def _make_document(self, data: CaseData) -> EvalSetDocument:
+        """Return an eval set in memory that has only this variant."""
+        content = {**self.document.header, "eval_cases": [data]}
+        return EvalSetDocument(self.document.path, json.dumps(content).encode(), None)
+
+    def _copy_recordings(self, repeat: int) -> Path:
+        """Copy the recorded model calls of a repeat to the temporary folder, once. Return the folder."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="workbench-")
+        folder = Path(self._folder.name)
+        if repeat not in self._recorded:
+            self._recorded.add(repeat)
+            job = JobKey(case=self.key, repeat=repeat)
+            recorded = list(self._workspace.iter_stored_calls(job))
+            if recorded:
+                store = RecordingStore(folder)
+                try:
+                    for each in reversed(recorded):  # the newest last
+                        store.write(job, each, name=hash_calls(each.calls))
+                finally:
+                    store.close()
+        return folder
+
+
+# The failure: which criteria fail, and by which kinds of differences.
+
+
+_LONGEST_VALUE = 80  # characters of an expected value in text
+
+
+class Symptom(NamedTuple):
+    """A failed criterion and one kind of difference that it scores, with its tool and its argument or state key.
+
+    `expected` is the expected value as JSON. It identifies the expectation, as shrinking changes none. The parts that
+    do not exist are empty, all of them if the criterion scores something else.
+    """
+
+    criterion: str
+    kind: str = ""
+    tool: str = ""
+    name: str = ""
+    expected: str = ""
+
+    def __str__(self) -> str:
+        what = " ".join(part for part in (self.kind.replace("_", " "), self.tool, self.name) if part)
+        wanted = f", expected {shorten(self.expected, _LONGEST_VALUE)}" if self.expected else ""
+        return f"{self.criterion}: {what}{wanted}" if what else self.criterion
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A failure: its symptoms, and the last turn (from 0) that has one; None if no turn is known to have one."""
+
+    symptoms: frozenset[Symptom]
+    last_turn: int | None = None
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The names of the failed criteria."""
+        return tuple(sorted({symptom.criterion for symptom in self.symptoms}))
+
+
+def find_failure(case: EvalCase, result: CaseResult) -> Failing:
+    """Find the symptoms of a failed case. Without a failed criterion there are none."""
+    reported = ReportedCase(result, case)
+    symptoms: set[Symptom] = set()
+    turns: list[int] = []
+    for metric in result.metrics:
+        if metric.status is not MetricStatus.FAILED:
+            continue
+        found: set[Symptom] = set()
+        for turn, differences in enumerate(_find_scored_differences(reported, metric)):
+            if differences is None:
+                continue
+            turns.append(turn)
+            found |= {_make_symptom(metric.name, each) for each in differences}
+        if find_subjects(metric.name) == ("state",):
+            found |= {_make_symptom(metric.name, each) for each in reported.state_differences}
+        for rubric in _list_failed_rubrics(metric):
+            found.add(Symptom(metric.name, "rubric", name=rubric))
+        symptoms |= found or {Symptom(metric.name)}
+    return Failing(frozenset(symptoms), max(turns, default=None))
+
+
+def _find_scored_differences(reported: ReportedCase, metric: MetricResult) -> Iterator[Sequence[Difference] | None]:
+    """Yield for each turn the differences by which a metric lost points; None for a turn that did not fail."""
+    subjects = find_subjects(metric.name)
+    expected = reported.expected.conversation if reported.expected is not None else None
+    turns = zip(expected or (), reported.result.execution.turns, reported.differences, strict=False)
+    for number, (wanted, given, differences) in enumerate(turns):
+        scores = metric.per_invocation
+        score = scores[number].score if number < len(scores) else metric.score
+        if score is None or score >= (1.0 if metric.threshold is None else metric.threshold):
+            yield None
+        elif len(subjects) > 1:  # a metric that may score anything
+            yield ()
+        elif subjects == ("response",):
+            yield [each for each in differences if each.kind is DifferenceKind.RESPONSE_CHANGED]
+        elif subjects == ("calls",):
+            comparison = compare_turn(wanted, given.invocation)
+            calls = (each for each in differences if each.kind is not DifferenceKind.RESPONSE_CHANGED)
+            yield [each for each in calls if not forgives_difference(metric, each, comparison)]
+        else:
+            yield None
+
+
+def _make_symptom(criterion: str, difference: Difference) -> Symptom:
+    name = ".".join(step for step in difference.path if isinstance(step, str))
+    value = difference.expected
+    shown = "" if value is None else json.dumps(mask_named_secrets(value, name), ensure_ascii=False, sort_keys=True)
+    return Symptom(criterion, difference.kind.value, difference.tool, name, shown)
+
+
+def _list_failed_rubrics(metric: MetricResult) -> Iterator[str]:
+    for turn in metric.per_invocation:
+        if turn.judgement is not None:
+            yield from (rubric.rubric_id for rubric in turn.judgement.rubrics if rubric.score == 0)
+
+
+def make_predicate_config(path: str) -> EvalConfig:
+    """Return criteria that consist of a function `module:function` of the user. Raises PlanError for another form.
+
+    The function has the form of a custom metric.
+    """
+    module, colon, name = path.partition(":")
+    if not (module and colon and name) or not all(part.isidentifier() for part in (*module.split("."), name)):
+        raise PlanError(f"--predicate: found {path!r}, expected module:function")
+    return EvalConfig(
+        criteria=(Criterion(metric=_PREDICATE),),
+        custom_metrics={_PREDICATE: CustomMetric(path=f"{module}.{name}")},
+        source="--predicate",
+    )
+
+
+# Outcomes of candidates.
+
+
+class Outcome(StrEnum):
+    """How the executions of a candidate ended, compared with the failure of the case."""
+
+    SAME = "same failure"
+    OTHER = "another failure"
+    PASSED = "no failure"
+    ERROR = "error"
+    MIXED = "repeats disagree"
+
+
+class FailureTest:
+    """Decides whether an execution fails the same way as the case.
+
+    With `predicate` the function of `make_predicate_config` decides. Otherwise the same criteria must fail by the same
+    kinds of differences from the same expectations; `criteria` restricts them to some.
+    """
+
+    def __init__(self, *, predicate: bool = False, criteria: Sequence[str] = ()) -> None:
+        self._predicate = predicate
+        self._criteria = frozenset(criteria)
+        self.failure = Failing(frozenset())
+        """The failure of the case, from `set_failure` on."""
+
+    def set_failure(self, variant: Variant) -> None:
+        """Take the failure of the case itself. Raises PlanError for unknown criteria."""
+        found = find_failure(*variant)
+        if self._predicate:
+            self.failure = Failing(frozenset({Symptom(_PREDICATE)}))
+            return
+        names = {
+            each.name for each in variant.result.metrics if each.status in (MetricStatus.PASSED, MetricStatus.FAILED)
+        }
+        for unknown in sorted(self._criteria - names) if names else ():
+            listed = ", ".join(sorted(names)) or "none"
+            raise PlanError(f"--criterion: found {unknown!r}, expected one of {listed}{suggest_name(unknown, names)}")
+        self.failure = Failing(self._select(found.symptoms), found.last_turn)
+
+    def classify(self, variant: Variant) -> Outcome:
+        """Return the outcome of one execution. An ERROR is never the same failure."""
+        result = variant.result
+        if result.status is CaseStatus.ERROR:
+            return Outcome.ERROR
+        if self._predicate:
+            scores = [metric.score for metric in result.metrics if metric.name == _PREDICATE]
+            return Outcome.SAME if any(scores) else Outcome.PASSED
+        if result.status is not CaseStatus.FAILED:
+            return Outcome.PASSED
+        found = self._select(find_failure(*variant).symptoms)
+        is_same = bool(found) and self._select_known(found) == self.failure.symptoms
+        return Outcome.SAME if is_same else Outcome.OTHER
+
+    def _select(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
+        return frozenset(each for each in symptoms if not self._criteria or each.criterion in self._criteria)
+
+    def _select_known(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
+        """Leave out criteria that the case itself passes: a mean over fewer turns may be lower."""
+        return frozenset(each for each in symptoms if each.criterion in self.failure.criteria)
+
+
+# Parts of a case that can be left out.
+
+
+class Part(StrEnum):
+    """The parts of a case, in the order in which they are made smaller."""
+
+    TURNS = "turns"
+    SENTENCES = "sentences"
+    STATE = "state keys"
+    CALLS = "expected calls"
+
+
+Item = TypeVar("Item")
+Items = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """A list of `items` of a part of a case. `keep` returns the case with only some of them."""
+
+    part: Part
+    items: Items
+    keep: Callable[[CaseData, Items], CaseData]
+    may_be_empty: bool = False
+
+
+def list_reductions(data: CaseData, part: Part) -> Iterator[Reduction]:
+    """Yield the lists of items of a part that can be made shorter."""
+    turns = _get_turns(data)
+    if part is Part.TURNS:
+        yield Reduction(part=part, items=range(len(turns)), keep=_keep_turns)
+    elif part is Part.SENTENCES:
+        for place, sentences in _list_messages(turns):
+            items = [(*place, number) for number in range(len(sentences))]
+            yield Reduction(part=part, items=items, keep=_keep_sentences)
+    elif part is Part.STATE:
+        yield Reduction(part=part, items=list(_get_state(data)), keep=_keep_state, may_be_empty=True)
+    else:
+        calls = [(turn, call) for turn, each in enumerate(turns) for call in range(len(_list_call_places(each)[0]))]
+        yield Reduction(part=part, items=calls, keep=_keep_calls, may_be_empty=True)
+
+
+def measure_case(data: CaseData) -> dict[Part, int]:
+    """Count the items of each part of a case."""
+    return {part: sum(len(each.items) for each in list_reductions(data, part)) for part in Part}
+
+
+def _get(data: Any, key: str) -> Any:
+    """Return the value of a key in either spelling; None if it is missing."""
+    name = find_key(data, key, free=False) if isinstance(data, Mapping) else None
+    return None if name is None else data[name]
+
+
+def _get_turns(data: CaseData) -> list[Any]:
+    return list(_get(data, "conversation") or ())
+
+
+def _copy_case(data: CaseData) -> dict[str, Any]:
+    return dict(copy.deepcopy(data))
+
+
+def _keep_turns(data: CaseData, kept: Items) -> CaseData:
+    found = _copy_case(data)
+    name = find_key(found, "conversation", free=False)
+    assert name is not None  # a case without conversation has no turns to keep
+    found[name] = [found[name][index] for index in kept]
+    return found
+
+
+_SENTENCE = re.compile(r"\s*\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|(?=\n)|$)\s*", re.DOTALL)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Split a message into sentences and lines, with the blanks behind them. Joined they are the message."""
+    return _SENTENCE.findall(text) or [text]
+
+
+def _list_messages(turns: Sequence[Any]) -> Iterator[tuple[tuple[int, int], list[str]]]:
+    """Yield the texts of the user with their places: turn and part."""
+    for turn, each in enumerate(turns):
+        for number, part in enumerate(_get(_get(each, "user_content"), "parts") or ()):
+            text = _get(part, "text")
+            if isinstance(text, str) and text:
+                yield (turn, number), split_sentences(text)
+
+
+def _keep_sentences(data: CaseData, kept: Items) -> CaseData:
+    """Keep some sentences of one message; `kept` are turn, part and sentence."""
+    turn, part = kept[0][:2]
+    found = _copy_case(data)
+    piece = _get(_get(_get_turns(found)[turn], "user_content"), "parts")[part]
+    sentences = split_sentences(piece["text"])
+    if len(kept) < len(sentences):
+        piece["text"] = "".join(sentences[number] for _, _, number in kept).strip()
+    return found
+
+
+def _get_state(data: CaseData) -> Mapping[str, Any]:
+    state = _get(_get(data, "session_input"), "state")
+    return state if isinstance(state, Mapping) else {}
+
+
+def _keep_state(data: CaseData, kept: Items) -> CaseData:
+    found = _copy_case(data)
+    state = _get_state(found)
+    if isinstance(state, dict):
+        for key in [key for key in state if key not in kept]:
+            del state[key]
+    return found
+
+
+_CallPlace = tuple[list[Any], int]
+"""The list that contains a call or a response, and its position there."""
+
+
+def _list_call_places(turn: Any) -> tuple[list[_CallPlace], list[_CallPlace]]:
+    """Return the places of the expected calls of a turn and of the responses of tools, in either form."""
+    data = _get(turn, "intermediate_data")
+    events = _get(data, "invocation_events")
+    if not isinstance(events, list):
+        listed = [_get(data, key) for key in ("tool_uses", "tool_responses")]
+        calls, responses = ([(each, n) for n in range(len(each))] if isinstance(each, list) else [] for each in listed)
+        return calls, responses
+    parts = [_get(_get(event, "content"), "parts") for event in events]
+    places = [(each, number) for each in parts if isinstance(each, list) for number in range(len(each))]
+    return (
+        [place for place in places if _get(place[0][place[1]], "function_call") is not None],
+        [place for place in places if _get(place[0][place[1]], "function_response") is not None],
+    )
+
+
+def _keep_calls(data: CaseData, kept: Items) -> CaseData:
+    """Keep some expected calls, named by turn and position, and the responses of tools to them."""
+    found = _copy_case(data)
+    for number, turn in enumerate(_get_turns(found)):
+        calls, responses = _list_call_places(turn)
+        gone = [call for call in range(len(calls)) if (number, call) not in kept]
+        if not gone:
+            continue
+        invocation = Invocation.model_validate(turn)
+        answers = match_responses(list_calls(invocation), list_responses(invocation))
+        dropped = [calls[call] for call in gone]
+        dropped += [responses[answer] for call in gone if (answer := answers[call]) is not None]
+        for items, place in sorted(dropped, key=lambda each: -each[1]):
+            del items[place]
+        _drop_empty_events(turn)
+    return found
+
+
+def _drop_empty_events(turn: Any) -> None:
+    events = _get(_get(turn, "intermediate_data"), "invocation_events")
+    if isinstance(events, list):
+        events[:] = [event for event in events if _get(_get(event, "content"), "parts") != []]
+
+
+# Delta debugging.
+
+
+def minimise(items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool) -> list[Item]:
+    """Return a smallest part of `items` that still fails: without any one of its items it does not (ddmin).
+
+    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts.
+    """
+    if may_be_empty and items and still_fails([]):
+        return []
+    kept, count = list(items), 2
+    while len(kept) > 1:
+        chunks = _split(kept, count)
+        rests = [[item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks]
+        smaller = next((chunk for chunk in chunks if still_fails(chunk)), None)
+        if smaller is not None:
+            kept, count = smaller, 2
+            continue
+        rest = next((rest for rest in rests if count > 2 and still_fails(rest)), None)
+        if rest is not None:
+            kept, count = rest, count - 1
+        elif count < len(kept):
+            count = min(2 * count, len(kept))
+        else:
+            break
+    return kept
+
+
+def _split(items: Sequence[Item], count: int) -> list[list[Item]]:
+    """Split a list into parts of about the same length."""
+    ends = [len(items) * number // count for number in range(count + 1)]
+    return [list(items[start:end]) for start, end in pairwise(ends)]
+
+
+# Shrinking a case.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShrinkStep:
+    """A candidate that was executed. `sizes` count its items; `executions` all executions so far.
+
+    `part` is the part that was made smaller; None for the case itself. `is_smallest`: it is the smallest so far.
+    """
+
+    part: Part | None
+    data: CaseData
+    sizes: Mapping[Part, int]
+    outcome: Outcome
+    executions: int
+    seconds: float
+    variants: Sequence[Variant]
+
+    @property
+    def is_smallest(self) -> bool:
+        """True if it fails the same way, so that the following candidates are parts of it."""
+        return self.outcome is Outcome.SAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrunk:
+    """The result of shrinking.
+
+    `outcome` is that of the case itself: the rest has a meaning only if it is SAME. None: the user stopped before it
+    was known. `data` is the smallest case, `turns` its turns as numbers (from 0) of the original ones. `untried` are
+    the parts that might be smaller: the budget was used up, or the user stopped (`is_interrupted`).
+    """
+
+    case: CaseKey
+    outcome: Outcome | None
+    failure: Failing
+    original: CaseData
+    data: CaseData
+    turns: Sequence[int]
+    executions: int
+    untried: Sequence[Part] = ()
+    is_interrupted: bool = False
+    steps: Sequence[ShrinkStep] = ()
+
+    @property
+    def is_smaller(self) -> bool:
+        """True if something was left out."""
+        return self.data != self.original
+
+
+class _BudgetUsedUp(Exception):
+    """No execution is left."""
+
+
+@dataclass(kw_only=True)
+class Shrinker:
+    """Shrinks one case. `report` gets every step as it ends; `announce` what is tried next."""
+
+    executor: CaseExecutor
+    test: FailureTest
+    budget: int
+    repeats: int = 1
+    report: Callable[[ShrinkStep], None] = lambda _: None
+    announce: Callable[[str], None] = lambda _: None
+    _executions: int = 0
+    _known: dict[str, Outcome] = field(default_factory=dict)
+    _steps: list[ShrinkStep] = field(default_factory=list)
+
+    def shrink(self) -> Shrunk:
+        """Shrink the case. Raises PlanError for unknown criteria."""
+        original = self.executor.data
+        self._smallest = original
+        self._turns: Sequence[int] = range(len(_get_turns(original)))
+        untried: Sequence[Part] = tuple(Part)
+        is_interrupted = False
+        outcome: Outcome | None = None
+        try:
+            outcome = self._execute_original(original)
+            if outcome is Outcome.SAME:
+                for part in Part:
+                    self._shrink_part(part)
+                    untried = untried[1:]
+        except _BudgetUsedUp:
+            pass
+        except Interrupted:
+            is_interrupted = True
+        return Shrunk(
+            case=self.executor.key,
+            outcome=outcome,
+            failure=self.test.failure,
+            original=original,
+            data=self._smallest,
+            turns=self._turns,
+            executions=self._executions,
+            untried=[part for part in untried if _can_shrink(self._smallest, part)],
+            is_interrupted=is_interrupted,
+            steps=self._steps,
+        )
+
+    def _execute_original(self, data: CaseData) -> Outcome:
+        """Execute the case itself, all its repeats: they must all fail in the same way."""
+        self.announce("the case itself")
+        started = time.monotonic()
+        first = self._execute(data, 0)
+        self.test.set_failure(first)
+        variants = [first, *(self._execute(data, repeat) for repeat in range(1, self.repeats))]
+        outcomes = {self.test.classify(each) for each in variants}
+        outcome = outcomes.pop() if len(outcomes) == 1 else Outcome.MIXED
+        self._add_step(None, data, outcome, variants, started)
+        return outcome
+
+    def _shrink_part(self, part: Part) -> None:
+        for number in range(len(list(list_reductions(self._smallest, part)))):
+            # The lists are read again, because the case may be smaller now; their number stays the same.
+            reduction = list(list_reductions(self._smallest, part))[number]
+            self._shrink_items(reduction)
+
+    def _shrink_items(self, reduction: Reduction) -> None:
+        data = self._smallest
+
+        def still_fails(kept: Sequence[Any]) -> bool:
+            candidate = reduction.keep(data, kept)
+            if not self._still_fails(reduction.part, candidate):
+                return False
+            self._smallest = candidate
+            if reduction.part is Part.TURNS:
+                self._turns = [*kept]
+            return True
+
+        items = reduction.items
+        last = self.test.failure.last_turn
+        if reduction.part is Part.TURNS and last is not None and last + 1 < len(items):
+            beginning = items[: last + 1]  # what follows the failure is rarely its cause
+            items = beginning if still_fails(beginning) else items
+        minimise(items, still_fails, may_be_empty=reduction.may_be_empty)
+
+    def _still_fails(self, part: Part, data: CaseData) -> bool:
+        """Return True if a candidate fails the same way in every repeat. Equal candidates are executed once."""
+        name = json.dumps(data, sort_keys=True)
+        if name not in self._known:
+            self._known[name] = self._execute_candidate(part, data)
+        return self._known[name] is Outcome.SAME
+
+    def _execute_candidate(self, part: Part, data: CaseData) -> Outcome:
+        if not self.executor.is_valid(data):
+            return Outcome.ERROR
+        sizes = measure_case(data)
+        self.announce(f"{sizes[part]} of {measure_case(self._smallest)[part]} {part.value}")
+        started = time.monotonic()
+        variants: list[Variant] = []
+        outcome = Outcome.SAME
+        for repeat in range(self.repeats):
+            variants.append(self._execute(data, repeat))
+            found = self.test.classify(variants[-1])
+            if found is not Outcome.SAME:
+                outcome = Outcome.MIXED if repeat else found
+                break
+        self._add_step(part, data, outcome, variants, started)
+        return outcome
+
+    def _execute(self, data: CaseData, repeat: int) -> Variant:
+        if self._executions >= self.budget:
+            raise _BudgetUsedUp
+        self._executions += 1
+        return self.executor.execute(data, repeat=repeat, instructions={})
+
+    def _add_step(
+        self, part: Part | None, data: CaseData, outcome: Outcome, variants: Sequence[Variant], started: float
+    ) -> None:
+        self._known[json.dumps(data, sort_keys=True)] = outcome
+        step = ShrinkStep(
+            part=part,
+            data=data,
+            sizes=measure_case(data),
+            outcome=outcome,
+            executions=self._executions,
+            seconds=time.monotonic() - started,
+            variants=variants,
+        )
+        self._steps.append(step)
+        self.report(step)
+
+
+def _can_shrink(data: CaseData, part: Part) -> bool:
+    return any(len(each.items) > (0 if each.may_be_empty else 1) for each in list_reductions(data, part))
+
+
+# Keeping the result as a case.
+
+
+def keep_case(document: EvalSetDocument, data: CaseData, *, after: CaseKey) -> str:
+    """Insert a case behind the original one and save the set. Return its id. Raises StoreError.
+
+    If the set does not have the original, the case becomes the last one.
+    """
+    taken = {entry.eval_id for entry in document.entries}
+    eval_id = f"{after.eval_id}-small"
+    number = 2
+    while eval_id in taken:
+        eval_id, number = f"{after.eval_id}-small-{number}", number + 1
+    places = [
+        each.index for each in document.entries if (each.eval_id, each.occurrence) == (after.eval_id, after.occurrence)
+    ]
+    name = find_key(data, "eval_id", free=False) or "eval_id"
+    document.insert_case(places[0] + 1 if places else len(document), {**data, name: eval_id})
+    document.save()
+    return eval_id
