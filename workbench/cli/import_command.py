@@ -55,7 +55,9 @@ def _compile_patterns(
     callback=_parse_since,
     help="Only sessions that began since a date, a time, or a duration ago: 2026-11-01, 12h, 7d.",
 )
-@click.option("--contains", metavar="TEXT", multiple=True, help="Only sessions with this text in a message; repeatable.")
+@click.option(
+    "--contains", metavar="TEXT", multiple=True, help="Only sessions with this text in a message; repeatable."
+)
 @click.option("--tool", "tools", metavar="NAME", multiple=True, help="Only sessions that called this tool; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), help="Maximum number of sessions, the newest first.")
 @click.option(

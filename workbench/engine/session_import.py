@@ -1,7 +1,7 @@
 """Sessions from production as eval cases: find them in files of other programs, filter, redact and keep them.
 
-The readers are `workbench/store/datasets/adk_sessions.py`, `workbench/engine/trace_sessions.py`, and that of datasets for
-lists of messages. Sources are never changed.
+The readers are `workbench/store/datasets/adk_sessions.py`, `workbench/engine/trace_sessions.py`, and for lists of
+messages that of datasets. Sources are never changed.
 """
 
 from __future__ import annotations
@@ -318,7 +318,9 @@ def find_sessions(sources: Sequence[SourceFile], wanted: SessionFilter) -> Itera
         others = SessionFilter(users=wanted.users, since=wanted.since)
         known = [session.id for source in sources for session in source.find_sessions(others)]
         name = min(missing)
-        reason = "it does not match the other filters" if name in known else f"no such session{suggest_name(name, known)}"
+        reason = (
+            "it does not match the other filters" if name in known else f"no such session{suggest_name(name, known)}"
+        )
         raise PlanError(f"--session {name}: {reason}")
 
 
@@ -511,7 +513,7 @@ def preview_lines(session: SourceSession) -> Iterator[tuple[str, str]]:
     """Yield each step of a session as a heading and its text, in the order of the case that it would become."""
     for number, turn in enumerate(session.turns, start=1):
         yield f"turn {number}", ""
-        yield "user", turn.user_content.text() or "(no text)"
+        yield "user", turn.user_content.text()
         for part in turn.user_content.parts or ():
             for key in (name for name in (part.model_extra or {}) if part.text is None):
                 yield "part", key

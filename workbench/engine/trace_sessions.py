@@ -65,8 +65,9 @@ class TraceStep:
 
 
 NO_CONTENT = (
-    "the trace has no messages: let the instrumentation record content "
-    "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS)"
+    "the trace has no messages: let the instrumentation record them in spans "
+    "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only, "
+    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental)"
 )
 
 
@@ -161,17 +162,19 @@ def _find_text(value: Any, keys: Sequence[str]) -> str | None:
 
 _SESSIONS = ("gen_ai.conversation.id", "gcp.vertex.agent.session_id", "session.id", "langfuse.session.id")
 _USERS = ("user.id", "enduser.id", "langfuse.user.id")
-_INDEXED = re.compile(
-    r"(?:gen_ai\.(prompt|completion)|llm\.(input|output)_messages)\.(\d+)\.(?:message\.)?(.+)"
-)
+_INDEXED = re.compile(r"(?:gen_ai\.(prompt|completion)|llm\.(input|output)_messages)\.(\d+)\.(?:message\.)?(.+)")
 _INDEXED_CALL = re.compile(r"tool_calls\.(\d+)\.(?:tool_call\.)?(?:function\.)?(id|name|arguments)")
 _INDEXED_TEXT = re.compile(r"contents\.(\d+)\.message_content\.text")
 _EVENT_ROLES = {
     "gen_ai.system.message": "system", "gen_ai.user.message": "user", "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }  # fmt: skip
+_ADK = "gcp.vertex.agent."
 _CONTEXT = "For context:"
 """How ADK begins what it shows a sub-agent of other agents, as a message of the user."""
+
+_REMARK: Mapping[str, Any] = {"role": "assistant", "content": ""}
+"""A message between two of the user, whose text is not known as it was said."""
 
 
 def is_otlp(document: Any) -> bool:
@@ -237,7 +240,8 @@ def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
         messages = next((found for each in holders if (found := find_messages(each.get(asked)))), [])
         if messages:
             replies = next((found for each in holders if (found := find_messages(each.get(replied)))), [])
-            return [each for each in messages if not _is_context(each)], replies
+            is_adk = any(key.startswith(_ADK) for key in span.attributes)
+            return [_REMARK if is_adk and _is_context(each) else each for each in messages], replies
     messages, replies = _read_indexed(span.attributes)
     if messages:
         return messages, replies
@@ -254,7 +258,7 @@ def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
 def _is_context(message: Any) -> bool:
     parts = message.get("parts") if isinstance(message, Mapping) else None
     first = parts[0] if isinstance(parts, list) and parts else None
-    return isinstance(first, Mapping) and first.get("text") == _CONTEXT
+    return isinstance(first, Mapping) and str(first.get("text")).startswith(_CONTEXT)
 
 
 def _read_indexed(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -414,13 +418,19 @@ def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
                 name=str(run.get("name") or ""),
                 times=(run.get("start_time"), run.get("end_time")),
                 asked=_parse_field(run.get("inputs")),
-                replied=_parse_field(run.get("outputs")),
+                replied=_unwrap_result(_parse_field(run.get("outputs"))),
                 session=_get_first(known, _THREADS),
                 user=_get_first(known, ("user_id", "ls_user_id")),
                 app="" if run.get("parent_run_id") else str(run.get("name") or ""),
             )
         )
     return steps
+
+
+def _unwrap_result(outputs: Any) -> Any:
+    """Return the result of a tool of LangChain, which is a message in an object; all other outputs unchanged."""
+    output = outputs.get("output") if isinstance(outputs, Mapping) and len(outputs) == 1 else None
+    return output["content"] if isinstance(output, Mapping) and output.get("type") == "tool" else outputs
 
 
 def _parse_field(value: Any) -> Any:
@@ -525,29 +535,46 @@ def make_session(
         found["what the agent said before the first message of the user is left out"] = None
     built: list[Invocation] = []
     for number, turn in enumerate(turns, start=1):
-        if turn.calls is not None and any(call.args is None for call in turn.calls):
-            found[f"turn {number}: arguments of tool calls are unknown, so no calls are expected"] = None
-            turn = replace(turn, calls=None)
-        elif turn.calls is None:
+        calls = turn.calls
+        if calls is None:
             found[f"turn {number}: tool calls are unknown, so none are expected or excluded"] = None
+        elif any(call.args is None for call in calls):
+            found[f"turn {number}: arguments of tool calls are unknown, so no calls are expected"] = None
+            calls = None
         for kind in sorted(set(turn.left_out)):
             found[f"turn {number}: a part that is no text is left out: {kind}"] = None
-        built.append(Invocation.model_validate({"invocation_id": f"turn_{number}", **build_invocation(turn)}))
+        data = build_invocation(replace(turn, calls=calls))
+        built.append(Invocation.model_validate({"invocation_id": f"turn_{number}", **data}))
     if problem is None and not built:
         problem = NO_USER_MESSAGE
     return replace(session, turns=tuple(built), notes=(*session.notes, *found), problem=problem)
 
 
 def _split_invocations(trace: Sequence[TraceStep]) -> list[list[TraceStep]]:
-    """Split a trace at its outermost agents; a trace without several is one invocation."""
+    """Split a trace at its outermost agents; a trace without several is one invocation.
+
+    An agent that answers the same message as the one before it got a handoff and belongs to its invocation. Raises
+    MessageError.
+    """
     by_id = {step.span["id"]: step for step in trace}
     groups: dict[str, list[TraceStep]] = {}
     for step in trace:
         agents = [each for each in _walk_up(step, by_id) if each.kind == "agent"]
         if agents:
             groups.setdefault(agents[-1].span["id"], []).append(step)
-    speaking = [group for group in groups.values() if any(step.has_messages for step in group)]
-    return speaking if len(speaking) > 1 else [list(trace)]
+    invocations: list[list[TraceStep]] = []
+    last: str | None = None
+    for group in groups.values():
+        speaking = [step for step in group if step.has_messages]
+        if not speaking:
+            continue
+        prompt = read_messages(speaking[-1].messages).turns[-1].prompt
+        if invocations and prompt == last:
+            invocations[-1] += group
+        else:
+            invocations.append(group)
+        last = prompt
+    return invocations if len(invocations) > 1 else [list(trace)]
 
 
 def _walk_up(step: TraceStep, by_id: Mapping[str, TraceStep]) -> Iterator[TraceStep]:
@@ -568,8 +595,8 @@ def _read_invocation(steps: Sequence[TraceStep]) -> list[Turn]:
         return _read_outermost(steps)
     depth = {step.span["id"]: sum(each.kind == "agent" for each in _walk_up(step, by_id)) for step in models}
     top = min(depth.values())
-    last = max((step for step in models if depth[step.span["id"]] == top), key=lambda step: step.span["end"])
-    newest = max(models, key=lambda step: step.span["end"])
+    last = max((step for step in models if depth[step.span["id"]] == top), key=lambda step: step.span["start"])
+    newest = max(models, key=lambda step: step.span["start"])
     turns = read_messages([*last.messages, *last.replies]).turns
     turn = turns[-1]
     if newest is not last and newest.replies:  # another agent gave the response
@@ -579,10 +606,10 @@ def _read_invocation(steps: Sequence[TraceStep]) -> list[Turn]:
     reported = _find_reported_calls(steps, by_id)
     if reported is not None:
         turn.calls, turn.results = reported
-    elif newest is not last:
-        turn.calls = [call for model in _list_outermost(models, by_id) for call in _read_calls(model)]
-    elif turn.calls is None and last.replies:
-        turn.calls = []
+    else:
+        replied = [call for model in _list_outermost(models, by_id) for call in _read_calls(model)]
+        if len(replied) > len(turn.calls or ()):  # the messages of one agent do not have the calls of another
+            turn.calls = replied
     return turns
 
 
@@ -631,9 +658,7 @@ def _list_outermost(models: Sequence[TraceStep], by_id: Mapping[str, TraceStep])
     """Return the model calls without those inside another: clients report the calls of frameworks again."""
     own = {step.span["id"] for step in models}
     return [
-        step
-        for step in models
-        if own.isdisjoint(each.span["id"] for each in _walk_up(step, by_id) if each is not step)
+        step for step in models if own.isdisjoint(each.span["id"] for each in _walk_up(step, by_id) if each is not step)
     ]
 
 

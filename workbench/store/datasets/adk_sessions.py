@@ -151,16 +151,20 @@ def _build_session(
     else:
         start, state_notes = _find_start_state(state, events, remaining)
         notes += state_notes
+    turns = [turn.build(number) for number, turn in enumerate(reader.turns, start=1)]
+    silent = [str(number) for number, turn in enumerate(turns, start=1) if turn.final_response is None]
+    if silent:
+        notes.append(f"no response is expected in turn {', '.join(silent)}: the agent gave none")
     first = next((time for event in remaining if (time := parse_time(event.get("timestamp"))) is not None), None)
     return SourceSession(
         id=head.id,
         app=head.app,
         user=head.user,
         began=first or began or head.updated,
-        turns=tuple(turn.build(number) for number, turn in enumerate(reader.turns, start=1)),
+        turns=tuple(turns),
         state=start,
         notes=tuple(notes),
-        problem=None if reader.turns else reader.problem or NO_USER_MESSAGE,
+        problem=None if turns else reader.problem or NO_USER_MESSAGE,
     )
 
 
