@@ -511,7 +511,7 @@ def test_runs_of_traced_functions(client: Any) -> None:
         messages.append({"role": "tool", "tool_call_id": "c1", "content": "{}"})
         return ask([*messages])["content"]
 
-    extra = {"metadata": {"thread_id": "s1", "user_id": "ann"}, "on_end": trees.append}
+    extra: Any = {"metadata": {"thread_id": "s1", "user_id": "ann"}, "on_end": trees.append}
     for _ in range(2):
         agent("light on", langsmith_extra=extra)
     runs = dump_runs(trees)
@@ -530,7 +530,7 @@ def test_runs_of_a_langchain_agent(client: Any) -> None:
     from langchain_core.tools import tool
     from langchain_core.tracers.langchain import LangChainTracer
 
-    @tool
+    @tool  # type: ignore[untyped-decorator]
     def weather(city: str) -> str:
         """Return the weather."""
         return f"sunny in {city}"
@@ -543,7 +543,7 @@ def test_runs_of_a_langchain_agent(client: Any) -> None:
     agent = create_agent(Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("Sunny.")])), [weather])
     trees: list[Any] = []
     tracer = LangChainTracer(client=client)
-    tracer._persist_run = trees.append  # type: ignore[method-assign]
+    tracer._persist_run = trees.append
     config: Any = {"callbacks": [tracer], "metadata": {"session_id": "s1"}}
     question: Any = {"messages": [{"role": "user", "content": "weather in Rome?"}]}
     agent.invoke(question, config=config)

@@ -184,7 +184,7 @@ def _read_store(path: Path, wanted: SessionFilter) -> Iterator[SourceSession]:
 
 
 def _parse_document(path: Path, data: bytes) -> Any:
-    if data[:1] not in b"[{/" + b" \t\r\n\xef":
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"[", b"{", b"/"):
         raise StoreError(path, found="a file that is neither JSON nor SQLite", expected=_EXPECTED)
     return parse_json(path, data, make_stamp(data)).data
 
@@ -488,11 +488,11 @@ def keep_sessions(
 
 
 def _is_of(document: EvalSetDocument, index: int, owner: _Owner) -> bool:
-    """True if a case is of this app and user, or names none."""
+    """True if a case is of this app and user."""
     if document.entries[index].problem is not None:
         return False
     given = document.case(index).session_input
-    return given is None or (given.app_name, given.user_id) == owner
+    return given is not None and (given.app_name, given.user_id) == owner
 
 
 def _make_case(session: SourceSession, eval_id: str, owner: _Owner) -> NewCase:

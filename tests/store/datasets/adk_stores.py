@@ -41,7 +41,9 @@ def image(data: bytes) -> Any:
     return types.Part.from_bytes(data=data, mime_type="image/png")
 
 
-def event(author: str, *parts: Any, invocation: str = "i1", actions: dict[str, Any] | None = None, **fields: Any) -> Any:
+def event(
+    author: str, *parts: Any, invocation: str = "i1", actions: dict[str, Any] | None = None, **fields: Any
+) -> Any:
     """Return an event of ADK."""
     from google.adk.events import Event, EventActions
     from google.genai import types

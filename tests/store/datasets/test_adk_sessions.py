@@ -303,9 +303,7 @@ def test_binary_parts_of_an_answer_are_left_out() -> None:
 def test_thoughts_are_no_response() -> None:
     from google.genai import types
 
-    session = read_events(
-        event("user", text("hi")), event("home", types.Part(text="hmm", thought=True), text("hello"))
-    )
+    session = read_events(event("user", text("hi")), event("home", types.Part(text="hmm", thought=True), text("hello")))
 
     assert list_texts(session) == [("hi", "hello")]
 

@@ -427,7 +427,7 @@ class AdkStore:
         """List the sessions, the newest first."""
         updated = "update_time" if "update_time" in self._columns["sessions"] else "null"
         rows = self._connection.execute(
-            f"select id, app_name, user_id, {updated} from sessions order by {updated} desc, id"  # noqa: S608 - ours
+            f"select id, app_name, user_id, {updated} from sessions order by {updated} desc, id"
         )
         return [SessionHead(id=str(r[0]), app=str(r[1]), user=str(r[2]), updated=parse_time(r[3])) for r in rows]
 
@@ -451,7 +451,7 @@ class AdkStore:
         known = ("event_data",) if self._has_json else (*_PLAIN, *_AS_JSON)
         names = [name for name in known if name in self._columns["events"]]
         rows = self._connection.execute(
-            f"select {', '.join(names)} from events where app_name = ? and user_id = ? and session_id = ? "  # noqa: S608
+            f"select {', '.join(names)} from events where app_name = ? and user_id = ? and session_id = ? "
             "order by timestamp, rowid",
             (head.app, head.user, head.id),
         )
@@ -485,7 +485,7 @@ class AdkStore:
         ):
             if "state" not in self._columns[table]:
                 continue
-            row = self._connection.execute(f"select state from {table} where {where}", values).fetchone()  # noqa: S608
+            row = self._connection.execute(f"select state from {table} where {where}", values).fetchone()
             found = None if row is None else _parse_json(row[0], place=f"{table}.state")
             if isinstance(found, Mapping):
                 state.update({f"{prefix}{key}": value for key, value in found.items()})

@@ -47,7 +47,6 @@ from workbench.tui.state.problem_list import Severity
 from workbench.tui.state.project_state import (
     CHANGING_ACTIONS,
     LEADING_ACTIONS,
-    explain_empty_selection,
     find_obstacle,
     is_available,
     is_shown_in_footer,
@@ -365,15 +364,14 @@ class MainScreen(Screen[None]):
     async def _generate(self) -> None:
         from workbench.tui.screens.scenarios_screen import generate  # seldom needed, and with the engine
 
-        row = self.state.browser.selected_row
-        if row is None or not row.target or self.state.browser.is_from_history(row.target, row.eval_set):
-            say(
-                self,
-                f"no scenarios can be written: {explain_empty_selection(self.state)}",
-                severity="warning",
-            )
-            return
-        await generate(self, self._screen_context, row)
+        await generate(self, self._screen_context)
+
+    @work(group="import", exclusive=True)
+    async def action_import(self) -> None:
+        """Keep sessions of production as cases of the selected set."""
+        from workbench.tui.screens.import_screen import import_sessions  # seldom needed, and with the engine
+
+        await import_sessions(self, self._screen_context)
 
     @work(group="new_target", exclusive=True)
     async def action_add_target(self) -> None:

@@ -35,6 +35,7 @@ from workbench.tui.state.browser_list import Row
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.project_state import explain_empty_selection
 from workbench.tui.state.text_layout import plural, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
@@ -99,7 +100,7 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
 
     def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
         """Prepare the screen. `eval_set` is empty for a new set."""
-        super().__init__()
+        super().__init__(classes="rows-and-details")
         self._scenarios = scenarios
         self._listed = FilteredDetails(scenarios)
         self._eval_set = eval_set
@@ -178,8 +179,13 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
 _USER = "test_user_id"  # as in the generated cases of ADK
 
 
-async def generate(widget: Widget, context: ScreenContext, row: Row) -> None:
-    """Run all steps for the agent of `row`. `widget` shows dialogs and messages."""
+async def generate(widget: Widget, context: ScreenContext) -> None:
+    """Run all steps for the agent of the selected row. `widget` shows dialogs and messages."""
+    row = context.state.browser.selected_row
+    if row is None or not row.target or context.state.browser.is_from_history(row.target, row.eval_set):
+        reason = explain_empty_selection(context.state)
+        say(widget, f"no scenarios can be written: {reason}", severity="warning")
+        return
     try:
         generation = await _run_generation(widget, context, row)
         generated = None if generation is None else generation.done.result()
@@ -209,7 +215,7 @@ async def _choose_scenarios(
         kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
         if kept is None:
             return None
-        eval_set = row.eval_set or await _ask_new_set(app, context, row.target)
+        eval_set = row.eval_set or await ask_new_set(app, context, row.target)
         if eval_set is not None:
             return _Chosen(kept, eval_set)
 
@@ -259,7 +265,7 @@ async def _run_generation(widget: Widget, context: ScreenContext, row: Row) -> G
     return generation
 
 
-async def _ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
+async def ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
     """Ask for the file of the new set. Return None if the user goes back to the scenarios."""
     sets = context.state.browser.file_sets
     places = await context.backend.call(find_new_sets)
