@@ -59,8 +59,8 @@ def read(path: Path, content: Any, **wanted: Any) -> list[SourceSession]:
     ("name", "content", "kind", "ids"),
     [
         ("a.json", export(), "sessions of ADK", ["s1"]),
-        ("a.json", [export(1), export(2)], "sessions of ADK", ["s1", "s2"]),
-        ("a.jsonl", f"{json.dumps(export(1))}\n\n{json.dumps(export(2))}\n", "sessions of ADK", ["s1", "s2"]),
+        ("a.json", [export(1), export(2)], "sessions of ADK", ["s2", "s1"]),
+        ("a.jsonl", f"{json.dumps(export(1))}\n\n{json.dumps(export(2))}\n", "sessions of ADK", ["s2", "s1"]),
         ("chat.json", MESSAGES, "lists of messages", ["chat"]),
         ("chat.json", [MESSAGES, MESSAGES], "lists of messages", ["chat_1", "chat_2"]),
         ("chat.json", [{"eval_id": "a", "messages": MESSAGES}], "lists of messages", ["a"]),
@@ -228,6 +228,16 @@ def keep(path: Path, *sessions: SourceSession, patterns: tuple[str, ...] = ()) -
 def read_cases(path: Path) -> list[Any]:
     cases: list[Any] = json.loads(path.read_text())["eval_cases"]
     return cases
+
+
+def test_many_sessions_are_added_in_one_edit(tmp_path: Path) -> None:
+    document = open_target(tmp_path / "new.evalset.json")
+
+    keep_sessions(document, [read_adk_session(export(number)) for number in range(300)], Redactor())
+
+    assert document.steps_done == 1
+    assert [entry.eval_id for entry in document.entries] == [f"s{number}" for number in range(300)]
+    assert document.errors == []
 
 
 def test_a_case_expects_what_happened(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from workbench.engine.chat_session import NewCase, write_case
+from workbench.engine.chat_session import NewCase, append_cases
 from workbench.engine.conversion import Losses, choose_reported_side, make_names, read_row_sessions
 from workbench.engine.plan import PlanError
 from workbench.engine.trace_sessions import (
@@ -268,7 +268,11 @@ def _list_items(documents: Sequence[Any]) -> list[Any]:
 
 
 def _make_source(path: Path, kind: str, read: Callable[[], Iterable[SourceSession]]) -> SourceFile:
-    return SourceFile(path, kind, lambda _: iter(read()))
+    """Make a source of which everything is in memory; sessions without a time come last."""
+    oldest = datetime.min.replace(tzinfo=UTC)
+    return SourceFile(
+        path, kind, lambda _: iter(sorted(read(), key=lambda session: session.began or oldest, reverse=True))
+    )
 
 
 def _read_exported(path: Path, items: Sequence[Any]) -> Iterator[SourceSession]:
@@ -467,23 +471,23 @@ def keep_sessions(
             return added[eval_id] == owner
         return eval_id not in indexes or _is_of(document, indexes[eval_id], owner)
 
-    with document.step("import sessions"):
-        for original in sessions:
-            session, redactions = redactor.redact_session(original)
-            if session.problem is not None or not session.turns:
-                kept.append(ImportedSession(session=session, eval_id=None, is_added=False))
-                continue
-            owner = (session.app or document.path.resolve().parent.name, session.user or _USER)
-            name = _UNFIT.sub("_", session.id).strip("_") or "session"
-            names = (name if number == 1 else f"{name}_{number}" for number in count(1))
-            eval_id = next(each for each in names if is_free(each, owner))
-            is_added = eval_id not in indexes and eval_id not in added
-            if is_added:
-                added[eval_id] = owner
-                write_case(document, _make_case(session, eval_id, owner))
-            kept.append(
-                ImportedSession(session=session, eval_id=eval_id, is_added=is_added, redactions=tuple(redactions))
-            )
+    new: list[NewCase] = []
+    for original in sessions:
+        session, redactions = redactor.redact_session(original)
+        if session.problem is not None or not session.turns:
+            kept.append(ImportedSession(session=session, eval_id=None, is_added=False))
+            continue
+        owner = (session.app or document.path.resolve().parent.name, session.user or _USER)
+        name = _UNFIT.sub("_", session.id).strip("_") or "session"
+        names = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        eval_id = next(each for each in names if is_free(each, owner))
+        is_added = eval_id not in indexes and eval_id not in added
+        if is_added:
+            added[eval_id] = owner
+            new.append(_make_case(session, eval_id, owner))
+        kept.append(ImportedSession(session=session, eval_id=eval_id, is_added=is_added, redactions=tuple(redactions)))
+    if new:
+        append_cases(document, new)
     return kept
 
 

@@ -489,7 +489,7 @@ def _get(data: Mapping[str, Any], name: str) -> Any:
 
 
 def build_sessions(steps: Iterable[TraceStep]) -> list[SourceSession]:
-    """Join the steps of each session; a trace without the id of one is a session of its own. The newest come first."""
+    """Join the steps of each session; a trace without the id of one is a session of its own."""
     traces: defaultdict[str, list[TraceStep]] = defaultdict(list)
     for step in steps:
         traces[step.trace_id].append(step)
@@ -497,8 +497,7 @@ def build_sessions(steps: Iterable[TraceStep]) -> list[SourceSession]:
     for trace_id, of_trace in traces.items():
         of_trace.sort(key=lambda step: step.span["start"])
         by_session[next((step.session for step in of_trace if step.session), trace_id)].append(of_trace)
-    found = [_build_session(session_id, of_session) for session_id, of_session in by_session.items()]
-    return sorted(found, key=lambda session: session.began or datetime.min.replace(tzinfo=UTC), reverse=True)
+    return [_build_session(session_id, of_session) for session_id, of_session in by_session.items()]
 
 
 def _build_session(session_id: str, traces: list[list[TraceStep]]) -> SourceSession:

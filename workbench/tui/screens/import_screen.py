@@ -54,6 +54,9 @@ from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 _USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
 """The widths of columns, in cells."""
 
+_WIDTH_FOR_TOOLS = 110
+"""The width of a list with a column of tools, in cells. Below it messages need the room; a filter finds tools anyway."""
+
 _HEADING = 9  # the width of the headings in a preview
 _STYLES = {"turn": Style.HEADING, "note": Style.WARNING, "problem": Style.ERROR, "response": Style.STRONG}
 
@@ -97,16 +100,15 @@ class SessionRows(CursorRows):
         self.redactor = Redactor(self._patterns)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one session: mark, user, time, turns, tools, first message."""
+        """Format one session: mark, user, time, turns, tools if there is room, first message."""
         session = self._sessions[index]
         clean = self.redactor.redact_text
         is_marked = index in self._marked
         mark = StyledText(" ✓ ", Style.PASSED) if is_marked else StyledText("   ")
         when = "" if session.began is None else time_text(session.began)[:_TIME]
-        facts = (
-            f"{_pad(clean(session.user), _USER)} {when:<{_TIME}} {len(session.turns):>{_TURNS}}  "
-            f"{_pad(', '.join(list_tools(session)), _TOOLS)} "
-        )
+        facts = f"{_pad(clean(session.user), _USER)} {when:<{_TIME}} {len(session.turns):>{_TURNS}}  "
+        if width >= _WIDTH_FOR_TOOLS:
+            facts += f"{_pad(', '.join(list_tools(session)), _TOOLS)} "
         if session.problem is not None:
             said = StyledText(f"({safe_line(clean(session.problem), width=width)})", Style.MUTED)
         else:
