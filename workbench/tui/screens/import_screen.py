@@ -55,7 +55,7 @@ _USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
 """The widths of columns, in cells."""
 
 _WIDTH_FOR_TOOLS = 110
-"""The width of a list with a column of tools, in cells. Below it messages need the room; a filter finds tools anyway."""
+"""The width of a list with a column of tools, in cells: below it, messages need the room."""
 
 _HEADING = 9  # the width of the headings in a preview
 _STYLES = {"turn": Style.HEADING, "note": Style.WARNING, "problem": Style.ERROR, "response": Style.STRONG}
