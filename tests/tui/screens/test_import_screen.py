@@ -138,13 +138,11 @@ async def test_sessions_of_an_agent_go_into_a_new_set(project: Path, open_app: A
     ("name", "message"),
     [
         ("none.json", "expected the path of a file"),
-        ("notes.txt", "neither JSON nor"),
         ("empty.json", "found no sessions"),
     ],
 )
 async def test_a_file_without_sessions_is_named(project: Path, open_app: Any, name: str, message: str) -> None:
     (project / "empty.json").write_text("[]")
-    (project / "notes.txt").write_text("hello")
     async with open_app(project) as screen:
         await open_sessions(screen, name=name)
         await screen.until(message)
