@@ -45,6 +45,10 @@ COMMANDS = {
     "schema": ("workbench.cli.project_commands:schema", "Print the JSON Schema of a kind of file, for editors."),
     "eval-set": ("workbench.cli.evalset_commands:eval_set", "Create, extend, migrate and validate eval sets."),
     "dataset": ("workbench.cli.evalset_commands:dataset", "Check and convert datasets."),
+    "import": (
+        "workbench.cli.import_command:import_sessions",
+        "Find sessions of production, and keep them as eval cases.",
+    ),
     "history": ("workbench.cli.history_commands:history", "List earlier runs, or show one of them."),
     "report": (
         "workbench.cli.history_commands:report",

@@ -534,7 +534,7 @@ def write_case(document: EvalSetDocument, case: NewCase) -> None:
     unknown = next(filter(None, (explain_unknown_calls(turn, number) for number, turn in actual)), None)
     if unknown is not None:
         raise StoreError(document.path, f"{case.eval_id} cannot be saved: {unknown}")
-    data = _case_data(document, case)
+    data = _case_data(document, case, detect_form(document))
     found = next((entry.index for entry in document.entries if entry.eval_id == case.eval_id), None)
     if found is None:
         document.insert_case(len(document), data)
@@ -543,14 +543,19 @@ def write_case(document: EvalSetDocument, case: NewCase) -> None:
     document.insert_case(found, data)
 
 
+def append_cases(document: EvalSetDocument, cases: Sequence[NewCase]) -> None:
+    """Append cases, whose ids are new and whose calls are known or not reported, in one edit. Raises StoreError."""
+    form = detect_form(document)
+    document.insert_cases(len(document), [_case_data(document, case, form) for case in cases])
+
+
 def _first_invocations(document: EvalSetDocument) -> Iterator[Invocation]:
     for entry in document.entries[:_LOOKED_AT]:
         if entry.problem is None:
             yield from document.case(entry.index).conversation or ()
 
 
-def _case_data(document: EvalSetDocument, case: NewCase) -> dict[str, Any]:
-    form = detect_form(document)
+def _case_data(document: EvalSetDocument, case: NewCase, form: CaseForm) -> dict[str, Any]:
     if form.format is not DocumentFormat.CURRENT:
         return _legacy_data(document, case)
     data: dict[str, Any] = {

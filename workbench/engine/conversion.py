@@ -375,13 +375,13 @@ def _build_case(session: Session) -> Mapping[str, Any]:
     return {
         "eval_id": session.eval_id,
         "conversation": [
-            {"invocation_id": f"{session.eval_id}_{number}", **_build_invocation(turn)}
+            {"invocation_id": f"{session.eval_id}_{number}", **build_invocation(turn)}
             for number, turn in enumerate(session.conversation.turns, start=1)
         ],
     }
 
 
-def _build_invocation(turn: Turn) -> Mapping[str, Any]:
+def build_invocation(turn: Turn) -> Mapping[str, Any]:
     """Build a turn of an eval set; unknown fields are absent."""
     parts = [] if turn.prompt is None else [{"text": turn.prompt}]
     data: dict[str, Any] = {"user_content": {"role": "user", "parts": parts}}

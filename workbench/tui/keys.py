@@ -133,6 +133,8 @@ _PLACES = (
              "let a model write scenarios for the selected eval set or agent, then review them"),
         _key("coverage", "alt+v", "coverage", "coverage",
              "show which parts of agents and their code no case reaches, and the cases that reach each"),
+        _key("import", "alt+i", "import", "import sessions",
+             "choose sessions of production in a file, and keep them as cases of the selected eval set"),
         _key("add_target", "alt+n", "add_target", "add an agent",
              "add an agent to workbench.toml: its kind, name, location and eval sets"),
         _footer("run_failed", "f", "run_failed", "failed", "run the marked cases that did not pass, else those listed"),
@@ -453,6 +455,14 @@ _PLACES = (
         _footer("scenarios_filter", "slash", "filter", "filter", "list only scenarios with these letters"),
         _footer("scenarios_save", "ctrl+s,s", "save", "save", "add the scenarios that are kept to the eval set"),
         _footer("scenarios_close", "escape,q", "close", "cancel"),
+    )),
+    _place("import", "In sessions to import", is_modal=True, actions=(
+        _footer("import_mark", "x", "mark", "mark", "mark this session, or remove its mark; so does enter"),
+        _footer("import_all", "A", "mark_all_or_none", "all/none", "mark all listed sessions; none if all are"),
+        _footer("import_redact", "r", "redact", "redact", "replace the matches of a pattern by [redacted]"),
+        _footer("import_filter", "slash", "filter", "filter", "list only sessions with these letters"),
+        _footer("import_save", "ctrl+s,s", "save", "save", "add the marked sessions to the eval set"),
+        _footer("import_close", "escape,q", "close", "cancel"),
     )),
     _place("confirm", "In a question", made_of=(), is_modal=True, actions=(
         _footer("confirm_yes", "y,enter", "answer(True)", "yes"),

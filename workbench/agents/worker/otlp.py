@@ -36,6 +36,7 @@ _MOST_PROBLEMS = 5
 _DEEPEST = 20  # values in values
 _LONGEST = 256 * 1024  # characters of a text in a span
 _SPAN_KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
+_MESSAGE_EVENTS = "gen_ai."
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
@@ -45,7 +46,10 @@ class NotInstalled(Exception):
 
 @dataclass(frozen=True)
 class OtlpSpan:
-    """A span as received. Ids are lower-case hexadecimal digits, times are nanoseconds since 1970 by its clock."""
+    """A span as received. Ids are lower-case hexadecimal digits, times are nanoseconds since 1970 by its clock.
+
+    `events` are those of the GenAI conventions, which had the messages of a model call before its attributes had them.
+    """
 
     trace_id: str
     span_id: str
@@ -56,6 +60,7 @@ class OtlpSpan:
     error: str | None
     attributes: dict[str, Any]
     kind: str
+    events: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
 @dataclass
@@ -152,6 +157,16 @@ def _parse_span(value: Any) -> OtlpSpan:
         error=_find_error(status if isinstance(status, dict) else {}, value.get("events")),
         attributes=attributes,
         kind=_parse_kind(value.get("kind")),
+        events=_parse_events(value.get("events")),
+    )
+
+
+def _parse_events(value: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Parse the events of the GenAI conventions; leave out all others."""
+    return tuple(
+        (event["name"], _parse_attributes(event.get("attributes")))
+        for event in (value if isinstance(value, list) else ())
+        if isinstance(event, dict) and str(event.get("name")).startswith(_MESSAGE_EVENTS)
     )
 
 

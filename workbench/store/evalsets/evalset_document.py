@@ -540,10 +540,14 @@ class EvalSetDocument(DocumentView):
 
     def insert_case(self, index: int, data: Any) -> None:
         """Insert a case, given as data in the format of the file, in the style of the others."""
+        self.insert_cases(index, [data])
+
+    def insert_cases(self, index: int, cases: Sequence[Any]) -> None:
+        """Insert cases as `insert_case` does, in one edit."""
         self._refuse_unless_cases_can_move(index, len(self))
         self._commit(
             "insert a case",
-            lambda pieces: evalset_edits.insert_case(pieces, index, data, make_piece=self._make_piece),
+            lambda pieces: evalset_edits.insert_cases(pieces, index, cases, make_piece=self._make_piece),
         )
 
     def duplicate_case(self, index: int, *, eval_id: str) -> None:

@@ -45,10 +45,10 @@ def edit_header(pieces: Pieces, place: Place, edit: Callable[[Fragment], str]) -
     return pieces if ends == pieces.ends else replace(pieces, ends=ends)
 
 
-def insert_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece) -> Pieces:
-    """Insert a case in the style of the others. Raises ValueError for NaN."""
+def insert_cases(pieces: Pieces, index: int, cases: Sequence[Any], *, make_piece: MakePiece) -> Pieces:
+    """Insert cases in the style of the others. Raises ValueError for NaN."""
     json_style = detect_document_style(pieces)
-    spelt = adopt_spelling(data, None, style=json_style.key_style, free=False)
+    spelling = json_style.key_style
     if pieces.cases:
         neighbour = min(index, len(pieces.cases) - 1)
         indentation = _indentation_of_case(pieces, neighbour)
@@ -56,13 +56,14 @@ def insert_case(pieces: Pieces, index: int, data: Any, *, make_piece: MakePiece)
             json_style = json_style.on_one_line()
     else:
         indentation = _last_line_indentation(pieces.ends.head) + (json_style.indent or "")
-    text = write_value(spelt, json_style, indentation=indentation)
-    return _insert_piece(pieces, index, make_piece(text.encode()))
+    spelt = (adopt_spelling(data, None, style=spelling, free=False) for data in cases)
+    texts = [write_value(data, json_style, indentation=indentation) for data in spelt]
+    return _insert_pieces(pieces, index, [make_piece(text.encode()) for text in texts])
 
 
 def duplicate_case(pieces: Pieces, index: int) -> Pieces:
     """Insert a copy of a case after it, including comments inside it."""
-    return _insert_piece(pieces, index + 1, pieces.cases[index])
+    return _insert_pieces(pieces, index + 1, [pieces.cases[index]])
 
 
 def remove_cases(pieces: Pieces, indexes: Collection[int]) -> Pieces:
@@ -98,19 +99,20 @@ def detect_document_style(pieces: Pieces) -> JsonStyle:
     return detect_style(masked.text, data=data, indentation=_indentation_of_case(pieces, first), default=json_style)
 
 
-def _insert_piece(pieces: Pieces, index: int, piece: CasePiece) -> Pieces:
+def _insert_pieces(pieces: Pieces, index: int, new: Sequence[CasePiece]) -> Pieces:
     json_style = detect_document_style(pieces)
     outer = _last_line_indentation(pieces.ends.head)
     layout = _layout(pieces)
-    layout.insert(
-        index,
-        "",
-        line_break=None if json_style.indent is None else json_style.line_break,
-        indentation=outer + (json_style.indent or ""),
-        outer=outer,
-        space=json_style.comma[1:],
-    )
-    return _apply_layout(pieces, layout, (*pieces.cases[:index], piece, *pieces.cases[index:]))
+    for place in range(index, index + len(new)):
+        layout.insert(
+            place,
+            "",
+            line_break=None if json_style.indent is None else json_style.line_break,
+            indentation=outer + (json_style.indent or ""),
+            outer=outer,
+            space=json_style.comma[1:],
+        )
+    return _apply_layout(pieces, layout, (*pieces.cases[:index], *new, *pieces.cases[index:]))
 
 
 def _layout(pieces: Pieces) -> Layout:

@@ -39,6 +39,7 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
+from workbench.tui.screens.screen_actions import ScreenActions
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.diff_state import ReviewWalk
@@ -55,7 +56,7 @@ from workbench.tui.state.results_table import Scope
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
 from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
-from workbench.tui.widgets.row_lists import CaseList, StatusLine, StyledScreen
+from workbench.tui.widgets.row_lists import CaseList, StatusLine
 
 if TYPE_CHECKING:
     from workbench.tui.dialogs.results_screen import TableScreen
@@ -71,7 +72,7 @@ _NARROW = 72  # columns below which only the side with the focus is shown
 _LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
 
 
-class MainScreen(StyledScreen[None]):
+class MainScreen(ScreenActions):
     """Eval sets on the left, the panes of the selected case on the right, the drawer and the run line below."""
 
     AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
@@ -81,7 +82,7 @@ class MainScreen(StyledScreen[None]):
     def __init__(self, context: ScreenContext, layout: Layout) -> None:
         super().__init__()
         self.state = context.state
-        self._screen_context = context
+        self.screen_context = context
         self._layout = layout
         self._tab = layout.tab if layout.tab in TABS else "diff"
         self._drawer: str | None = None  # the pane that is open in it
@@ -119,9 +120,9 @@ class MainScreen(StyledScreen[None]):
         """Header, eval sets and panes, drawer, run line, footer."""
         yield StatusLine(id="header")
         with Horizontal(id="body"):
-            yield BrowserPane(self._screen_context, id="left")
-            yield Frame(self._screen_context, tab=self._tab, id="right")
-        yield Drawer(self._screen_context, id="drawer")
+            yield BrowserPane(self.screen_context, id="left")
+            yield Frame(self.screen_context, tab=self._tab, id="right")
+        yield Drawer(self.screen_context, id="drawer")
         yield StatusLine(id="run-line")
         yield KeyLine()
 
@@ -357,27 +358,7 @@ class MainScreen(StyledScreen[None]):
     def action_generate(self) -> None:
         """Generate scenarios for the selected set or agent with a model."""
         if not self._is_refused("generate"):
-            self._generate()
-
-    @work(group="generate", exclusive=True)
-    async def _generate(self) -> None:
-        from workbench.tui.screens.scenarios_screen import generate  # seldom needed, and with the engine
-
-        await generate(self, self._screen_context, self.state.browser.selected_row)
-
-    @work(group="coverage", exclusive=True)
-    async def action_coverage(self) -> None:
-        """Show what the cases reach."""
-        from workbench.tui.screens.coverage_screen import show_coverage  # seldom needed, and with the engine
-
-        await show_coverage(self, self._screen_context)
-
-    @work(group="new_target", exclusive=True)
-    async def action_add_target(self) -> None:
-        """Add an agent to workbench.toml."""
-        from workbench.tui.dialogs.dialogs import add_target  # seldom needed
-
-        await add_target(self, self._screen_context)
+            self.generate()
 
     def action_plan_selected(self) -> None:
         """Show the plan of a run of the selected case, set or target."""
@@ -512,7 +493,7 @@ class MainScreen(StyledScreen[None]):
                 say(self, "v continues the review")
                 self.post_message(CaseWanted(to_edit, tab="case"))
 
-        self.app.push_screen(ReviewScreen(self._screen_context, walk, self.post_message), leave)
+        self.app.push_screen(ReviewScreen(self.screen_context, walk, self.post_message), leave)
 
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
@@ -546,13 +527,7 @@ class MainScreen(StyledScreen[None]):
         """Show the newest results as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
-        self._open_table(TableScreen(self._screen_context, scope=Scope.from_row(self.state.browser.selected_row)))
-
-    def action_open_flaky(self) -> None:
-        """List the flaky cases and those in quarantine."""
-        from workbench.tui.screens.flaky_screen import open_flaky_cases  # seldom needed
-
-        open_flaky_cases(self, self._screen_context)
+        self._open_table(TableScreen(self.screen_context, scope=Scope.from_row(self.state.browser.selected_row)))
 
     @work(group="table", exclusive=True, description="open table")
     async def _open_table(self, table: TableScreen) -> None:
@@ -624,7 +599,7 @@ class MainScreen(StyledScreen[None]):
         """Show the results of a stored run as a table."""
         from workbench.tui.dialogs.results_screen import TableScreen  # seldom needed, and never at the start
 
-        self._open_table(TableScreen(self._screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
+        self._open_table(TableScreen(self.screen_context, run_id=run_id, title=f"run {safe_line(run_id)}"))
 
     # Messages of the panes.
 

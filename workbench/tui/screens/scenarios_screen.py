@@ -100,7 +100,7 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
 
     def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
         """Prepare the screen. `eval_set` is empty for a new set."""
-        super().__init__()
+        super().__init__(classes="rows-and-details")
         self._scenarios = scenarios
         self._listed = FilteredDetails(scenarios)
         self._eval_set = eval_set
@@ -214,7 +214,7 @@ async def _choose_scenarios(
         kept = await app.push_screen_wait(ScenariosScreen(scenarios, eval_set=row.eval_set))
         if kept is None:
             return None
-        eval_set = row.eval_set or await _ask_new_set(app, context, row.target)
+        eval_set = row.eval_set or await ask_new_set(app, context, row.target)
         if eval_set is not None:
             return _Chosen(kept, eval_set)
 
@@ -264,7 +264,7 @@ async def _run_generation(widget: Widget, context: ScreenContext, row: Row, topi
     return generation
 
 
-async def _ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
+async def ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
     """Ask for the file of the new set. Return None if the user goes back to the scenarios."""
     sets = context.state.browser.file_sets
     places = await context.backend.call(find_new_sets)

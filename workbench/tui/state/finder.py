@@ -262,6 +262,10 @@ class FilteredRows(CursorRows, Generic[R]):
         if index < len(listed):
             self.rows.move_to(listed[index])
 
+    def list_indexes(self) -> Sequence[int]:
+        """Return the indexes of the listed rows among all."""
+        return self._listed
+
     def filter(self, text: str) -> None:
         """List only the rows that match a text."""
         self._pattern = Pattern(text)

@@ -1,0 +1,315 @@
+"""Sessions of production on the screen: read a file, choose sessions, and keep them as cases."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from workbench.engine.session_import import (
+    ImportedSession,
+    Redactor,
+    SessionFilter,
+    compile_pattern,
+    describe_redactions,
+    get_first_message,
+    keep_sessions,
+    list_tools,
+    open_source,
+    preview_lines,
+)
+from workbench.report.run_report import time_text
+from workbench.store.datasets.adk_sessions import SourceSession
+from workbench.store.errors import FileChanged, StoreError
+from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
+from workbench.tui.dialogs.dialogs import AskScreen, Dialog
+from workbench.tui.keys import dialog_bindings
+from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
+from workbench.tui.screens.scenarios_screen import ask_new_set
+from workbench.tui.state.browser_list import Row
+from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.text_layout import (
+    Block,
+    CursorRows,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    cut_line,
+    plural,
+    safe,
+    safe_line,
+)
+from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+
+_USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
+"""The widths of columns, in cells."""
+
+_WIDTH_FOR_TOOLS = 110
+"""The width of a list with a column of tools, in cells: below it, messages need the room."""
+
+_HEADING = 9  # the width of the headings in a preview
+_STYLES = {"turn": Style.HEADING, "note": Style.WARNING, "problem": Style.ERROR, "response": Style.STRONG}
+
+
+class SessionRows(CursorRows):
+    """Rows of sessions, none marked at first. They are shown redacted; the sessions themselves stay as they are."""
+
+    def __init__(self, sessions: Sequence[SourceSession]) -> None:
+        self._sessions = sessions
+        self._marked: set[int] = set()
+        self._patterns: list[re.Pattern[str]] = []
+        self.redactor = Redactor()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def marked_sessions(self) -> Sequence[SourceSession]:
+        """The marked sessions, in their order."""
+        return [self._sessions[index] for index in sorted(self._marked)]
+
+    def can_keep(self, index: int) -> bool:
+        """False for a session that cannot be a case."""
+        return self._sessions[index].problem is None
+
+    def toggle(self) -> bool:
+        """Mark the session under the cursor, or remove its mark. Return False if it cannot be a case."""
+        if not self.can_keep(self.cursor):
+            return False
+        self._marked ^= {self.cursor}
+        return True
+
+    def toggle_all(self, indexes: Sequence[int]) -> None:
+        """Mark these sessions; if all are marked, none."""
+        wanted = {index for index in indexes if self.can_keep(index)}
+        self._marked = self._marked - wanted if wanted <= self._marked else self._marked | wanted
+
+    def add_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Redact the matches of another pattern."""
+        self._patterns.append(pattern)
+        self.redactor = Redactor(self._patterns)
+
+    def line(self, index: int, width: int) -> Line:
+        """Format one session: mark, user, time, turns, tools if there is room, first message."""
+        session = self._sessions[index]
+        clean = self.redactor.redact_text
+        is_marked = index in self._marked
+        mark = StyledText(" ✓ ", Style.PASSED) if is_marked else StyledText("   ")
+        when = "" if session.began is None else time_text(session.began)[:_TIME]
+        facts = f"{_pad(clean(session.user), _USER)} {when:<{_TIME}} {len(session.turns):>{_TURNS}}  "
+        if width >= _WIDTH_FOR_TOOLS:
+            facts += f"{_pad(', '.join(list_tools(session)), _TOOLS)} "
+        if session.problem is not None:
+            said = StyledText(f"({safe_line(clean(session.problem), width=width)})", Style.MUTED)
+        else:
+            said = StyledText(safe_line(clean(get_first_message(session)), width=width))
+        return cut_line((mark, StyledText(facts, Style.MUTED), said), width)
+
+    def header_line(self, source: str) -> Line:
+        """Format the source and the number of marked sessions."""
+        found = f"{len(self._marked)} of {plural(len(self), 'session')} marked"
+        patterns = f" · redacted too: {', '.join(each.pattern for each in self._patterns)}" if self._patterns else ""
+        return (
+            StyledText(f" {found}", Style.HEADING),
+            StyledText(f" · {safe_line(source + patterns)} · nothing is saved yet", Style.MUTED),
+        )
+
+    def blocks(self) -> Sequence[Block]:
+        """Show the session under the cursor as the case that it would become."""
+        if not self._sessions:
+            return ()
+        session, redactions = self.redactor.redact_session(self._sessions[self.cursor])
+        blocks: list[Block] = [Paragraph.from_text(safe_line(session.id), Style.KEY)]
+        for heading, text in preview_lines(session):
+            blocks.append(_make_paragraph(heading, text))
+        if redactions:
+            blocks.append(_make_paragraph("redacted", describe_redactions(redactions)))
+        return blocks
+
+
+def _pad(text: str, width: int) -> str:
+    shown = safe_line(text, width=width)
+    while cell_len(shown) > width:
+        shown = f"{shown[:-2]}…"
+    return shown + " " * (width - cell_len(shown))
+
+
+def _make_paragraph(heading: str, text: str) -> Paragraph:
+    style = _STYLES.get(heading.split(" ", maxsplit=1)[0], Style.TEXT)
+    name = StyledText(f"{heading:<{_HEADING}} ", Style.HEADING if style is Style.HEADING else Style.MUTED)
+    return Paragraph((name, StyledText(safe(text), style)), hang=_HEADING + 1)
+
+
+class ImportScreen(Dialog[SessionRows | None], Filtering):
+    """Returns the rows with the marked sessions; None if the user cancels. Needs at least one session."""
+
+    HELP: ClassVar[str] = (
+        "Sessions that users had with an agent. Mark those that should become cases: they expect what happened. Keys "
+        "and passwords are replaced by [redacted]; add patterns for names and numbers. The file is never changed."
+    )
+    CSS_PATH = "scenarios.tcss"
+    PLACES: ClassVar[tuple[str, ...]] = ("import",)
+    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("import")]
+
+    def __init__(self, rows: SessionRows, *, source: str) -> None:
+        super().__init__(classes="rows-and-details")
+        self._rows = rows
+        self._listed = FilteredDetails(rows)
+        self._source = source
+
+    def compose(self) -> ComposeResult:
+        """Yield the counts, the sessions, the selected one in full, and the keys."""
+        yield StatusLine(id="import-head")
+        yield FilterLine("letters of a user, a tool or a message")
+        yield RowsAndText()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Show the sessions."""
+        self._show()
+        self.query_one(RowsAndText).focus_first()
+
+    def action_mark(self) -> None:
+        """Mark the session, or remove its mark, and go to the next."""
+        if self._rows.toggle():
+            self._listed.move(1)
+            self._show()
+        else:
+            say(self, "this session cannot be a case; the reason is below the list", severity="warning")
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self.action_mark()
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
+
+    def filter_rows(self, text: str) -> bool:
+        """List the sessions that match a text. Return False if no session does."""
+        self._listed.filter(text)
+        self._show()
+        return self._listed.is_found
+
+    def action_mark_all_or_none(self) -> None:
+        """Mark all listed sessions, or none."""
+        self._rows.toggle_all(self._listed.list_indexes())
+        self._show()
+
+    @work(exclusive=True)
+    async def action_redact(self) -> None:
+        """Ask for a pattern to redact."""
+        asked = AskScreen("Regular expression whose matches become [redacted]", check=_explain_invalid_pattern)
+        pattern = await self.app.push_screen_wait(asked)
+        if pattern is not None:
+            self._rows.add_pattern(compile_pattern(pattern))
+            self._show()
+
+    def action_save(self) -> None:
+        """Close, and return the marked sessions."""
+        if self._rows.marked_sessions:
+            self.dismiss(self._rows)
+        else:
+            say(self, "no session is marked: x marks the one under the cursor", severity="warning")
+
+    def action_close(self) -> None:
+        """List all sessions again; without a filter, close."""
+        if not self.end_filter():
+            self.dismiss(None)
+
+    def _show(self) -> None:
+        self.query_one("#import-head", StatusLine).show(self._rows.header_line(self._source))
+        self.query_one(RowsAndText).show(self._listed, from_top=True)
+
+
+def _explain_invalid_pattern(text: str) -> str | None:
+    try:
+        compile_pattern(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+# The steps: ask for the file, read it, choose, save.
+
+
+async def import_sessions(widget: Widget, context: ScreenContext) -> None:
+    """Run all steps; the cases go into the selected set, or into a new one. `widget` shows dialogs and messages."""
+    project = context.state.project
+    row = context.state.browser.selected_row
+    if project is None:
+        say(widget, "the project is still being opened", severity="warning")
+        return
+    root, selected = Path(project.root), _find_set(context, row)
+
+    def find(text: str) -> Path:
+        return root / Path(text.strip()).expanduser()
+
+    name = await widget.app.push_screen_wait(
+        AskScreen(
+            "File with sessions: a store or an export of ADK, OTLP traces, an export of Langfuse or LangSmith, or "
+            "lists of messages",
+            check=lambda text: None if text.strip() and find(text).is_file() else "expected the path of a file",
+        )
+    )
+    if name is None:
+        return
+    try:
+        kind, sessions = await asyncio.to_thread(_read_sessions, find(name))
+        if not sessions:
+            say(widget, f"{safe_line(name)}: there are no sessions", severity="warning")
+            return
+        rows = SessionRows(sessions)
+        while (chosen := await widget.app.push_screen_wait(ImportScreen(rows, source=f"{kind} {name}"))) is not None:
+            eval_set = selected or await ask_new_set(widget.app, context, "" if row is None else row.target)
+            if eval_set is not None:
+                await _save(widget, context, chosen, eval_set, is_new=selected is None)
+                return
+    except StoreError as error:
+        say(widget, str(error), severity="error")
+
+
+def _find_set(context: ScreenContext, row: Row | None) -> str | None:
+    """Return the selected eval set; None for an agent, a dataset, or a set that only the history has."""
+    if row is None or not row.eval_set.endswith(EVAL_SET_SUFFIXES):
+        return None
+    return None if context.state.browser.is_from_history(row.target, row.eval_set) else row.eval_set
+
+
+def _read_sessions(path: Path) -> tuple[str, list[SourceSession]]:
+    source = open_source(path)
+    return source.kind, [*source.find_sessions(SessionFilter())]
+
+
+async def _save(widget: Widget, context: ScreenContext, rows: SessionRows, eval_set: str, *, is_new: bool) -> None:
+    """Add the marked sessions to the set, and create it if it is new. Raises StoreError."""
+    if is_new:
+        set_id = derive_set_name(PurePosixPath(eval_set))
+        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
+        widget.post_message(ProjectChanged(select=eval_set))
+    marked = rows.marked_sessions
+    try:
+        kept: Sequence[ImportedSession] = await context.backend.edit(
+            lambda workspace: workspace.documents.edit_and_save(
+                eval_set,
+                lambda document: keep_sessions(document, marked, rows.redactor),
+                label=f"import {plural(len(marked), 'session')}",
+            )
+        )
+    except FileChanged:  # the edit is unsaved; the user chooses between the versions
+        widget.post_message(SaveWanted(eval_set))
+        return
+    widget.post_message(DocumentsChanged(frozenset([eval_set])))
+    added = sum(each.is_added for each in kept)
+    existing = f", {len(kept) - added} already there" if added < len(kept) else ""
+    say(widget, f"added {plural(added, 'case')} to {eval_set}{existing}; u undoes it")
