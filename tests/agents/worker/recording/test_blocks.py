@@ -199,9 +199,9 @@ def test_a_name_that_a_branch_binds_is_local_to_the_whole_function(statement: st
 
 
 def test_all_branches_belong_to_a_function_that_looks_at_its_local_names() -> None:
-    text = "def f(a):\n    if a:\n        b = 1\n    return {}"
+    text = "def f(a):\n    if a:\n        b = 1\n    else:\n        return {0}\n    return {0}"
 
-    for look, expected in (("a", {"f.<branch 0>"}), ("locals()", {"f", "f.<branch 0>"})):
+    for look, expected in (("a", {"f.<branch 1>"}), ("locals()", {"f", "f.<branch 1>"})):
         assert find_changed_blocks(text.format(look), text.format(look).replace("b = 1", "b = 2")) == expected
 
 

@@ -56,6 +56,8 @@ _NAMING = frozenset(
 _LEAVES = frozenset((ast.Name, ast.Constant, ast.Load, ast.Store, ast.Pass))  # most nodes are one
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _CONDITIONAL = (ast.If, ast.ExceptHandler, ast.match_case)
+_SPECIAL = frozenset((*FUNCTIONS, ast.ClassDef, ast.Constant, ast.JoinedStr, *_LOOPS, *_CONDITIONAL))
+"""Nodes of which more, or less, than their fields is fingerprinted."""
 _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
@@ -353,12 +355,14 @@ def _bodies(
         waiting = [Branch(name, function.body, statements[0])] if statements else []
         parts: list[str] = [] if statements else [digest(b"")]
         scope: set[str] = set()
+        looks_at_all = False
         for branch in waiting:  # the function itself, then its branches; grows
             is_function = branch is waiting[0]
             read = own if is_function else names.setdefault(branch.name, _Names(uses, around=own))
             inner = _Branches(branch)
             part = _fingerprint(branch.list_statements(), f"{name}.<locals>.", functions, read, inner)
             parts.append(part)
+            looks_at_all = looks_at_all or read.reaches_all()
             if not is_function:
                 prints.setdefault(branch.name, []).append(part)
                 scope |= read.list_scope()
@@ -366,7 +370,7 @@ def _bodies(
         own.bind(scope)
         branches += waiting[1:]
         # What a branch binds is local to the whole function, whether the branch runs or not.
-        counted = parts if own.reaches_all() else parts[:1]
+        counted = parts if looks_at_all else parts[:1]
         prints.setdefault(name, []).append(digest("+".join([*counted, *sorted(scope)]).encode()))
     return {
         name: Part(each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].list_mentions(bound))
@@ -544,7 +548,8 @@ def _fingerprint(
                 names.read(item)
             if isinstance(item, FUNCTIONS):
                 functions.append((prefix + item.name, item))
-            fields = [f"({kind.__name__}", *_list_parts(item, prefix, branches), ")"]
+            parts = _list_parts(item, prefix, branches) if kind in _SPECIAL else _fields(item)
+            fields = [f"({kind.__name__}", *parts, ")"]
             waiting += reversed(fields)
         else:
             write(_constant(item))
@@ -552,7 +557,7 @@ def _fingerprint(
 
 
 def _list_parts(node: ast.AST, prefix: str, branches: _Branches | None) -> Iterable[Any]:
-    """Return what is to be fingerprinted of a node, in order."""
+    """Return what is to be fingerprinted of a node of a special kind, in order."""
     if isinstance(node, FUNCTIONS):
         return _header(node)
     if isinstance(node, ast.ClassDef):
