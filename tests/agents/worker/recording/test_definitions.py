@@ -138,6 +138,7 @@ def test_a_statement_that_only_defines_a_name_is_a_definition(text: str) -> None
         "@send\ndef logged(f): return f\n@logged\ndef X(): ...",
         "def logged(f): return f\nlogged = 1\n@logged\ndef X(): ...",
         "@logged\ndef X(): ...\ndef logged(f): return f",
+        "def logged(f): return f\ndef g():\n    global logged\n    logged = send\ng()\n@logged\ndef X(): ...",
         "import functools\n@functools.cache\n@functools.cached_property\ndef X(): ...",
         "from shop import cache\n@cache\ndef X(): ...",
         "from .functools import cache\n@cache\ndef X(): ...",

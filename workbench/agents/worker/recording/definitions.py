@@ -157,7 +157,7 @@ def find_defined_names(tree: ast.Module, bound: dict[str, int] | None) -> dict[i
     found: dict[int, list[str]] = {}
     if bound is None:
         return found
-    reader = _Reader(bound, annotations_are_text=_annotations_are_text(tree))
+    reader = _Reader(tree, bound)
     for position, statement in enumerate(tree.body):
         names = [DOCSTRING] if position == 0 and _is_text(statement) else reader.list_defined_names(statement)
         if names:
@@ -184,9 +184,11 @@ def _drop_partly_defined_names(found: dict[int, list[str]], bound: dict[str, int
 class _Reader:
     """Reads the statements of a module in order."""
 
-    def __init__(self, bound: dict[str, int], *, annotations_are_text: bool) -> None:
+    def __init__(self, tree: ast.Module, bound: dict[str, int]) -> None:
+        self._tree = tree
         self._bound = bound
-        self._annotations_are_text = annotations_are_text
+        self._annotations_are_text = _annotations_are_text(tree)
+        self._global_names: set[str] | None = None
         self._earlier: set[str] = set()
         self._types: set[str] = set()
         self._functions: set[str] = set()
@@ -268,7 +270,14 @@ class _Reader:
         """Return True for a lambda or function of the module that only makes another function of the given one."""
         if isinstance(decorator, ast.Lambda):
             return self._is_wrapper(decorator)
-        return isinstance(decorator, ast.Name) and decorator.id in self._wrappers
+        return isinstance(decorator, ast.Name) and decorator.id in self._wrappers and not self._is_global(decorator.id)
+
+    def _is_global(self, name: str) -> bool:
+        """Return True if a function may bind a name of the module."""
+        if self._global_names is None:
+            declared = (node for node in ast.walk(self._tree) if isinstance(node, ast.Global))
+            self._global_names = {name for node in declared for name in node.names}
+        return name in self._global_names
 
     def _is_wrapper(self, function: Function | ast.Lambda) -> bool:
         """Return True if a call with one argument only makes functions, and returns one of them or the argument."""
