@@ -98,13 +98,13 @@ def _count_docstrings_as_bodies(patch: pytest.MonkeyPatch) -> None:
     original = Snapshot._answer
 
     def add_docstring(kind: str, key: str, fingerprint: str) -> str:
-        path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
+        path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.BRANCH, Kind.NAME) else (key, "", "")
         try:
             tree = ast.parse(Path(path).read_bytes())
         except (OSError, SyntaxError, ValueError):
             return fingerprint
         docstrings = dict(_find_docstrings(tree, ""))
-        if kind == Kind.BLOCK:
+        if kind in (Kind.BLOCK, Kind.BRANCH):
             return fingerprint + str(docstrings.get(name))
         for node in _list_functions(tree):
             if ast.get_docstring(node) is not None:
@@ -203,6 +203,7 @@ def _is_any_agent_state(self: LeftFiles, path: str, *, left: str, now: str, sinc
 
 VARIANTS = (
     Variant("no blocks", _drop_rows(Kind.BLOCK), likely=("body",)),
+    Variant("no branches", _drop_rows(Kind.BRANCH), ("branches", "guarded"), ("branch", "branch_statement")),
     Variant("no modules", _drop_rows(Kind.MODULE, Kind.REST, Kind.NAME), ("constant", "documentation"), first_seed=1),
     Variant("no names", _drop_rows(Kind.NAME), ("constant", "class_attribute"), ("constant", "class_attribute")),
     Variant("nothing beside names", _drop_rows(Kind.REST), likely=("patched_from_outside", "decorator")),

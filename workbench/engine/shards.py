@@ -157,7 +157,7 @@ def _hash(texts: Iterable[str]) -> str:
 # Merging: the results of all shards become one run.
 
 _RUNS_SEARCHED = 500
-_CODE = (DependencyKind.BLOCK, DependencyKind.REST, DependencyKind.MODULE)
+_CODE = (DependencyKind.BLOCK, DependencyKind.BRANCH, DependencyKind.REST, DependencyKind.MODULE)
 _FILE = "history.db"
 
 

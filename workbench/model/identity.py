@@ -93,6 +93,7 @@ class DependencyKind(StrEnum):
     REST = "rest"
     NAME = "name"
     BLOCK = "block"
+    BRANCH = "branch"
     FILE = "file"
     FOLDER = "folder"
     PROBE = "probe"

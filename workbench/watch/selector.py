@@ -49,7 +49,7 @@ _ALWAYS_HOLD = frozenset(
 
 Kind = DependencyKind
 
-_RANKS: dict[str, int] = {Kind.BLOCK: 0, Kind.NAME: 1}
+_RANKS: dict[str, int] = {Kind.BLOCK: 0, Kind.BRANCH: 0, Kind.NAME: 1}
 _OF_PATHS = frozenset(
     {
         DependencyKind.MODULE,
@@ -393,7 +393,7 @@ def rank_row(row: Dependency | None) -> int:
 
 def get_path(row: Dependency) -> str:
     """Return the file or folder of a row, or an empty string."""
-    if row.kind in (Kind.BLOCK, Kind.NAME, Kind.IMPORT):
+    if row.kind in (Kind.BLOCK, Kind.BRANCH, Kind.NAME, Kind.IMPORT):
         return row.key.rpartition("::")[0]
     return row.key if row.kind in _OF_PATHS else ""
 

@@ -32,8 +32,9 @@ _WORKER = str(Path(worker.__file__).parent)
 _UNPARSABLE = "unparsable"
 
 Kind = DependencyKind
-SOURCE_KINDS = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK})
+SOURCE_KINDS = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK, Kind.BRANCH})
 """Kinds of rows about Python source."""
+_OF_PARTS = frozenset({Kind.NAME, Kind.BLOCK, Kind.BRANCH})
 _OF_ENVIRONMENT = frozenset({Kind.VARIABLE, Kind.VARIABLES, Kind.EARLY_VARIABLE})
 
 
@@ -150,7 +151,7 @@ class Snapshot:
     def _answer(self, question: Question) -> str:
         kind, key, around = question
         if kind in SOURCE_KINDS:
-            path, _, name = key.rpartition("::") if kind in (Kind.BLOCK, Kind.NAME) else (key, "", "")
+            path, _, name = key.rpartition("::") if kind in _OF_PARTS else (key, "", "")
             blocks = self._read_blocks(path)
             return _find_fingerprint(blocks, kind, name) if isinstance(blocks, Blocks) else _fingerprint_missing(blocks)
         if kind in (Kind.FILE, Kind.STATE):
@@ -282,7 +283,7 @@ def _read_source_here(path: str) -> Blocks | BrokenSource:
 
 
 def _find_fingerprint(blocks: Blocks, kind: str, name: str) -> str:
-    if kind == Kind.BLOCK:
+    if kind in (Kind.BLOCK, Kind.BRANCH):
         return blocks.bodies.get(name, fingerprints.ABSENT)
     if kind == Kind.NAME:
         return blocks.name(name)

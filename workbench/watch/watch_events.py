@@ -192,6 +192,7 @@ def describe_reach(row: Dependency, decisions: Iterable[Decision], *, total: int
 def _name_relation(row: Dependency) -> str:
     relations = {
         Kind.BLOCK: "called by",
+        Kind.BRANCH: "reached by",
         Kind.MODULE: "imported by",
         Kind.REST: "imported by",
         Kind.IMPORT: "searched by",
@@ -206,6 +207,7 @@ _NOUNS: dict[str, tuple[str, str]] = {
     Kind.REST: ("module without its definitions", "modules without their definitions"),
     Kind.NAME: ("name", "names"),
     Kind.BLOCK: ("function", "functions"),
+    Kind.BRANCH: ("branch of a function", "branches of functions"),
     Kind.FILE: ("file", "files"),
     Kind.FOLDER: ("folder", "folders"),
     Kind.PROBE: ("path checked", "paths checked"),
@@ -286,6 +288,8 @@ def _describe_source(row: Dependency, where: str, state: Snapshot | None) -> str
     name = row.key.rpartition("::")[2].replace("<locals>.", "")
     if row.kind == Kind.BLOCK:
         return f"{where}: {name}() changed"
+    if row.kind == Kind.BRANCH:
+        return f"{where}: {name.partition('.<')[0]}() changed in a branch"
     name = name.removesuffix("()").removesuffix("?")
     if name == DOCSTRING:
         return f"{where}: its docstring changed"

@@ -82,6 +82,32 @@ class _BodyLiterals(Finder):
             yield from self.find_literals(function.body)
 
 
+class _BranchLiterals(Finder):
+    def find(self, tree: ast.Module) -> Iterator[ast.AST]:
+        for body in _find_branches(tree):
+            yield from self.find_literals(body)
+
+
+class _BranchStarts(Finder):
+    """The first statements of branches, each on a line of its own."""
+
+    def find(self, tree: ast.Module) -> Iterator[ast.AST]:
+        if self.name not in FRAME:
+            yield from (body[0] for body in _find_branches(tree) if not _is_elif(body))
+
+
+def _find_branches(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+    for node in (node for function in ast.walk(tree) if isinstance(function, Function) for node in ast.walk(function)):
+        if isinstance(node, ast.If):
+            yield from (body for body in (node.body, node.orelse) if body)
+        elif isinstance(node, ast.ExceptHandler | ast.match_case):
+            yield node.body
+
+
+def _is_elif(body: list[ast.stmt]) -> bool:
+    return len(body) == 1 and isinstance(body[0], ast.If)
+
+
 class _ModuleLiterals(Finder):
     def find(self, tree: ast.Module) -> Iterator[ast.AST]:
         return self.find_literals([node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)])
@@ -190,6 +216,28 @@ def statement(scene: Scene) -> str | None:
     lines.insert(first[0].lineno - 1, f"{' ' * first[0].col_offset}n = n + {scene.rng.randint(1, 9)}\n")
     scene.write(place.name, "".join(lines))
     return f"{place.name}: {place.node.name}() counts on"
+
+
+def branch(scene: Scene) -> str | None:
+    """Change a number or text in one branch of a condition."""
+    return _edit_literal(scene, _BranchLiterals)
+
+
+def branch_statement(scene: Scene) -> str | None:
+    """Add a line to one branch of a condition. It may leave the function, or make a name local to all of it."""
+    place = _pick_place(scene, _BranchStarts)
+    if place is None or not isinstance(place.node, ast.stmt):
+        return None
+    names = re.findall(r"^(?:from .* import )?([A-Za-z_]\w*)(?: = .*)?$", place.text, flags=re.MULTILINE) or ["n"]
+    number = scene.pick_number()
+    new = scene.rng.choice(
+        (f"n = {number}", f"return [{number}]", f"raise ValueError({number})", f"{scene.rng.choice(names)} = {number}",
+         f"global {scene.rng.choice(names)}")
+    )  # fmt: skip
+    lines = place.text.splitlines(keepends=True)
+    lines.insert(place.node.lineno - 1, f"{' ' * place.node.col_offset}{new}\n")
+    scene.write(place.name, "".join(lines))
+    return f"{place.name}:{place.node.lineno}: {new}"
 
 
 def docstring(scene: Scene) -> str | None:
@@ -333,7 +381,7 @@ def syntax_repaired(scene: Scene) -> str | None:
 
 
 EDITS = (
-    body, saved_atomically, saved_in_place, equal_length, constant, class_attribute, statement, docstring, parameter,
-    default, annotation, decorator, syntax_error, syntax_repaired,
+    body, saved_atomically, saved_in_place, equal_length, constant, class_attribute, statement, branch,
+    branch_statement, docstring, parameter, default, annotation, decorator, syntax_error, syntax_repaired,
 )  # fmt: skip
 NEUTRAL_EDITS = (comment, moved_lines, formatting)

@@ -143,7 +143,7 @@ def test_every_kind_is_used_in_a_long_session(tmp_path: Path) -> None:
     used_kinds: dict[str, int] = defaultdict(int)
     recipes = ["plugins", "probe", "journal", "class_attribute", "installed", "database", "cache", "failing_write"]
     recipes += ["link", "mode", "hanging", "variable", "optional_late"]
-    for seed in range(12):
+    for seed in range(16):
         scene = make_scene(generate(tmp_path / str(seed), seed, recipes=recipes))
         scene.likely_kinds = ("env_deleted", "env_created", "journal_brought_back") if seed < 4 else ()
         for new_edit in make_edits(scene, 75):

@@ -357,6 +357,24 @@ def test_a_case_waits_for_source_that_does_not_compile_and_names_the_line(case: 
     assert case.describe_reasons(case.decide())[0] == "tools.py is gone"
 
 
+def test_a_branch_counts_for_the_cases_that_took_it(case: WatchedCase) -> None:
+    source = "def f(n):\n    if n:\n        return 1\n    else:\n        return 2\n"
+    _, path, _ = case.write_file("tools.py", source)
+    bodies = read_blocks(source.encode(), path).bodies
+    case.add(
+        ("block", f"{path}::f", bodies["f"]), ("branch", f"{path}::f.<branch 0>", bodies["f.<branch 0>"])
+    )  # fmt: skip
+    assert case.decide().action is Action.NOTHING
+
+    case.write_file("tools.py", source.replace("return 2", "return 3"))
+    assert case.decide().action is Action.NOTHING
+    case.write_file("tools.py", source.replace("return 1", "return 3"))
+    changed = case.decide()
+    assert (changed.action, case.describe_reasons(changed)) == (Action.RUN, ["tools.py: f() changed in a branch"])
+    case.write_file("tools.py", source.replace("return 2", "m = 2"))  # a new local name
+    assert case.describe_reasons(case.decide()) == ["tools.py: f() changed"]
+
+
 def test_rows_of_an_unknown_kind_are_never_current(case: WatchedCase) -> None:
     case.add(("moon", "phase", "full"))
 

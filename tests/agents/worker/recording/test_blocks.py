@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from dataclasses import dataclass, field, replace
 
@@ -108,6 +109,113 @@ def test_a_lambda_and_a_class_belong_to_the_enclosing_block() -> None:
     assert find_changed_blocks(text, text.replace("lambda: 1", "lambda: 0")) == {"module"}
     assert find_changed_blocks(text, text.replace("lambda: 2", "lambda: 0")) == {"g"}
     assert find_changed_blocks(text, text.replace("b = 3", "b = 0")) == {"g"}
+
+
+BRANCHES = """
+    def f(a):
+        if a == 1:
+            return 10
+        elif a == 2:
+            b = 20
+        else:
+            b = 30
+            if b:
+                b = 40
+        try:
+            c = 50
+            for i in a:
+                if i:
+                    c = 60
+        except KeyError:
+            c = 70
+        except OSError as error:
+            raise ValueError(80) from error
+        match a:
+            case [x] if x > 85:
+                c = 90
+        with a:
+            if a:
+                def inner():
+                    return 100
+        class Local:
+            if a:
+                x = 110
+        return 120
+"""
+"""Each number is in one block."""
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (1, "f"),
+        (2, "f"),
+        (10, "f.<branch 1>"),
+        (20, "f.<branch 2>"),
+        (30, "f.<branch 3>"),
+        (40, "f.<branch 3>.<branch 0>"),
+        (50, "f.<branch 0>"),  # what follows a condition that may return
+        (60, "f.<branch 0>"),  # in a loop
+        (70, "f.<branch 0>.<branch 1>"),
+        (80, "f.<branch 0>.<branch 2>"),
+        (85, "f.<branch 0>.<branch 0>"),  # what follows a handler that may raise
+        (90, "f.<branch 0>.<branch 0>.<branch 0>"),
+        (100, "f.<locals>.inner"),
+        (110, "f.<branch 0>.<branch 0>"),
+        (120, "f.<branch 0>.<branch 0>"),
+    ],
+)
+def test_a_branch_is_a_block_of_its_own(number: int, expected: str) -> None:
+    edited = re.sub(rf"\b{number}\b", "99", BRANCHES)
+
+    assert edited != BRANCHES
+    assert find_changed_blocks(BRANCHES, edited) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_of_function"),
+    [
+        ("b = 5", False),  # local already
+        ("z = 5", True),
+        ("print(z)", False),
+        ("import z", True),
+        ("del z", True),
+        ("global z", True),
+        ("[z for z in b]", True),  # no name of the function, but a name in it
+        ("(z := 5)", True),
+        ("def z(): pass", True),
+        ("with b as z: pass", True),
+        ("try: pass\n            except b as z: pass", True),
+        ("match b:\n                case [*z]: pass", True),
+        ("yield b", False),
+    ],
+)
+def test_a_name_that_a_branch_binds_is_local_to_the_whole_function(statement: str, is_of_function: bool) -> None:
+    found = find_changed_blocks(BRANCHES, BRANCHES.replace("b = 20", f"b = 20\n            {statement}"))
+
+    assert "f.<branch 2>" in found
+    assert ("f" in found) is is_of_function
+    assert ("module" in found) is ("yield" in statement)
+
+
+def test_all_branches_belong_to_a_function_that_looks_at_its_local_names() -> None:
+    text = "def f(a):\n    if a:\n        b = 1\n    else:\n        return {0}\n    return {0}"
+
+    for look, expected in (("a", {"f.<branch 1>"}), ("locals()", {"f", "f.<branch 1>"})):
+        assert find_changed_blocks(text.format(look), text.format(look).replace("b = 1", "b = 2")) == expected
+
+
+def test_branches_of_functions_of_the_same_name_share_a_fingerprint() -> None:
+    text = "if A:\n    def f(a):\n        if a: return 1\nelse:\n    def f(a):\n        if a: return 2"
+
+    assert find_changed_blocks(text, text.replace("return 1", "return 3")) == {"f.<branch 0>"}
+    assert find_changed_blocks(text, text.replace("return 2", "return 3")) == {"f.<branch 0>"}
+
+
+def test_a_branch_has_mentions_of_its_own() -> None:
+    found = parse_blocks("X = 1\nY = 2\ndef f(a):\n    z = X\n    if a:\n        return Y, z\n")
+
+    assert found.mentions["f"] == {"X"} and found.mentions["f.<branch 0>"] == {"Y"}
 
 
 def test_a_yield_belongs_to_the_block_that_evaluates_it() -> None:

@@ -45,6 +45,14 @@ def find_definitions(text: str) -> set[str]:
         "from functools import cache as kept\n@kept\ndef X(): ...",
         "import contextlib as c\n@c.contextmanager\ndef X(): yield",
         "import functools\nclass X:\n    @staticmethod\n    @functools.cache\n    def y(): ...",
+        "X = 1\ndef X(): ...",
+        "import json as X\nfrom json import loads as X",
+        "@(lambda function: function)\ndef X(): ...",
+        "@(lambda function: lambda *given: function(*given))\nasync def X(): ...",
+        "def logged(f):\n    'Logs.'\n    def call(*a): return f(*a)\n    return call\n@logged\ndef X(): ...",
+        "def logged(f): return f\nclass X:\n    @staticmethod\n    @logged\n    def y(): ...",
+        "import functools\ndef logged(f, level=1):\n    @functools.wraps(f)\n    def call(): ...\n    return call\n"
+        "@logged\n@functools.cache\ndef X(): ...",
         "from abc import ABC, abstractmethod\nclass X(ABC):\n    @abstractmethod\n    def y(self): ...",
         "from enum import Enum\nclass X(Enum):\n    A = 1\n    B = 'b'\n    def c(self): ...",
         "from dataclasses import dataclass\n@dataclass\nclass X:\n    a: int\n    b: str = 'c'",
@@ -74,8 +82,12 @@ def test_a_statement_that_only_defines_a_name_is_a_definition(text: str) -> None
         "X = unknown",
         "X = Y = 1",
         "X, Y = 1, 2",
-        "X = 1\nX = 2",
         "X = 1\ndel X",
+        "X = 1\nX = send()",
+        "X = 1\nX += 1",
+        "import json, X",
+        "import json as X\nX = send()",
+        "X = 1\nX = 2\nY = X\nX = Y",
         "if os.name:\n    X = 1\nX = 2",
         "for X in []: pass\nX = 1",
         "import X\ndef X(): ...",
@@ -110,6 +122,23 @@ def test_a_statement_that_only_defines_a_name_is_a_definition(text: str) -> None
         "import functools\n@functools.lru_cache('a')\ndef X(): ...",
         "import functools\n@functools.lru_cache(maxsize='a')\ndef X(): ...",
         "import functools\n@functools.wraps(send)\ndef X(): ...",
+        "@(lambda function: send(function))\ndef X(): ...",
+        "@(lambda function, more: function)\ndef X(): ...",
+        "@(lambda: send)\ndef X(): ...",
+        "@(lambda *, function: function)\ndef X(): ...",
+        "@(lambda function, more=send(): function)\ndef X(): ...",
+        "@(lambda function: lambda a=send(): a)\ndef X(): ...",
+        "def logged(f):\n    print(f)\n    return f\n@logged\ndef X(): ...",
+        "def logged(f):\n    return send\n@logged\ndef X(): ...",
+        "def logged(f):\n    def call(a=send()): ...\n    return call\n@logged\ndef X(): ...",
+        "def logged(f):\n    @send\n    def call(): ...\n    return call\n@logged\ndef X(): ...",
+        "def logged(f):\n    def call(): ...\n@logged\ndef X(): ...",
+        "def logged(str):\n    def call(a: str | None): ...\n    return call\n@logged\ndef X(): ...",
+        "async def logged(f): return f\n@logged\ndef X(): ...",
+        "@send\ndef logged(f): return f\n@logged\ndef X(): ...",
+        "def logged(f): return f\nlogged = 1\n@logged\ndef X(): ...",
+        "@logged\ndef X(): ...\ndef logged(f): return f",
+        "def logged(f): return f\ndef g():\n    global logged\n    logged = send\ng()\n@logged\ndef X(): ...",
         "import functools\n@functools.cache\n@functools.cached_property\ndef X(): ...",
         "from shop import cache\n@cache\ndef X(): ...",
         "from .functools import cache\n@cache\ndef X(): ...",
@@ -153,7 +182,7 @@ def test_each_import_from_the_standard_library_is_a_definition() -> None:
 def test_annotations_stored_as_text_cannot_fail() -> None:
     text = "def X(a: list[unknown]): ..."
 
-    assert find_definitions(f"from __future__ import annotations\n{text}") == {"X"}
+    assert find_definitions(f"from __future__ import annotations\n{text}") == {"X", "X()"}
     assert find_definitions(f"from __future__ import annotations\n{text.replace('unknown', '(y := 1)')}") == set()
 
 
@@ -227,6 +256,27 @@ def test_the_order_of_definitions_counts_only_relative_to_executed_statements() 
     assert parse_blocks(moved_up).module != parse_blocks(BEFORE).module
 
 
+def test_a_name_that_is_defined_twice_depends_on_both_definitions() -> None:
+    once, twice = parse_blocks("def f(): ...\nsend()"), parse_blocks("def f(): ...\nsend()\ndef f(a): ...")
+
+    assert once.rest.fingerprint == twice.rest.fingerprint
+    assert once.name("f()") != twice.name("f()") == twice.name("f") != once.name("f")
+    assert parse_blocks("def f(): ...\nX = 1").name("f") == parse_blocks("X = 1\ndef f(): ...").name("f")
+    assert parse_blocks("f = 1\nf = 2").name("f") != parse_blocks("f = 2\nf = 1").name("f")
+    assert parse_blocks("import json\nimport json").name("json") == parse_blocks("import json").name("json")
+    assert parse_blocks("A = 1\nB = 2\nf = [A]\nf = [B]").definitions["f"].mentions == {"f", "A", "B"}
+
+
+def test_a_decorated_function_is_more_than_its_calls_to_a_wrapper() -> None:
+    wrapped = parse_blocks("def logged(f): return f\n@logged\ndef g(): 'Doc.'")
+    other_text = parse_blocks("def logged(f): return f\n@logged\ndef g(): 'Other.'")
+
+    assert wrapped.name("g()") == wrapped.name("g") != other_text.name("g()")  # the wrapper may read the docstring
+    assert wrapped.definitions["g"].mentions == {"logged"}
+    cached = [parse_blocks(f"import functools\n@functools.cache\ndef g(): '{text}'") for text in ("Doc.", "Other.")]
+    assert cached[0].name("g()") == cached[1].name("g()") and cached[0].name("g") != cached[1].name("g")
+
+
 def test_mentions_are_found_for_each_definition() -> None:
     found = parse_blocks(BEFORE)
 
@@ -251,6 +301,10 @@ def test_mentions_are_found_for_each_definition() -> None:
         ("import y; return y", set()),
         ("return globals()['X']", {EVERYTHING, "X"}),
         ("return eval('X')", {EVERYTHING, "X"}),
+        ("return vars()", {EVERYTHING}),
+        ("return vars(n), dir(n)", set()),
+        ("return vars(*n)", {EVERYTHING}),
+        ("return list(map(dir, n))", {EVERYTHING}),
         ("return f.__globals__", {EVERYWHERE, "f"}),
         ("return 'X'", {"X"}),
         ("return 'unknown'", set()),

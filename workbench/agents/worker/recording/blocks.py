@@ -40,6 +40,8 @@ _LONGEST_EXPRESSION = 1_000
 """Texts up to this length may be parsed by a library as an expression with names: a type, or a query."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _REACHES_ALL = frozenset(("globals", "locals", "vars", "dir", "eval", "exec", "__annotations__"))
+_REACHES_ARGUMENT = frozenset(("vars", "dir"))
+"""With an argument these read the names of that object. A module notes it when its own are read."""
 _ATTRIBUTES_THAT_REACH_EVERYWHERE = frozenset(("__globals__", "f_globals", "f_locals", "f_builtins"))
 _LEFT_OUT = frozenset(("ctx", "kind", "type_comment"))
 _KNOWN_GENERATOR = "workbench_is_generator"
@@ -52,6 +54,10 @@ _NAMING = frozenset(
     )
 )  # fmt: skip
 _LEAVES = frozenset((ast.Name, ast.Constant, ast.Load, ast.Store, ast.Pass))  # most nodes are one
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_CONDITIONAL = (ast.If, ast.ExceptHandler, ast.match_case)
+_SPECIAL = frozenset((*FUNCTIONS, ast.ClassDef, ast.Constant, ast.JoinedStr, *_LOOPS, *_CONDITIONAL))
+"""Nodes of which more, or less, than their fields is fingerprinted."""
 _BOUNDARIES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 
@@ -65,6 +71,8 @@ class Part:
 
 class Blocks:
     """The parts of one source: `module` is the fingerprint of everything but the bodies of functions.
+
+    Branches of functions, such as `f.<branch 0>`, are bodies of their own: see `Branch`.
 
     `definitions` (by name) and `rest` are the same in pieces. `bodies` are fingerprints of what functions execute, by
     qualified name, and `mentions` the names that they mention. Functions that share a name (two branches, a property
@@ -132,6 +140,32 @@ class Blocks:
     def binds(self, name: str) -> bool:
         """Return True if any statement of the module may bind the name."""
         return name.partition("()")[0] in self._bound
+
+
+class Branch:
+    """A part of a function that may be skipped: the statements of `container` from `first` to its end.
+
+    These are the branches of `if`, `except` and `match`, and what follows a condition that may leave the function.
+    Branches inside loops are not separate, because each report of their execution takes time.
+    """
+
+    def __init__(self, name: str, container: list[ast.stmt], first: ast.stmt) -> None:
+        self.name = name
+        self.container = container
+        self._first = first
+
+    def list_statements(self) -> list[ast.stmt]:
+        """Return the statements."""
+        return self.container[self.find_start() :]
+
+    def find_start(self) -> int:
+        """Return the position of the first statement."""
+        return next(index for index, each in enumerate(self.container) if each is self._first)
+
+
+def is_branch(name: str) -> bool:
+    """Return True if a name among the bodies is that of a branch."""
+    return name.endswith(">")
 
 
 class Uses:
@@ -233,9 +267,10 @@ def cut_blocks(tree: ast.Module) -> Blocks:
     return cut(tree)[0]
 
 
-def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]]]:
-    """Return the blocks of a parsed module, and all its functions with their qualified names."""
+def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Branch]]:
+    """Return the blocks of a parsed module, all its functions with their qualified names, and their branches."""
     functions: list[tuple[str, Function]] = []
+    branches: list[Branch] = []
     counts = count_bound_names(tree)
     defined, bound = find_defined_names(tree, counts), counts or {}
     definitions: dict[str, Part] = {}
@@ -256,15 +291,14 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]]]:
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             module = statement.module if isinstance(statement, ast.ImportFrom) else ""
             for name, alias in zip(own_names, statement.names, strict=True):
-                definitions[name] = Part(f"import {module}:{alias.name}@{effects}", frozenset())
+                _add_part(definitions, name, Part(f"import {module}:{alias.name}@{effects}", frozenset()))
         else:
             # Statements that run during the import may use earlier definitions.
-            name = own_names[0]
-            definitions[name] = Part(f"{fingerprint}@{effects}", read.list_mentions(bound))
-            if isinstance(statement, FUNCTIONS):
+            _add_part(definitions, own_names[0], Part(f"{fingerprint}@{effects}", read.list_mentions(bound)))
+            if isinstance(statement, FUNCTIONS) and len(own_names) > 1:
                 called = _Names(Uses())
                 fingerprint = _fingerprint([_without_words(statement)], "", [], called)
-                definitions[f"{name}()"] = Part(f"{fingerprint}@{effects}", called.list_mentions(bound))
+                definitions[own_names[1]] = Part(f"{fingerprint}@{effects}", called.list_mentions(bound))
     shadowed = sorted(BUILTINS.intersection(definitions))
     rest = Part(
         digest("+".join([*others, *shadowed]).encode()),
@@ -274,11 +308,21 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]]]:
         digest("+".join(whole).encode()),
         rest=rest,
         definitions=definitions,
-        bodies=_bodies(functions, bound, uses),
+        bodies=_bodies(functions, branches, bound, uses),
         bound=bound,
         uses=uses,
     )
-    return blocks, functions
+    return blocks, functions, branches
+
+
+def _add_part(definitions: dict[str, Part], name: str, part: Part) -> None:
+    """Add a definition of a name; the last of several counts, but earlier ones may be used before it."""
+    earlier = definitions.get(name)
+    if earlier is None:
+        definitions[name] = part
+    elif earlier.fingerprint != part.fingerprint:
+        fingerprint = f"{earlier.fingerprint}+{part.fingerprint}"
+        definitions[name] = Part(fingerprint, earlier.mentions | part.mentions)
 
 
 def _without_words(function: Function) -> Function:
@@ -296,7 +340,10 @@ def _without_words(function: Function) -> Function:
     return made
 
 
-def _bodies(functions: list[tuple[str, Function]], bound: Collection[str], uses: Uses) -> dict[str, Part]:
+def _bodies(
+    functions: list[tuple[str, Function]], branches: list[Branch], bound: Collection[str], uses: Uses
+) -> dict[str, Part]:
+    """Return the bodies of functions, and of their branches, which are added to `branches`."""
     prints: dict[str, list[str]] = {}
     names: dict[str, _Names] = {}
     for name, function in functions:  # grows while bodies are read
@@ -304,7 +351,27 @@ def _bodies(functions: list[tuple[str, Function]], bound: Collection[str], uses:
         if own is None:
             own = names[name] = _Names(uses, around=names.get(name.rpartition(".<locals>.")[0]))
         own.bind(argument.arg for argument in iter_arguments(function))
-        prints.setdefault(name, []).append(_fingerprint(list_executed(function), f"{name}.<locals>.", functions, own))
+        statements = list_executed(function)
+        waiting = [Branch(name, function.body, statements[0])] if statements else []
+        parts: list[str] = [] if statements else [digest(b"")]
+        scope: set[str] = set()
+        looks_at_all = False
+        for branch in waiting:  # the function itself, then its branches; grows
+            is_function = branch is waiting[0]
+            read = own if is_function else names.setdefault(branch.name, _Names(uses, around=own))
+            inner = _Branches(branch)
+            part = _fingerprint(branch.list_statements(), f"{name}.<locals>.", functions, read, inner)
+            parts.append(part)
+            looks_at_all = looks_at_all or read.reaches_all()
+            if not is_function:
+                prints.setdefault(branch.name, []).append(part)
+                scope |= read.list_scope()
+            waiting += inner.found
+        own.bind(scope)
+        branches += waiting[1:]
+        # What a branch binds is local to the whole function, whether the branch runs or not.
+        counted = parts if looks_at_all else parts[:1]
+        prints.setdefault(name, []).append(digest("+".join([*counted, *sorted(scope)]).encode()))
     return {
         name: Part(each[0] if len(each) == 1 else digest("+".join(each).encode()), names[name].list_mentions(bound))
         for name, each in prints.items()
@@ -320,19 +387,29 @@ class _Names:
         self._used: set[str] = set()
         self._called: set[str] = set()
         self._callees: set[int] = set()
+        self._with_argument: set[int] = set()  # callees with exactly one argument
         self._texts: set[str] = set()
         self._bound: set[str] = set()
+        self._declared: set[str] = set()
 
     def bind(self, names: Iterable[str]) -> None:
         """Add local names of the function."""
         self._bound.update(names)
+
+    def list_scope(self) -> set[str]:
+        """Return the names that the statements bind or declare for the whole function."""
+        return self._bound | self._declared
+
+    def reaches_all(self) -> bool:
+        """Return True if the statements read names by looking at all of them."""
+        return not self._used.isdisjoint((EVERYTHING, EVERYWHERE))
 
     def read(self, node: ast.AST) -> None:
         """Note the names that a node mentions or binds itself."""
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):
                 self._bound.add(node.id)
-            if node.id in _REACHES_ALL:
+            if node.id in _REACHES_ALL and not (node.id in _REACHES_ARGUMENT and id(node) in self._with_argument):
                 self._reach(EVERYTHING)
             elif id(node) in self._callees:
                 self._called.add(node.id)
@@ -341,6 +418,8 @@ class _Names:
                 self._uses.add_value(node.id)
         elif isinstance(node, ast.Call):
             self._callees.add(id(node.func))
+            if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
+                self._with_argument.add(id(node.func))
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str) and len(node.value) <= _LONGEST_EXPRESSION:
                 self._texts.update(_WORD.findall(node.value))
@@ -363,6 +442,7 @@ class _Names:
             self._uses.add_import(node)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             self._used.update(node.names)
+            self._declared.update(f"{type(node).__name__} {name}" for name in node.names)
         elif isinstance(node, (ast.arg, ast.AnnAssign)):
             self._read_annotation(node.annotation)
         elif isinstance(node, FUNCTIONS):
@@ -406,21 +486,52 @@ def get_docstring(function: Function) -> str | None:
     return None
 
 
+class _Branches:
+    """The branches in the statements of one function or branch. Each leaves a marker where it was."""
+
+    def __init__(self, within: Branch) -> None:
+        self.within = within
+        self.found: list[Branch] = []
+
+    def split(self, statements: list[Any], *, container: list[ast.stmt]) -> list[Any]:
+        """Split off what follows a condition that may leave the function."""
+        end = _find_end_of_conditions(statements)
+        return [*statements[:end], self._add(container, statements[end])] if end else statements
+
+    def split_condition(self, node: ast.AST) -> Iterator[Any]:
+        """Yield the fields of a condition with its branches split off."""
+        for value in _fields(node):
+            yield self._add(value, value[0]) if _is_branch(value) else value
+
+    def _add(self, container: list[ast.stmt], first: ast.stmt) -> str:
+        self.found.append(Branch(f"{self.within.name}.<branch {len(self.found)}>", container, first))
+        return f"(branch {len(self.found)})"
+
+
 class _Within:
-    """A marker among pending items: following functions get this prefix."""
+    """A marker among pending items: following functions get this prefix, and branches are split off if possible."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, branches: _Branches | None) -> None:
         self.prefix = prefix
+        self.branches = branches
 
 
-def _fingerprint(body: list[ast.stmt], prefix: str, functions: list[tuple[str, Function]], names: _Names) -> str:
+def _fingerprint(
+    body: list[ast.stmt],
+    prefix: str,
+    functions: list[tuple[str, Function]],
+    names: _Names,
+    branches: _Branches | None = None,
+) -> str:
     """Fingerprint statements. Functions in them are added to `functions`; `names` reads all nodes.
 
-    Not recursive, because chains of operators may be deeper than the stack.
+    With `branches`, branches in the statements are added to it and not read. Not recursive, because chains of operators
+    may be deeper than the stack.
     """
     written: list[str] = []
     write = written.append
-    waiting: list[Any] = [*reversed(body)]
+    items: list[Any] = body if branches is None else branches.split(body, container=branches.within.container)
+    waiting = [*reversed(items)]
     while waiting:
         item = waiting.pop()
         kind = type(item)
@@ -428,32 +539,57 @@ def _fingerprint(body: list[ast.stmt], prefix: str, functions: list[tuple[str, F
             write(item)
         elif kind is list:
             waiting.append("]")
-            waiting += reversed(item)
+            waiting += reversed(item if branches is None else branches.split(item, container=item))
             write("[")
         elif kind is _Within:
-            prefix = item.prefix
+            prefix, branches = item.prefix, item.branches
         elif isinstance(item, ast.AST):
             if kind in _NAMING:
                 names.read(item)
-            fields: list[Any] = [f"({kind.__name__}"]
             if isinstance(item, FUNCTIONS):
                 functions.append((prefix + item.name, item))
-                fields += _header(item)
-            elif isinstance(item, ast.ClassDef):
-                fields.append(_Within(f"{prefix}{item.name}."))
-                fields += _fields(item)
-                fields.append(_Within(prefix))
-            elif isinstance(item, ast.Constant):
-                fields.append(_constant(item.value))
-            elif isinstance(item, ast.JoinedStr):
-                fields.append(_parts(item))
-            else:
-                fields += _fields(item)
-            fields.append(")")
+            parts = _list_parts(item, prefix, branches) if kind in _SPECIAL else _fields(item)
+            fields = [f"({kind.__name__}", *parts, ")"]
             waiting += reversed(fields)
         else:
             write(_constant(item))
     return digest("".join(written).encode())
+
+
+def _list_parts(node: ast.AST, prefix: str, branches: _Branches | None) -> Iterable[Any]:
+    """Return what is to be fingerprinted of a node of a special kind, in order."""
+    if isinstance(node, FUNCTIONS):
+        return _header(node)
+    if isinstance(node, ast.ClassDef):
+        return [_Within(f"{prefix}{node.name}.", None), *_fields(node), _Within(prefix, branches)]
+    if isinstance(node, ast.Constant):
+        return (_constant(node.value),)
+    if isinstance(node, ast.JoinedStr):
+        return (_parts(node),)
+    if branches is not None and isinstance(node, _LOOPS):
+        return [_Within(prefix, None), *_fields(node), _Within(prefix, branches)]
+    if branches is not None and isinstance(node, _CONDITIONAL):
+        return branches.split_condition(node)
+    return _fields(node)
+
+
+def _is_branch(value: Any) -> bool:
+    """Return True for the statements of a condition, but not for `elif`: it is part of the same condition."""
+    return isinstance(value, list) and not (len(value) == 1 and isinstance(value[0], ast.If))
+
+
+def _find_end_of_conditions(statements: list[Any]) -> int:
+    """Return the position after the first condition that may leave the function, if more statements follow, else 0."""
+    for position, statement in enumerate(statements[:-1]):
+        if isinstance(statement, ast.If):
+            bodies = [statement.body, statement.orelse]
+        elif isinstance(statement, ast.Try):
+            bodies = [handler.body for handler in statement.handlers]
+        else:
+            continue
+        if any(body and isinstance(body[-1], (ast.Return, ast.Raise)) for body in bodies):
+            return position + 1
+    return 0
 
 
 def _fields(node: ast.AST) -> Iterator[Any]:

@@ -1,9 +1,9 @@
 """Statements that only define names: constants, plain functions and classes, imports.
 
 A case that does not use such a name need not run again when its definition changes. Other statements may raise or call
-something during the import: `X = f()`, decorators, bases and imports that are not known to be harmless, names that are
-bound twice. Results do not depend on the version of Python that parses. The lists of Python's own library hold what has
-no side effects; all of it exists in every supported version and on every platform.
+something during the import: `X = f()`, decorators, bases and imports that are not known to be harmless, names that such
+statements bind as well. Results do not depend on the version of Python that parses. The lists of Python's own library
+hold what has no side effects; all of it exists in every supported version and on every platform.
 """
 
 from __future__ import annotations
@@ -151,30 +151,48 @@ def count_bound_names(tree: ast.Module) -> dict[str, int] | None:
 def find_defined_names(tree: ast.Module, bound: dict[str, int] | None) -> dict[int, list[str]]:
     """Return the statements that only define names: positions in the body, and the names.
 
-    An import may define several names, in its order; other statements define one. `bound` comes from
-    `count_bound_names`.
+    An import may define several names, in its order; other statements define one. A function that looks the same to
+    callers whatever its docstring and annotations are has a second name, `f()`. `bound` comes from `count_bound_names`.
     """
     found: dict[int, list[str]] = {}
     if bound is None:
         return found
-    reader = _Reader(bound, annotations_are_text=_annotations_are_text(tree))
+    reader = _Reader(tree, bound)
     for position, statement in enumerate(tree.body):
         names = [DOCSTRING] if position == 0 and _is_text(statement) else reader.list_defined_names(statement)
         if names:
             found[position] = names
         reader.note_statement(statement, is_definition=bool(names))
+    _drop_partly_defined_names(found, bound)
     return found
+
+
+def _drop_partly_defined_names(found: dict[int, list[str]], bound: dict[str, int]) -> None:
+    """Drop the statements that define a name which another statement binds in another way."""
+    while True:
+        counts: dict[str, int] = {}
+        for name in (name for names in found.values() for name in names):
+            counts[name] = counts.get(name, 0) + 1
+        partly = {name for name, count in counts.items() if count < bound.get(name, 0)}
+        dropped = [position for position, names in found.items() if not partly.isdisjoint(names)]
+        if not dropped:
+            return
+        for position in dropped:
+            del found[position]
 
 
 class _Reader:
     """Reads the statements of a module in order."""
 
-    def __init__(self, bound: dict[str, int], *, annotations_are_text: bool) -> None:
+    def __init__(self, tree: ast.Module, bound: dict[str, int]) -> None:
+        self._tree = tree
         self._bound = bound
-        self._annotations_are_text = annotations_are_text
+        self._annotations_are_text = _annotations_are_text(tree)
+        self._global_names: set[str] | None = None
         self._earlier: set[str] = set()
         self._types: set[str] = set()
         self._functions: set[str] = set()
+        self._wrappers: set[str] = set()
         self._numbers: set[str] = set()
         self._texts: set[str] = set()
         self._library: dict[str, str] = {}  # dotted names of imports from Python's own library
@@ -191,20 +209,26 @@ class _Reader:
             return
         if isinstance(statement, FUNCTIONS) and not statement.decorator_list:
             self._functions.update(names)
+            if self._is_wrapper(statement):
+                self._wrappers.update(names)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             for known, is_such in ((self._numbers, self._is_number), (self._texts, self._is_made_text)):
                 if is_such(statement.value):
                     known.update(names)
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             from_module = "" if isinstance(statement, ast.Import) else f"{statement.module}."
-            self._library.update((alias.asname or alias.name, from_module + alias.name) for alias in statement.names)
+            aliases = ((alias.asname or alias.name, from_module + alias.name) for alias in statement.names)
+            self._library.update((name, dotted) for name, dotted in aliases if name in names)
 
     def list_defined_names(self, statement: ast.stmt) -> list[str]:
         """Return the names that a statement defines, if it does nothing else."""
         names: list[str] = []
         if isinstance(statement, FUNCTIONS):
-            if self._is_plain_function(statement) and self._are_harmless(statement.decorator_list):
+            decorators = statement.decorator_list
+            if self._is_plain_function(statement) and self._are_harmless(decorators):
                 names = [statement.name]
+                if self._bound[statement.name] == 1 and not any(map(self._is_wrapping, decorators)):
+                    names.append(f"{statement.name}()")
         elif isinstance(statement, ast.ClassDef):
             if self._is_plain_class(statement):
                 names = [statement.name]
@@ -214,7 +238,7 @@ class _Reader:
                 names = [name]
         elif isinstance(statement, (ast.Import, ast.ImportFrom)) and _is_of_library(statement):
             names = [alias.asname or alias.name for alias in statement.names]
-        return [] if any(_is_special(name) or self._bound[name] > 1 for name in names) else names
+        return [] if any(map(_is_special, names)) else names
 
     def _is_plain_function(self, function: Function) -> bool:
         """Return True if defining the function, without its decorators, cannot fail."""
@@ -229,7 +253,8 @@ class _Reader:
         return all(each is None or self._is_value(each) for each in (*arguments.defaults, *arguments.kw_defaults))
 
     def _are_harmless(self, decorators: list[ast.expr]) -> bool:
-        """Return True if the decorators only wrap a function. Several decorators may be incompatible."""
+        """Return True if the decorators only wrap a function. Several of the library may be incompatible."""
+        decorators = [each for each in decorators if not self._is_wrapping(each)]
         if not decorators:
             return True
         called, keywords = _call(decorators[0])
@@ -240,6 +265,62 @@ class _Reader:
             and (called is decorators[0] or name == "functools.lru_cache")
             and all(each.arg in ("maxsize", "typed") and _is_whole_number(each.value) for each in keywords)
         )
+
+    def _is_wrapping(self, decorator: ast.expr) -> bool:
+        """Return True for a lambda or function of the module that only makes another function of the given one."""
+        if isinstance(decorator, ast.Lambda):
+            return self._is_wrapper(decorator)
+        return isinstance(decorator, ast.Name) and decorator.id in self._wrappers and not self._is_global(decorator.id)
+
+    def _is_global(self, name: str) -> bool:
+        """Return True if a function may bind a name of the module."""
+        if self._global_names is None:
+            declared = (node for node in ast.walk(self._tree) if isinstance(node, ast.Global))
+            self._global_names = {name for node in declared for name in node.names}
+        return name in self._global_names
+
+    def _is_wrapper(self, function: Function | ast.Lambda) -> bool:
+        """Return True if a call with one argument only makes functions, and returns one of them or the argument."""
+        parameters = [*function.args.posonlyargs, *function.args.args]
+        if not parameters or len(parameters) > 1 + len(function.args.defaults) or None in function.args.kw_defaults:
+            return False
+        given = parameters[0].arg
+        made = {given}
+        result: ast.expr | None = None
+        if isinstance(function, ast.AsyncFunctionDef):
+            return False
+        if isinstance(function, ast.Lambda):
+            if not self._have_plain_defaults(function.args):
+                return False
+            result = function.body
+        else:
+            for statement in function.body[1:] if _is_text(function.body[0]) else function.body:
+                if result is not None:
+                    return False
+                if isinstance(statement, FUNCTIONS) and self._is_made_function(statement, given=given):
+                    made.add(statement.name)
+                elif isinstance(statement, ast.Return):
+                    result = statement.value
+                else:
+                    return False
+        hidden = made.union(argument.arg for argument in iter_arguments(function))
+        if any(name in self._bound or name in BUILTINS for name in hidden):  # annotations inside may mean it
+            return False
+        if isinstance(result, ast.Lambda):
+            return self._have_plain_defaults(result.args)
+        return isinstance(result, ast.Name) and result.id in made
+
+    def _is_made_function(self, function: Function, *, given: str) -> bool:
+        """Return True if a function inside a decorator is plain, apart from `functools.wraps(given)`."""
+        return function.name != given and self._is_plain_function(function) and all(
+            isinstance(each, ast.Call)
+            and self._in_library(each.func) == "functools.wraps"
+            and not each.keywords
+            and len(each.args) == 1
+            and isinstance(each.args[0], ast.Name)
+            and each.args[0].id == given
+            for each in function.decorator_list
+        )  # fmt: skip
 
     def _is_plain_class(self, definition: ast.ClassDef) -> bool:
         if definition.keywords or getattr(definition, "type_params", None) or not self._has_plain_bases(definition):
@@ -480,7 +561,7 @@ def _assigned_name(statement: ast.Assign | ast.AnnAssign) -> str | None:
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else None
 
 
-def iter_arguments(function: Function) -> Iterator[ast.arg]:
+def iter_arguments(function: Function | ast.Lambda) -> Iterator[ast.arg]:
     """Yield the parameters of a function, of every kind."""
     arguments = function.args
     yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)

@@ -145,6 +145,8 @@ class Compiled:
         self.source = source
         self.blocks = blocks
         self.code: Any = None
+        self.reports_end = False
+        """Whether the code reports that the module has run to its end. An empty module does not."""
         self.opaque: dict[str, frozenset[str]] = {}
         """Opaque operations by function; see `find_opaque_uses`."""
 
@@ -181,13 +183,16 @@ def compile_source(path: str, source: bytes) -> Compiled:
 def _instrument(path: str, source: bytes, tree: ast.Module) -> Compiled | None:
     """Compile with instrumentation; None if the tree is too deep for Python."""
     try:
-        blocks, functions = cut(tree)
+        blocks, functions, branches = cut(tree)
         made = Compiled(path, source, blocks)
         made.opaque = find_opaque_uses(source, tree, functions)
         for name, function in functions:
             _announce(function.body, _assign_number(made, name), behind=0 if get_docstring(function) is None else 1)
+        for branch in branches:
+            _announce(branch.container, _assign_number(made, branch.name), behind=branch.find_start())
         if tree.body:
             _announce(tree.body, _assign_number(made, ""), behind=len(tree.body), name=NAME_AT_END)
+            made.reports_end = True
         made.code = compile(tree, path, "exec", dont_inherit=True)
     except (RecursionError, MemoryError):
         return None

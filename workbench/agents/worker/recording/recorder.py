@@ -12,7 +12,7 @@ from types import ModuleType
 from weakref import ref
 
 from . import instrument
-from .blocks import EVERYTHING, EVERYWHERE
+from .blocks import EVERYTHING, EVERYWHERE, is_branch
 from .definitions import TOP_LEVEL
 from .fingerprints import (
     ABSENT,
@@ -338,7 +338,8 @@ class Recorder:
         self._sources[path] = compiled
         self._note("rest", path, blocks.rest.fingerprint)
         self._use_names(compiled, blocks.rest.mentions if is_followed else [EVERYTHING])
-        self._unfinished[path] = None
+        if compiled.reports_end:
+            self._unfinished[path] = None
 
     def note_module_end(self, compiled: instrument.Compiled) -> None:
         """Note that a module has run to its end.
@@ -573,7 +574,8 @@ class Recorder:
             if not name:
                 self._unfinished.pop(compiled.path, None)
                 continue
-            self._note("block", f"{compiled.path}::{name}", compiled.blocks.bodies[name])
+            kind = "branch" if is_branch(name) else "block"
+            self._note(kind, f"{compiled.path}::{name}", compiled.blocks.bodies[name])
             self._use_names(compiled, compiled.blocks.mentions[name])
         # After any change a module whose import failed may be importable.
         for path in list(self._unfinished):

@@ -72,6 +72,55 @@ async def test_functions_behind_wrappers_threads_and_tasks_are_recorded(bench: A
     }
 
 
+async def test_only_the_branches_that_ran_are_recorded(bench: Any, run: Any) -> None:
+    bench.agent(
+        """
+        X, Y, Z = 1, 2, 3
+        LIMIT = 4
+        OTHER = 5
+
+        def check(n):
+            if n == 1:
+                return LIMIT
+            elif n == 2:
+                raise ValueError(OTHER)
+            return sorted([n, 0])
+
+        def answer(prompt):
+            found = []
+            for word in prompt.split():
+                try:
+                    found.append(check(int(word)))
+                except ValueError:
+                    found.append("no")
+            match len(found):
+                case 1: return str(found)
+                case 2:
+                    if found[0] == found[1]: return "same"
+                    return str(found)
+            return "many"
+        """
+    )
+
+    async def find_branches(prompt: str, expected: str) -> tuple[set[str], set[str]]:
+        record = await run(prompt)
+        assert record.responses == [expected]
+        return {key.partition("::")[2] for key in record.rows("branch")}, {
+            key.partition("::")[2] for key in record.rows("name")
+        }
+
+    branches, names = await find_branches("1", "[4]")
+    assert branches == {"check.<branch 1>", "answer.<branch 0>"}
+    assert "LIMIT" in names and "OTHER" not in names
+    branches, names = await find_branches("2", "['no']")
+    assert branches == {"check.<branch 2>", "answer.<branch 0>"}
+    assert "OTHER" in names and "LIMIT" not in names
+    assert (await find_branches("3 4", "[[0, 3], [0, 4]]"))[0] == {
+        *("check.<branch 0>", "answer.<branch 1>", "answer.<branch 1>.<branch 0>"),
+    }
+    assert (await find_branches("3 3 3", "many"))[0] == {"check.<branch 0>"}
+
+
 async def test_a_docstring_belongs_to_the_name_of_its_function(bench: Any, run: Any) -> None:
     text = "def tool():\n    'Says {}.'\n    return 1\ndef answer(prompt): return tool.__doc__"
     bench.agent(text.format("this"))

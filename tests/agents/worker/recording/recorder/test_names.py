@@ -64,6 +64,7 @@ async def find_used_names(bench: Any, run: Any, code: str, *, tools: str = TOOLS
         ("from tools import Order\ndef answer(p): return str(Order().price())", {"Order", "RATE"}),
         ("import tools\ndef answer(p): return str(sorted(vars(tools)))", {"*"}),
         ("import tools\ndef answer(p): return str(dir(tools))", {"*"}),
+        ("import tools\nlook = vars\ndef answer(p): return str(look(tools))", {"*"}),
         ("import tools, inspect\ndef answer(p): return str(len(inspect.getmembers(tools)))", {"*"}),
         ("import tools\ndef answer(p): return str(tools.refund.__globals__.keys())", {"*"}),
         ("import importlib\ndef answer(p): return str(importlib.import_module('tools').RATE)", {"RATE"}),
@@ -163,6 +164,24 @@ async def test_a_library_that_resolves_types_does_not_use_all_names(bench: Any, 
     found = await find_used_names(bench, run, "import tools\ndef answer(p): return str(tools.Order())", tools=tools)
 
     assert found == {"Order", "Item", "dataclasses"}
+
+
+async def test_looking_at_another_object_uses_no_names_of_the_own_module(bench: Any, run: Any) -> None:
+    tools = """
+        import sys
+        def look(it): return sorted(vars(it)), dir(it)
+        def own(): return vars(sys.modules[__name__])
+    """
+
+    assert await find_used_names(
+        bench, run, "import tools, json\ndef answer(p): return str(tools.look(json))", tools=tools
+    ) == {"look()"}
+    assert "*" in await find_used_names(bench, run, "import tools\ndef answer(p): return str(tools.own())", tools=tools)
+
+
+async def test_an_empty_module_is_complete(bench: Any, run: Any) -> None:
+    assert "*" not in await find_used_names(bench, run, "import tools\ndef answer(p): return 'ok'", tools="")
+    assert "*" not in await find_used_names(bench, run, "import tools\ndef answer(p): return 'ok'", tools="'Doc.'\n")
 
 
 async def test_a_module_whose_import_fails_counts_as_a_whole(bench: Any, run: Any) -> None:
