@@ -205,6 +205,7 @@ async def _edit_and_compare(
     before = await asyncio.to_thread(oracle.run, scene.root)
     recent_states = deque([_read_state(scene)], maxlen=_RECENT_STATES)
     runs = Counter(before.keys())
+    opaque_cases: set[str] = set()  # also at an earlier edit: their verdict of a restored state cannot be reused
     for number in range(edits):
         new_edit = edit(scene)
         assert new_edit is not None
@@ -224,7 +225,8 @@ async def _edit_and_compare(
         useless_reruns = claims.reruns if new_edit.neutral and new_edit.kind not in _RERUNNING_KINDS else frozenset()
         if state in recent_states and new_edit.paths:
             useless_reruns |= {eval_id for eval_id in claims.reruns if runs[eval_id] < _STORED_RUNS}
-        useless_reruns -= claims.opaque_reruns
+        opaque_cases |= claims.opaque_reruns
+        useless_reruns -= opaque_cases
         if not new_edit.paths:  # the edit is not part of the state
             recent_states.clear()
         if useless_reruns:
