@@ -315,9 +315,10 @@ _MOST_DAYS = 3650
 
 @click.group(cls=_FlakyGroup)
 def flaky() -> None:
-    """List cases whose verdict changed while nothing that they use changed, and put them into quarantine.
+    """List cases whose verdict changed while nothing that they use changed.
 
-    Without a command, the arguments are those of `workbench flaky list`.
+    `quarantine` lets them run and be reported without failing a run. Without a command, the arguments are those of
+    `workbench flaky list`.
     """
 
 

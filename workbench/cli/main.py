@@ -61,7 +61,7 @@ COMMANDS = {
     ),
     "flaky": (
         "workbench.cli.history_commands:flaky",
-        "List cases whose verdict changed while nothing that they use changed; quarantine them.",
+        "List cases whose verdict changed while nothing that they use changed.",
     ),
     "bisect": ("workbench.cli.bisect_command:bisect", "Find the commit that turned a case red."),
     "coverage": (

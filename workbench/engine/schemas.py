@@ -23,7 +23,7 @@ from workbench.metrics.metric_types import THRESHOLD, TOLERATED, MetricInfo
 from workbench.metrics.registry import known_metrics
 from workbench.model.criteria import KEYS as JUDGE_METRIC_KEYS
 from workbench.model.criteria import JudgeMetric
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.results import (
     CaseStatus,
     Failure,
@@ -171,7 +171,8 @@ def criteria_schema() -> Schema:
 def run_schema() -> Schema:
     """Return the schema of the document that `workbench run --format json` writes. New keys may appear in it."""
     definitions = _definitions(
-        [RunSummary, Failure, InvocationScore, ModelCalls, SimulatedConversation, TokenUsage], mode="serialization"
+        [RunSummary, Failure, InvocationScore, ModelCalls, Quarantine, SimulatedConversation, TokenUsage],
+        mode="serialization",
     )
     for definition in definitions.values():
         definition.pop("additionalProperties", None)
@@ -229,6 +230,7 @@ def run_schema() -> Schema:
         occurrence=whole,
         repeat=whole,
         status={"enum": [status.value for status in CaseStatus]},
+        quarantine=_or_null(_ref("Quarantine")),
         unsure=flag,
         error=_or_null(_ref("Failure")),
         duration_seconds=number,

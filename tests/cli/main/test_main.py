@@ -56,6 +56,8 @@ CAPITALS = frozenset(
         "XML",
         "CSV",
         "ERROR",
+        "FAILED",
+        "OTLP",
         "JSON",
         "JSONL",
         "URL",
