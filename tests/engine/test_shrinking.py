@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Project, turn
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.set_files import keep_case
 from workbench.engine.shrinking import (
     CaseExecutor,
     FailureTest,
@@ -20,7 +21,6 @@ from workbench.engine.shrinking import (
     Part,
     Shrinker,
     Shrunk,
-    keep_case,
     make_predicate_config,
     measure_case,
     minimise,
@@ -140,6 +140,50 @@ def test_expected_calls_that_the_criterion_does_not_need_are_left_out_with_their
     found = shrink(project)
 
     assert found.data["conversation"][0]["intermediateData"] == {"invocationEvents": events[2:]}
+
+
+def test_a_criterion_that_the_case_passes_does_not_fail_in_the_smallest_case(project: Project) -> None:
+    project.add_criteria(tool_trajectory_avg_score=1.0, response_match_score=0.8)
+    project.add_agent(LIGHTS)
+    asked = light("It is dark. Switch on the light.", "hall")
+    asked["final_response"]["parts"][0]["text"] = "the lamp has a fault"
+    project.add_set({"a": [small_talk(1), asked]})
+
+    found = shrink(project)
+
+    assert {symptom.criterion for symptom in found.failure.symptoms} == {"response_match_score"}
+    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 0, Part.CALLS: 1}
+    assert found.data["conversation"][0]["user_content"]["parts"] == [{"text": "Switch on the light."}]
+
+
+def test_a_criterion_that_passes_because_of_other_turns_may_fail_without_them(project: Project) -> None:
+    project.add_criteria(tool_trajectory_avg_score=0.5, response_match_score=1.0)
+    project.add_agent(LIGHTS)
+    failing = light("The light in the attic.", "attic")
+    failing["final_response"]["parts"][0]["text"] = "done"
+    project.add_set({"a": [light("The light.", "hall"), light("The light again.", "hall"), failing]})
+
+    found = shrink(project)
+
+    assert {symptom.criterion for symptom in found.failure.symptoms} == {"response_match_score"}
+    assert found.turns == [2]
+
+
+@pytest.mark.parametrize("criteria", [(), ("response_match_score",)], ids=["all criteria", "another criterion"])
+def test_expected_calls_that_the_agent_makes_or_should_make_stay(project: Project, criteria: tuple[str, ...]) -> None:
+    project.add_criteria(tool_trajectory_avg_score=1.0, response_match_score=0.8)
+    project.add_agent(
+        "def answer(prompt): return {'response': 'no', 'predicted_trajectory': "
+        "[{'tool_name': 'find', 'tool_input': {'n': n}} for n in (1, 2, 3)]}"
+    )
+    calls = [{"name": "find", "args": {"n": n}} for n in (1, 2)]
+    missed = [{"name": "open", "args": {}}] if criteria else []
+    project.add_set({"a": [turn("go", response="yes", calls=[*calls, *missed])]})
+
+    found = shrink(project, criteria=criteria)
+
+    assert (found.outcome, found.untried) == (Outcome.SAME, [])
+    assert measure_case(found.data)[Part.CALLS] == len(calls) + len(missed)
 
 
 def test_another_expectation_of_the_same_tool_is_another_failure(project: Project) -> None:

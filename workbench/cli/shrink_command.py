@@ -216,7 +216,7 @@ def _confirm(found: Shrunk, output: Path | None) -> bool:
 
 def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str, str]:
     """Keep the smallest case. Return the eval set and the id. Raises PlanError and StoreError."""
-    from workbench.engine.shrinking import keep_case
+    from workbench.engine.set_files import keep_case
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
     # The file may have changed meanwhile.

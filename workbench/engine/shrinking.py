@@ -229,10 +229,16 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A failure: its symptoms, and the last turn (from 0) that has one; None if no turn is known to have one."""
+    """A failure: its symptoms, and the last turn (from 0) that has one; None if no turn is known to have one.
+
+    `tolerated` are the symptoms of criteria that pass nevertheless, because of other turns. `extra_calls` counts the
+    calls that a criterion does not expect.
+    """
 
     symptoms: frozenset[Symptom]
     last_turn: int | None = None
+    tolerated: frozenset[Symptom] = frozenset()
+    extra_calls: int = 0
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -244,22 +250,30 @@ def find_failure(case: EvalCase, result: CaseResult) -> Failing:
     """Find the symptoms of a failed case. Without a failed criterion there are none."""
     reported = ReportedCase(result, case)
     symptoms: set[Symptom] = set()
-    turns: list[int] = []
+    tolerated: set[Symptom] = set()
+    last_turn: int | None = None
+    extra_calls = 0
     for metric in result.metrics:
-        if metric.status is not MetricStatus.FAILED:
+        if metric.status not in (MetricStatus.PASSED, MetricStatus.FAILED):
             continue
         found: set[Symptom] = set()
+        last: int | None = None
         for turn, differences in enumerate(_find_scored_differences(reported, metric)):
             if differences is None:
                 continue
-            turns.append(turn)
+            last = turn
             found |= {_make_symptom(metric.name, each) for each in differences}
+            extra_calls += sum(each.kind is DifferenceKind.CALL_EXTRA for each in differences)
         if find_subjects(metric.name) == ("state",):
             found |= {_make_symptom(metric.name, each) for each in reported.state_differences}
         for rubric in _list_failed_rubrics(metric):
             found.add(Symptom(metric.name, "rubric", name=rubric))
-        symptoms |= found or {Symptom(metric.name)}
-    return Failing(frozenset(symptoms), max(turns, default=None))
+        if metric.status is MetricStatus.FAILED:
+            symptoms |= found or {Symptom(metric.name)}
+            last_turn = max((turn for turn in (last, last_turn) if turn is not None), default=None)
+        elif found or last is not None:
+            tolerated |= found or {Symptom(metric.name)}
+    return Failing(frozenset(symptoms), last_turn, frozenset(tolerated), extra_calls)
 
 
 def _find_scored_differences(reported: ReportedCase, metric: MetricResult) -> Iterator[Sequence[Difference] | None]:
@@ -329,14 +343,16 @@ class FailureTest:
     """Decides whether an execution fails the same way as the case.
 
     With `predicate` the function of `make_predicate_config` decides. Otherwise the same criteria must fail by the same
-    kinds of differences from the same expectations; `criteria` restricts them to some.
+    kinds of differences from the same expectations; `criteria` restricts them to some. A criterion that the case passes
+    may fail only by a difference that the case has, too: a mean over fewer turns may be lower.
     """
 
     def __init__(self, *, predicate: bool = False, criteria: Sequence[str] = ()) -> None:
         self._predicate = predicate
         self._criteria = frozenset(criteria)
+        self._case = Failing(frozenset())
         self.failure = Failing(frozenset())
-        """The failure of the case, from `set_failure` on."""
+        """The failure of the case by these criteria, from `set_failure` on."""
 
     def set_failure(self, variant: Variant) -> None:
         """Take the failure of the case itself. Raises PlanError for unknown criteria."""
@@ -350,10 +366,14 @@ class FailureTest:
         for unknown in sorted(self._criteria - names) if names else ():
             listed = ", ".join(sorted(names)) or "none"
             raise PlanError(f"--criterion: found {unknown!r}, expected one of {listed}{suggest_name(unknown, names)}")
+        self._case = found
         self.failure = Failing(self._select(found.symptoms), found.last_turn)
 
-    def classify(self, variant: Variant) -> Outcome:
-        """Return the outcome of one execution. An ERROR is never the same failure."""
+    def classify(self, variant: Variant, *, whole: Variant | None = None) -> Outcome:
+        """Return the outcome of one execution. An ERROR is never the same failure.
+
+        `whole` has all expected calls if this variant lacks some: their absence may change no criterion.
+        """
         result = variant.result
         if result.status is CaseStatus.ERROR:
             return Outcome.ERROR
@@ -362,16 +382,22 @@ class FailureTest:
             return Outcome.SAME if any(scores) else Outcome.PASSED
         if result.status is not CaseStatus.FAILED:
             return Outcome.PASSED
-        found = self._select(find_failure(*variant).symptoms)
-        is_same = bool(found) and self._select_known(found) == self.failure.symptoms
+        found = find_failure(*variant)
+        known = frozenset(each for each in found.symptoms if each.criterion in self._case.criteria)
+        is_same = bool(self.failure.symptoms) and self._select(known) == self.failure.symptoms
+        is_same = is_same and found.symptoms - known <= self._case.tolerated
+        if whole is not None:
+            is_same = is_same and _has_same_differences(found, find_failure(*whole))
         return Outcome.SAME if is_same else Outcome.OTHER
 
     def _select(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
         return frozenset(each for each in symptoms if not self._criteria or each.criterion in self._criteria)
 
-    def _select_known(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
-        """Leave out criteria that the case itself passes: a mean over fewer turns may be lower."""
-        return frozenset(each for each in symptoms if each.criterion in self.failure.criteria)
+
+def _has_same_differences(found: Failing, whole: Failing) -> bool:
+    """Return False if an expected call is missed: one that the agent makes, or one whose absence a criterion scored."""
+    is_equal = found.symptoms | found.tolerated == whole.symptoms | whole.tolerated
+    return is_equal and found.extra_calls <= whole.extra_calls
 
 
 # Parts of a case that can be left out.
@@ -716,7 +742,7 @@ class Shrinker:
         outcome = Outcome.SAME
         for repeat in range(self.repeats):
             variants.append(self._execute(data, repeat))
-            found = self.test.classify(variants[-1])
+            found = self.test.classify(variants[-1], whole=self._smallest_variant if part is Part.CALLS else None)
             if found is not Outcome.SAME:
                 outcome = Outcome.MIXED if repeat else found
                 break
@@ -733,6 +759,8 @@ class Shrinker:
         self, part: Part | None, data: CaseData, outcome: Outcome, variants: Sequence[Variant], started: float
     ) -> None:
         self._known[json.dumps(data, sort_keys=True)] = outcome
+        if outcome is Outcome.SAME:
+            self._smallest_variant = variants[0]
         step = ShrinkStep(
             part=part,
             data=data,
@@ -748,25 +776,3 @@ class Shrinker:
 
 def _can_shrink(data: CaseData, part: Part) -> bool:
     return any(len(each.items) > (0 if each.may_be_empty else 1) for each in list_reductions(data, part))
-
-
-# Keeping the result as a case.
-
-
-def keep_case(document: EvalSetDocument, data: CaseData, *, after: CaseKey) -> str:
-    """Insert a case behind the original one and save the set. Return its id. Raises StoreError.
-
-    If the set does not have the original, the case becomes the last one.
-    """
-    taken = {entry.eval_id for entry in document.entries}
-    eval_id = f"{after.eval_id}-small"
-    number = 2
-    while eval_id in taken:
-        eval_id, number = f"{after.eval_id}-small-{number}", number + 1
-    places = [
-        each.index for each in document.entries if (each.eval_id, each.occurrence) == (after.eval_id, after.occurrence)
-    ]
-    name = find_key(data, "eval_id", free=False) or "eval_id"
-    document.insert_case(places[0] + 1 if places else len(document), {**data, name: eval_id})
-    document.save()
-    return eval_id
