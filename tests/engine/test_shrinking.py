@@ -266,6 +266,27 @@ def test_a_predicate_decides_instead_of_the_criteria(project: Project) -> None:
     assert (found.outcome, found.turns) == (Outcome.SAME, [3])
 
 
+@pytest.mark.parametrize(
+    ("value", "outcome", "turns"),
+    [
+        ("1.0 if 'remark 4.' in instance['prompt'] else -1.0", Outcome.SAME, [3]),
+        ("0.5 if 'remark 4.' in instance['prompt'] else None", Outcome.SAME, [3]),
+        ("-1.0", Outcome.PASSED, range(12)),
+        ("0", Outcome.PASSED, range(12)),
+    ],
+)
+def test_a_predicate_counts_each_turn_with_a_number_above_0(
+    project: Project, value: str, outcome: Outcome, turns: Sequence[int]
+) -> None:
+    project.add_agent(LIGHTS)
+    (project.root / "checks.py").write_text(f"def check(instance):\n    return {value}\n")
+    project.add_set({"evening": make_conversation()})
+
+    found = shrink(project, predicate="checks:check")
+
+    assert (found.outcome, found.turns) == (outcome, turns)
+
+
 def test_a_predicate_that_cannot_run_is_an_error(project: Project) -> None:
     project.add_set({"a": [turn("x")]})
 

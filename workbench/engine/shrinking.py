@@ -378,8 +378,9 @@ class FailureTest:
         if result.status is CaseStatus.ERROR:
             return Outcome.ERROR
         if self._predicate:
-            scores = [metric.score for metric in result.metrics if metric.name == _PREDICATE]
-            return Outcome.SAME if any(scores) else Outcome.PASSED
+            metrics = [metric for metric in result.metrics if metric.name == _PREDICATE]
+            scores = [score.score for metric in metrics for score in (metric, *metric.per_invocation)]
+            return Outcome.SAME if any(score is not None and score > 0 for score in scores) else Outcome.PASSED
         if result.status is not CaseStatus.FAILED:
             return Outcome.PASSED
         found = find_failure(*variant)
