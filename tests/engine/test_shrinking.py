@@ -99,6 +99,34 @@ def test_of_12_turns_exactly_the_two_that_the_failure_needs_are_found(project: P
     assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
 
 
+def test_turns_and_keys_are_tried_again_after_other_parts_became_smaller(project: Project) -> None:
+    project.add_agent(
+        """
+        def answer(prompt, session):
+            if "sticky" in prompt and not session.state.get("safe"):
+                raise ValueError("kaboom")
+            if "sticky" in prompt:
+                session.state["sticky"] = True
+            is_wrong = "redo" in prompt and ("polite" not in prompt or session.state.get("sticky"))
+            room = "hall" if is_wrong else "attic"
+            return {"response": "ok", "predicted_trajectory": [{"tool_name": "set", "tool_input": {"room": room}}]}
+        """
+    )
+    call = {"name": "set", "args": {"room": "attic"}}
+    prompts = ["Hello.", "sticky", "Hello again.", "Be polite. Now redo."]
+    turns = [turn(prompt, response="ok", calls=[call]) for prompt in prompts]
+    state = {"safe": True, "name": "Eve"}
+    project.add_set({"a": {"conversation": turns, "session_input": {"app_name": "x", "user_id": "y", "state": state}}})
+
+    found = shrink(project)
+
+    assert (found.turns, found.untried) == ([3], [])
+    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 0, Part.CALLS: 1}
+    assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
+    early = shrink(project, budget=found.executions - 1)
+    assert (early.turns, early.untried) == ([3], [Part.CALLS])
+
+
 def test_sentences_state_and_calls_that_do_not_matter_are_left_out(project: Project) -> None:
     project.add_criteria(tool_trajectory_avg_score={"threshold": 1.0, "match_type": "IN_ORDER"})
     project.add_agent(LIGHTS)

@@ -559,14 +559,17 @@ def _drop_empty_events(turn: Any) -> None:
 # Delta debugging.
 
 
-def minimise(items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool) -> list[Item]:
+def minimise(
+    items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool, one_by_one: bool = False
+) -> list[Item]:
     """Return a smallest part of `items` that still fails: without any one of its items it does not (ddmin).
 
-    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts.
+    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts. `one_by_one`: most items
+    are known to be needed.
     """
     if may_be_empty and items and still_fails([]):
         return []
-    kept, count = list(items), 2
+    kept, count = list(items), max(2, len(items)) if one_by_one else 2
     while len(kept) > 1:
         chunks = _split(kept, count)
         rests = [[item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks]
@@ -656,6 +659,7 @@ class Shrinker:
     announce: Callable[[str], None] = lambda _: None
     _executions: int = 0
     _known: dict[str, Outcome] = field(default_factory=dict)
+    _tried: dict[Part, CaseData] = field(default_factory=dict)
     _steps: list[ShrinkStep] = field(default_factory=list)
 
     def shrink(self) -> Shrunk:
@@ -663,15 +667,12 @@ class Shrinker:
         original = self.executor.data
         self._smallest = original
         self._turns: Sequence[int] = range(len(_get_turns(original)))
-        untried: Sequence[Part] = tuple(Part)
         is_interrupted = False
         outcome: Outcome | None = None
         try:
             outcome = self._execute_original(original)
             if outcome is Outcome.SAME:
-                for part in Part:
-                    self._shrink_part(part)
-                    untried = untried[1:]
+                self._shrink_parts()
         except _BudgetUsedUp:
             pass
         except Interrupted:
@@ -684,7 +685,7 @@ class Shrinker:
             data=self._smallest,
             turns=self._turns,
             executions=self._executions,
-            untried=[part for part in untried if _can_shrink(self._smallest, part)],
+            untried=[part for part in self._list_untried() if _can_shrink(self._smallest, part)],
             is_interrupted=is_interrupted,
             steps=self._steps,
         )
@@ -701,6 +702,17 @@ class Shrinker:
         self._add_step(None, data, outcome, variants, started)
         return outcome
 
+    def _list_untried(self) -> list[Part]:
+        """Return the parts that may be made smaller in the smallest case: another part may have shrunk since."""
+        return [part for part in Part if self._tried.get(part) != self._smallest]
+
+    def _shrink_parts(self) -> None:
+        """Shrink one part after the other, until none becomes smaller."""
+        while untried := self._list_untried():
+            for part in untried:
+                self._shrink_part(part)
+                self._tried[part] = self._smallest
+
     def _shrink_part(self, part: Part) -> None:
         for number in range(len(list(list_reductions(self._smallest, part)))):
             # The lists are read again, because the case may be smaller now; their number stays the same.
@@ -708,7 +720,8 @@ class Shrinker:
             self._shrink_items(reduction)
 
     def _shrink_items(self, reduction: Reduction) -> None:
-        data = self._smallest
+        data, turns = self._smallest, self._turns
+        is_new = reduction.part not in self._tried
 
         def still_fails(kept: Sequence[Any]) -> bool:
             candidate = reduction.keep(data, kept)
@@ -716,15 +729,15 @@ class Shrinker:
                 return False
             self._smallest = candidate
             if reduction.part is Part.TURNS:
-                self._turns = [*kept]
+                self._turns = [turns[turn] for turn in kept]
             return True
 
         items = reduction.items
         last = self.test.failure.last_turn
-        if reduction.part is Part.TURNS and last is not None and last + 1 < len(items):
+        if reduction.part is Part.TURNS and is_new and last is not None and last + 1 < len(items):
             beginning = items[: last + 1]  # what follows the failure is rarely its cause
             items = beginning if still_fails(beginning) else items
-        minimise(items, still_fails, may_be_empty=reduction.may_be_empty)
+        minimise(items, still_fails, may_be_empty=reduction.may_be_empty, one_by_one=not is_new)
 
     def _still_fails(self, part: Part, data: CaseData) -> bool:
         """Return True if a candidate fails the same way in every repeat. Equal candidates are executed once."""
