@@ -352,7 +352,7 @@ def format_key(case: CaseKey) -> dict[str, Any]:
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Executions with the whole instruction, and without each part that makes a difference.",
+    help="Executions with the whole instruction, and without each part while the budget suffices.",
 )
 @models_option
 @click.option(
@@ -472,9 +472,11 @@ def _format_effect(found: BlockEffect) -> Iterator[str]:
     first = block.text.strip().split("\n")[0]
     more = " …" if block.last_line > block.first_line else ""
     yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
-    if found.effect in (Effect.NONE, Effect.UNUSED):
+    if found.effect is Effect.UNUSED:
         return
-    notes = [f"{_format_counts(found.without)} without it", *map(str, sorted(found.without.symptoms))]
+    notes = [f"{_format_counts(found.without)} without it"]
+    if found.effect is not Effect.NONE:
+        notes += map(str, sorted(found.without.symptoms))
     notes += [each.result.failure.message for each in found.without.variants[:1] if each.result.failure is not None]
     for name in found.changed:
         low, high = found.without.score_ranges[name]
