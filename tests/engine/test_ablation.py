@@ -163,9 +163,9 @@ def test_a_part_without_which_only_some_executions_differ_is_unclear(house: Proj
         """Without "Be nice." use the tool in every second execution only, beginning with the first."""
         contents = call.body["contents"]
         part: dict[str, Any] = {"text": "The light is done."}
-        if "functionResponse" not in contents[-1]["parts"][-1]:
-            if "Be nice." in json.dumps(call.body["systemInstruction"]) or next(replies) % 2 == 0:
-                part = {"functionCall": {"name": "set_light", "args": {"room": "hall"}}}
+        is_asked = "functionResponse" not in contents[-1]["parts"][-1]
+        if is_asked and ("Be nice." in json.dumps(call.body["systemInstruction"]) or next(replies) % 2 == 0):
+            part = {"functionCall": {"name": "set_light", "args": {"room": "hall"}}}
         return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
 
     with run_server(reply_sometimes) as server:

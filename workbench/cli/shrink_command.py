@@ -91,7 +91,8 @@ def shrink(
     are the same. Nothing else is written: no candidate is in the history.
 
     Exit status: 0 done; 1 the case does not fail, or not each time; 2 the command, configuration or a file is wrong;
-    3 the case ended in ERROR; 130 interrupted. Unless the status is 0, nothing is kept.
+    3 the case ended in ERROR; 130 interrupted. The smallest case is also kept if the budget is used up or you press
+    Ctrl-C.
     """
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.plan import PlanError, RunOptions
@@ -129,12 +130,15 @@ def shrink(
             write_lines(_format_lines(found, budget=budget, repeats=repeats))
         kept: tuple[str, str] | None = None
         status = _get_status(found)
-        if status == 0 and found.is_smaller and not dry_run and (yes or _confirm(found, output)):
-            try:
+        try:  # the result is printed in any case
+            if found.is_smaller and not dry_run and (yes or _confirm(found, output)):
                 kept = _keep(workspace, found, output)
-            except (PlanError, StoreError) as error:  # the result is printed nevertheless
-                message(str(error))
-                status = WRONG
+        except (PlanError, StoreError) as error:
+            message(str(error))
+            status = WRONG
+        except click.Abort:
+            message("interrupted")
+            status = INTERRUPTED
     if not is_text:
         write_document(dump(_make_record(found, budget=budget, repeats=repeats, kept=kept), indent=2) + "\n")
     elif found.outcome is Outcome.SAME:
@@ -188,7 +192,8 @@ def _run_shrinker(shrinker: Shrinker, *, budget: int, shows_steps: bool, plain: 
             smallest.append(step)
 
     shrinker.report, shrinker.announce = report, progress.show_case
-    with progress, graceful_interrupt(shrinker.executor.cancel, announce=announce):
+    promise = "the result is the smallest case so far"
+    with progress, graceful_interrupt(shrinker.executor.cancel, announce=announce, promise=promise):
         return shrinker.shrink()
 
 
@@ -257,7 +262,10 @@ def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
 
     if kept is not None:
         return one_line(f"kept as {kept[1]} in {kept[0]}")
-    return "nothing was kept" if found.is_smaller else "nothing can be left out; nothing was kept"
+    if found.is_smaller:
+        return "nothing was kept"
+    reason = "no smaller case was found" if found.untried else "nothing can be left out"
+    return f"{reason}; nothing was kept"
 
 
 def format_numbers(places: Sequence[int]) -> str:
@@ -442,7 +450,8 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
 
     if shows_effects:
         ablation.report_whole, ablation.report = report_whole, report
-    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce):
+    promise = "the result is what is known so far"
+    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce, promise=promise):
         return ablation.run()
 
 

@@ -175,8 +175,8 @@ class _BudgetUsedUp(Exception):
 class Ablation:
     """Leaves out the blocks of the instructions one by one.
 
-    A block is executed `repeats` times; if the budget does not suffice for so many of each block that follows, once only
-    if that makes no difference and the case itself is the same each time.
+    A block is executed `repeats` times. If the budget does not suffice for as many of each block that follows, a block
+    that makes no difference is executed once, unless the case itself is not the same each time.
     `report_whole` gets the executions with the whole instruction, `report` the effect of each block as soon as it is
     known, `announce` the part that is tried, `count` the status of each execution.
     """

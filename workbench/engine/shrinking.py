@@ -560,16 +560,16 @@ def _drop_empty_events(turn: Any) -> None:
 
 
 def minimise(
-    items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool, one_by_one: bool = False
+    items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool, count: int = 2
 ) -> list[Item]:
     """Return a smallest part of `items` that still fails: without any one of its items it does not (ddmin).
 
-    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts. `one_by_one`: most items
-    are known to be needed.
+    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts. At first `items` are
+    split into `count` parts: many, if most are likely to be needed.
     """
     if may_be_empty and items and still_fails([]):
         return []
-    kept, count = list(items), max(2, len(items)) if one_by_one else 2
+    kept = list(items)
     while len(kept) > 1:
         chunks = _split(kept, count)
         rests = [[item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks]
@@ -737,7 +737,8 @@ class Shrinker:
         if reduction.part is Part.TURNS and is_new and last is not None and last + 1 < len(items):
             beginning = items[: last + 1]  # what follows the failure is rarely its cause
             items = beginning if still_fails(beginning) else items
-        minimise(items, still_fails, may_be_empty=reduction.may_be_empty, one_by_one=not is_new)
+        count = 2 if is_new else max(2, len(items))
+        minimise(items, still_fails, may_be_empty=reduction.may_be_empty, count=count)
 
     def _still_fails(self, part: Part, data: CaseData) -> bool:
         """Return True if a candidate fails the same way in every repeat. Equal candidates are executed once."""
