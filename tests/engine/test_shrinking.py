@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -478,6 +479,14 @@ def test_minimise_leaves_no_item_that_is_not_needed(still_fails: Callable[[Seque
 @given(st.text(alphabet="ab .!?。\n\"'…", max_size=40))
 def test_sentences_joined_are_the_message(text: str) -> None:
     assert "".join(split_sentences(text)) == text
+
+
+@pytest.mark.parametrize("text", ["." * 30_000 + "x", " " * 30_000], ids=["marks", "blanks"])
+def test_long_runs_of_marks_and_blanks_are_split_in_time(text: str) -> None:
+    began = time.process_time()
+
+    assert split_sentences(text) == [text]
+    assert time.process_time() - began < 1
 
 
 def test_sentences_end_at_marks_and_lines() -> None:

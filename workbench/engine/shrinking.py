@@ -470,12 +470,16 @@ def _keep_turns(data: CaseData, kept: Items) -> CaseData:
     return found
 
 
-_SENTENCE = re.compile(r"\s*\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|(?=\n)|$)\s*", re.DOTALL)
+_SENTENCE = re.compile(
+    r"\s*+\S(?:[.!?…]++[\"'”’)\]]*+(?!\s)|.)*?"  # marks that end nothing at once: each of them would search for the end
+    r"(?:[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]+|(?=\n)|$)\s*",
+    re.DOTALL,
+)
 
 
 def split_sentences(text: str) -> list[str]:
     """Split a message into sentences and lines, with the blanks behind them. Joined they are the message."""
-    return _SENTENCE.findall(text) or [text]
+    return _SENTENCE.findall(text) if text.strip() else [text]
 
 
 def _list_messages(turns: Sequence[Any]) -> Iterator[tuple[tuple[int, int], list[str]]]:
@@ -507,7 +511,7 @@ def _keep_state(data: CaseData, kept: Items) -> CaseData:
     found = _copy_case(data)
     state = _get_state(found)
     if isinstance(state, dict):
-        for key in [key for key in state if key not in kept]:
+        for key in state.keys() - set(kept):
             del state[key]
     return found
 
@@ -535,9 +539,10 @@ def _list_call_places(turn: Any) -> tuple[list[_CallPlace], list[_CallPlace]]:
 def _keep_calls(data: CaseData, kept: Items) -> CaseData:
     """Keep some expected calls, named by turn and position, and the responses of tools to them."""
     found = _copy_case(data)
+    kept_places = set(kept)
     for number, turn in enumerate(_get_turns(found)):
         calls, responses = _list_call_places(turn)
-        gone = [call for call in range(len(calls)) if (number, call) not in kept]
+        gone = [call for call in range(len(calls)) if (number, call) not in kept_places]
         if not gone:
             continue
         invocation = Invocation.model_validate(turn)
@@ -572,7 +577,7 @@ def minimise(
     kept = list(items)
     while len(kept) > 1:
         chunks = _split(kept, count)
-        rests = [[item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks]
+        rests = ([item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks)
         smaller = next((chunk for chunk in chunks if still_fails(chunk)), None)
         if smaller is not None:
             kept, count = smaller, 2
