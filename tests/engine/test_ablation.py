@@ -15,8 +15,7 @@ from tests.engine.test_shrinking import describe_project
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.ablation import Ablated, Ablation, Effect, list_blocks, remove_block
 from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.engine.shrinking import CaseExecutor
-from workbench.engine.workspace import Workspace
+from workbench.engine.workspace import CaseExecutor, Workspace
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription, AgentPart, ModelMode

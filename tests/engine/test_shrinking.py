@@ -16,7 +16,6 @@ from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.set_files import keep_case
 from workbench.engine.shrinking import (
-    CaseExecutor,
     FailureTest,
     Outcome,
     Part,
@@ -27,7 +26,7 @@ from workbench.engine.shrinking import (
     minimise,
     split_sentences,
 )
-from workbench.engine.workspace import Workspace
+from workbench.engine.workspace import CaseExecutor, Workspace
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.target import ModelMode
 from workbench.store.evalsets.evalset_document import EvalSetDocument

@@ -15,8 +15,8 @@ from workbench.cli.shared_options import case_option, config_option, models_opti
 if TYPE_CHECKING:
     from workbench.cli.printers import Progress
     from workbench.engine.ablation import Ablated, Ablation, BlockEffect, Executions
-    from workbench.engine.shrinking import CaseData, Shrinker, ShrinkStep, Shrunk
-    from workbench.engine.workspace import Workspace
+    from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
+    from workbench.engine.workspace import CaseData, Workspace
     from workbench.model.identity import CaseKey
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
@@ -96,13 +96,8 @@ def shrink(
     """
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.shrinking import (
-        CaseExecutor,
-        FailureTest,
-        Outcome,
-        Shrinker,
-        make_predicate_config,
-    )
+    from workbench.engine.shrinking import FailureTest, Outcome, Shrinker, make_predicate_config
+    from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
     from workbench.store.errors import StoreError
@@ -394,7 +389,7 @@ def why(
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.ablation import Ablation
     from workbench.engine.plan import RunOptions
-    from workbench.engine.shrinking import CaseExecutor
+    from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
 

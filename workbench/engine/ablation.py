@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from workbench.engine.plan import PlanError
-from workbench.engine.shrinking import CaseExecutor, Interrupted, Symptom, Variant, find_failure
+from workbench.engine.shrinking import Symptom, find_failure
+from workbench.engine.workspace import CaseExecutor, Interrupted, Variant
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription
