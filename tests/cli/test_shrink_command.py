@@ -220,12 +220,32 @@ def test_wrong_arguments_are_one_message(evening: CommandLine, arguments: tuple[
     assert "Traceback" not in result.error
 
 
-def test_ctrl_c_keeps_nothing_and_shows_what_was_found(evening: CommandLine) -> None:
+def test_a_budget_for_the_case_itself_does_not_say_that_nothing_can_be_left_out(evening: CommandLine) -> None:
+    result = evening("shrink", f"{SET}:day", "--budget", "1")
+
+    assert result.status == 0
+    assert result.out.splitlines()[-1] == "no smaller case was found; nothing was kept"
+
+
+def test_ctrl_c_at_the_question_keeps_nothing_and_prints_the_result(
+    evening: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shrink_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))  # the end of the input aborts as well
+
+    result = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "2")
+
+    assert (result.status, result.data["after"]["turns"], result.data["kept_as"]) == (130, 9, None)
+    assert read_ids(evening) == ["day", "good"]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_ctrl_c_keeps_the_smallest_case_so_far(evening: CommandLine, options: tuple[str, ...]) -> None:
     evening.write(
         "home/agent.py", "import time\n" + LIGHTS.replace('    if "away"', '    time.sleep(0.1)\n    if "away"')
     )
     before = (evening.root / SET).read_bytes()
-    process = evening.start("shrink", f"{SET}:day")
+    process = evening.start("shrink", f"{SET}:day", *options)
     assert process.stdout is not None
     try:
         assert "the case itself" in process.stdout.readline()
@@ -239,8 +259,15 @@ def test_ctrl_c_keeps_nothing_and_shows_what_was_found(evening: CommandLine) -> 
     assert time.monotonic() - began < 10
     assert process.returncode == 130
     assert "not tried to the end (interrupted): turns, expected calls" in out
+    assert "interrupted: stopping; the result is the smallest case so far (press Ctrl-C again" in error
     assert "Traceback" not in error
-    assert (evening.root / SET).read_bytes() == before
+    if options:
+        assert (evening.root / SET).read_bytes() == before
+    else:
+        assert out.splitlines()[-1] == f"kept as day-small in {SET}"
+        cases = json.loads((evening.root / SET).read_text())["eval_cases"]
+        assert [case["eval_id"] for case in cases] == ["day", "day-small", "good"]
+        assert 2 <= len(cases[1]["conversation"]) <= 9
 
 
 def test_numbers_are_written_with_ranges() -> None:
@@ -278,17 +305,20 @@ def test_why_prints_the_effect_of_each_line(house: CommandLine) -> None:
         "",
         "house, instruction",
         "        1  no difference         You switch lights.",
+        "           2 of 2 passed without it",
         "        2  no difference         Be nice.",
+        "           2 of 2 passed without it",
         "        4  the verdict changes   Always use the tool.",
         "           2 of 2 failed without it",
         '           tool_trajectory_avg_score: call missing set_light, expected {"room": "hall"}',
         "           tool_trajectory_avg_score: 0.00",
         "        5  no difference         The room is {room?}.",
+        "           2 of 2 passed without it",
         "",
         "helper, instruction",
         "        1  not used              Help.",
         "",
-        "7 executions of 60",
+        "10 executions of 60",
         "not tried: instruction of idle is computed by a function at run time",
     ]
     assert {path: path.read_bytes() for path in before} == before

@@ -15,8 +15,7 @@ from tests.engine.test_shrinking import describe_project
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.ablation import Ablated, Ablation, Effect, list_blocks, remove_block
 from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.engine.shrinking import CaseExecutor
-from workbench.engine.workspace import Workspace
+from workbench.engine.workspace import CaseExecutor, Workspace
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription, AgentPart, ModelMode
@@ -108,7 +107,8 @@ def test_the_lines_that_the_verdict_and_the_scores_need_are_found(house: Project
     assert {str(each) for each in verdict.without.symptoms} == {
         'tool_trajectory_avg_score: call missing set_light, expected {"room": "hall"}'
     }
-    assert found.executions == 2 + 1 + 2 + 2 + 1
+    assert [len(each.without.variants) for each in found.effects] == [2, 2, 2, 2, 0]
+    assert found.executions == 2 + 4 * 2
     assert found.whole.replayed == 1  # the first repeat is recorded
     assert any(text.startswith("Be nice.\n\nAlways use the tool.") for text in systems)
     assert found.unknown == ["instruction of idle is computed by a function at run time"]
@@ -124,9 +124,11 @@ def test_paragraphs_are_left_out_whole_and_the_budget_is_respected(house: Projec
 
         whole = ablate(workspace, by_line=False, repeats=1)
         part = ablate(workspace, by_line=False, repeats=2, budget=4)
+        lines = ablate(workspace, by_line=True, repeats=2, budget=8)
 
     texts = [(each.block.first_line, each.block.last_line, each.effect) for each in whole.effects]
     assert texts == [(1, 2, Effect.SCORES), (4, 5, Effect.VERDICT), (1, 1, Effect.UNUSED)]
+    assert [len(each.without.variants) for each in lines.effects] == [1, 2, 2, 1, 0]  # no room for repeats of all
     assert part.executions == 4
     assert [each.effect for each in part.effects] == [Effect.SCORES, Effect.UNTRIED, Effect.UNTRIED]
 
@@ -149,6 +151,31 @@ def test_differences_of_a_flaky_case_are_unclear(house: Project) -> None:
 
     assert found.whole.verdict is None
     assert {each.effect for each in found.effects if each.block.agent == "house"} == {Effect.UNCLEAR}
+
+
+@pytest.mark.needs_adk
+@pytest.mark.needs_fork
+def test_a_part_without_which_only_some_executions_differ_is_unclear(house: Project) -> None:
+    replies = iter(range(1000))
+
+    def reply_sometimes(call: Call) -> HttpResponse:
+        """Without "Be nice." use the tool in every second execution only, beginning with the first."""
+        contents = call.body["contents"]
+        part: dict[str, Any] = {"text": "The light is done."}
+        is_asked = "functionResponse" not in contents[-1]["parts"][-1]
+        if is_asked and ("Be nice." in json.dumps(call.body["systemInstruction"]) or next(replies) % 2 == 0):
+            part = {"functionCall": {"name": "set_light", "args": {"room": "hall"}}}
+        return HttpResponse({"candidates": [{"content": {"role": "model", "parts": [part]}}], "modelVersion": "m"})
+
+    with run_server(reply_sometimes) as server:
+        (house.root / "house/agent.py").write_text(ADK.format(url=server.url))
+
+        found = ablate(house.open_workspace(), by_line=False, repeats=2)
+
+    assert [(each.effect, len(each.without.variants)) for each in found.effects][:2] == [
+        (Effect.UNCLEAR, 2),
+        (Effect.NONE, 2),
+    ]
 
 
 @pytest.mark.needs_adk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,20 +14,19 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Project, turn
 from tests.llm.servers import Call, HttpResponse, run_server
 from workbench.engine.plan import PlanError, RunOptions, Selection
+from workbench.engine.set_files import keep_case
 from workbench.engine.shrinking import (
-    CaseExecutor,
     FailureTest,
     Outcome,
     Part,
     Shrinker,
     Shrunk,
-    keep_case,
     make_predicate_config,
     measure_case,
     minimise,
     split_sentences,
 )
-from workbench.engine.workspace import Workspace
+from workbench.engine.workspace import CaseExecutor, Workspace
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.target import ModelMode
 from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -99,6 +99,34 @@ def test_of_12_turns_exactly_the_two_that_the_failure_needs_are_found(project: P
     assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
 
 
+def test_turns_and_keys_are_tried_again_after_other_parts_became_smaller(project: Project) -> None:
+    project.add_agent(
+        """
+        def answer(prompt, session):
+            if "sticky" in prompt and not session.state.get("safe"):
+                raise ValueError("kaboom")
+            if "sticky" in prompt:
+                session.state["sticky"] = True
+            is_wrong = "redo" in prompt and ("polite" not in prompt or session.state.get("sticky"))
+            room = "hall" if is_wrong else "attic"
+            return {"response": "ok", "predicted_trajectory": [{"tool_name": "set", "tool_input": {"room": room}}]}
+        """
+    )
+    call = {"name": "set", "args": {"room": "attic"}}
+    prompts = ["Hello.", "sticky", "Hello again.", "Be polite. Now redo."]
+    turns = [turn(prompt, response="ok", calls=[call]) for prompt in prompts]
+    state = {"safe": True, "name": "Eve"}
+    project.add_set({"a": {"conversation": turns, "session_input": {"app_name": "x", "user_id": "y", "state": state}}})
+
+    found = shrink(project)
+
+    assert (found.turns, found.untried) == ([3], [])
+    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 0, Part.CALLS: 1}
+    assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
+    early = shrink(project, budget=found.executions - 1)
+    assert (early.turns, early.untried) == ([3], [Part.CALLS])
+
+
 def test_sentences_state_and_calls_that_do_not_matter_are_left_out(project: Project) -> None:
     project.add_criteria(tool_trajectory_avg_score={"threshold": 1.0, "match_type": "IN_ORDER"})
     project.add_agent(LIGHTS)
@@ -140,6 +168,50 @@ def test_expected_calls_that_the_criterion_does_not_need_are_left_out_with_their
     found = shrink(project)
 
     assert found.data["conversation"][0]["intermediateData"] == {"invocationEvents": events[2:]}
+
+
+def test_a_criterion_that_the_case_passes_does_not_fail_in_the_smallest_case(project: Project) -> None:
+    project.add_criteria(tool_trajectory_avg_score=1.0, response_match_score=0.8)
+    project.add_agent(LIGHTS)
+    asked = light("It is dark. Switch on the light.", "hall")
+    asked["final_response"]["parts"][0]["text"] = "the lamp has a fault"
+    project.add_set({"a": [small_talk(1), asked]})
+
+    found = shrink(project)
+
+    assert {symptom.criterion for symptom in found.failure.symptoms} == {"response_match_score"}
+    assert measure_case(found.data) == {Part.TURNS: 1, Part.SENTENCES: 1, Part.STATE: 0, Part.CALLS: 1}
+    assert found.data["conversation"][0]["user_content"]["parts"] == [{"text": "Switch on the light."}]
+
+
+def test_a_criterion_that_passes_because_of_other_turns_may_fail_without_them(project: Project) -> None:
+    project.add_criteria(tool_trajectory_avg_score=0.5, response_match_score=1.0)
+    project.add_agent(LIGHTS)
+    failing = light("The light in the attic.", "attic")
+    failing["final_response"]["parts"][0]["text"] = "done"
+    project.add_set({"a": [light("The light.", "hall"), light("The light again.", "hall"), failing]})
+
+    found = shrink(project)
+
+    assert {symptom.criterion for symptom in found.failure.symptoms} == {"response_match_score"}
+    assert found.turns == [2]
+
+
+@pytest.mark.parametrize("criteria", [(), ("response_match_score",)], ids=["all criteria", "another criterion"])
+def test_expected_calls_that_the_agent_makes_or_should_make_stay(project: Project, criteria: tuple[str, ...]) -> None:
+    project.add_criteria(tool_trajectory_avg_score=1.0, response_match_score=0.8)
+    project.add_agent(
+        "def answer(prompt): return {'response': 'no', 'predicted_trajectory': "
+        "[{'tool_name': 'find', 'tool_input': {'n': n}} for n in (1, 2, 3)]}"
+    )
+    calls = [{"name": "find", "args": {"n": n}} for n in (1, 2)]
+    missed = [{"name": "open", "args": {}}] if criteria else []
+    project.add_set({"a": [turn("go", response="yes", calls=[*calls, *missed])]})
+
+    found = shrink(project, criteria=criteria)
+
+    assert (found.outcome, found.untried) == (Outcome.SAME, [])
+    assert measure_case(found.data)[Part.CALLS] == len(calls) + len(missed)
 
 
 def test_another_expectation_of_the_same_tool_is_another_failure(project: Project) -> None:
@@ -220,6 +292,27 @@ def test_a_predicate_decides_instead_of_the_criteria(project: Project) -> None:
     found = shrink(project, predicate="checks:is_remark")
 
     assert (found.outcome, found.turns) == (Outcome.SAME, [3])
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome", "turns"),
+    [
+        ("1.0 if 'remark 4.' in instance['prompt'] else -1.0", Outcome.SAME, [3]),
+        ("0.5 if 'remark 4.' in instance['prompt'] else None", Outcome.SAME, [3]),
+        ("-1.0", Outcome.PASSED, range(12)),
+        ("0", Outcome.PASSED, range(12)),
+    ],
+)
+def test_a_predicate_counts_each_turn_with_a_number_above_0(
+    project: Project, value: str, outcome: Outcome, turns: Sequence[int]
+) -> None:
+    project.add_agent(LIGHTS)
+    (project.root / "checks.py").write_text(f"def check(instance):\n    return {value}\n")
+    project.add_set({"evening": make_conversation()})
+
+    found = shrink(project, predicate="checks:check")
+
+    assert (found.outcome, found.turns) == (outcome, turns)
 
 
 def test_a_predicate_that_cannot_run_is_an_error(project: Project) -> None:
@@ -385,6 +478,14 @@ def test_minimise_leaves_no_item_that_is_not_needed(still_fails: Callable[[Seque
 @given(st.text(alphabet="ab .!?。\n\"'…", max_size=40))
 def test_sentences_joined_are_the_message(text: str) -> None:
     assert "".join(split_sentences(text)) == text
+
+
+@pytest.mark.parametrize("text", ["." * 30_000 + "x", " " * 30_000], ids=["marks", "blanks"])
+def test_long_runs_of_marks_and_blanks_are_split_in_time(text: str) -> None:
+    began = time.process_time()
+
+    assert split_sentences(text) == [text]
+    assert time.process_time() - began < 1
 
 
 def test_sentences_end_at_marks_and_lines() -> None:

@@ -124,15 +124,18 @@ def wants_colour(stream: object, *, plain: bool) -> bool:
 
 
 @contextmanager
-def graceful_interrupt(cancel: Callable[[], None], *, announce: Callable[[str], None]) -> Iterator[None]:
+def graceful_interrupt(
+    cancel: Callable[[], None], *, announce: Callable[[str], None], promise: str = "finished results are kept"
+) -> Iterator[None]:
     """In this context, SIGINT and SIGTERM call `announce` and `cancel`; a second signal ends the process.
 
     Both run on another thread, because the handler may interrupt the main thread while it holds a lock that they need.
+    `promise` says what becomes of the work done so far.
     """
     received = 0
 
     def stop() -> None:
-        announce("interrupted: stopping; finished results are kept (press Ctrl-C again to exit at once)")
+        announce(f"interrupted: stopping; {promise} (press Ctrl-C again to exit at once)")
         cancel()
 
     def handle(_number: int, _frame: FrameType | None) -> None:

@@ -15,8 +15,8 @@ from workbench.cli.shared_options import case_option, config_option, models_opti
 if TYPE_CHECKING:
     from workbench.cli.printers import Progress
     from workbench.engine.ablation import Ablated, Ablation, BlockEffect, Executions
-    from workbench.engine.shrinking import CaseData, Shrinker, ShrinkStep, Shrunk
-    from workbench.engine.workspace import Workspace
+    from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
+    from workbench.engine.workspace import CaseData, Workspace
     from workbench.model.identity import CaseKey
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
@@ -91,17 +91,13 @@ def shrink(
     are the same. Nothing else is written: no candidate is in the history.
 
     Exit status: 0 done; 1 the case does not fail, or not each time; 2 the command, configuration or a file is wrong;
-    3 the case ended in ERROR; 130 interrupted. Unless the status is 0, nothing is kept.
+    3 the case ended in ERROR; 130 interrupted. The smallest case is also kept if the budget is used up or you press
+    Ctrl-C.
     """
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.shrinking import (
-        CaseExecutor,
-        FailureTest,
-        Outcome,
-        Shrinker,
-        make_predicate_config,
-    )
+    from workbench.engine.shrinking import FailureTest, Outcome, Shrinker, make_predicate_config
+    from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
     from workbench.store.errors import StoreError
@@ -129,12 +125,15 @@ def shrink(
             write_lines(_format_lines(found, budget=budget, repeats=repeats))
         kept: tuple[str, str] | None = None
         status = _get_status(found)
-        if status == 0 and found.is_smaller and not dry_run and (yes or _confirm(found, output)):
-            try:
+        try:  # the result is printed in any case
+            if found.is_smaller and not dry_run and (yes or _confirm(found, output)):
                 kept = _keep(workspace, found, output)
-            except (PlanError, StoreError) as error:  # the result is printed nevertheless
-                message(str(error))
-                status = WRONG
+        except (PlanError, StoreError) as error:
+            message(str(error))
+            status = WRONG
+        except click.Abort:
+            message("interrupted")
+            status = INTERRUPTED
     if not is_text:
         write_document(dump(_make_record(found, budget=budget, repeats=repeats, kept=kept), indent=2) + "\n")
     elif found.outcome is Outcome.SAME:
@@ -188,7 +187,8 @@ def _run_shrinker(shrinker: Shrinker, *, budget: int, shows_steps: bool, plain: 
             smallest.append(step)
 
     shrinker.report, shrinker.announce = report, progress.show_case
-    with progress, graceful_interrupt(shrinker.executor.cancel, announce=announce):
+    promise = "the result is the smallest case so far"
+    with progress, graceful_interrupt(shrinker.executor.cancel, announce=announce, promise=promise):
         return shrinker.shrink()
 
 
@@ -216,7 +216,7 @@ def _confirm(found: Shrunk, output: Path | None) -> bool:
 
 def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str, str]:
     """Keep the smallest case. Return the eval set and the id. Raises PlanError and StoreError."""
-    from workbench.engine.shrinking import keep_case
+    from workbench.engine.set_files import keep_case
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
     # The file may have changed meanwhile.
@@ -257,7 +257,10 @@ def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
 
     if kept is not None:
         return one_line(f"kept as {kept[1]} in {kept[0]}")
-    return "nothing was kept" if found.is_smaller else "nothing can be left out; nothing was kept"
+    if found.is_smaller:
+        return "nothing was kept"
+    reason = "no smaller case was found" if found.untried else "nothing can be left out"
+    return f"{reason}; nothing was kept"
 
 
 def format_numbers(places: Sequence[int]) -> str:
@@ -352,7 +355,7 @@ def format_key(case: CaseKey) -> dict[str, Any]:
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Executions with the whole instruction, and without each part that makes a difference.",
+    help="Executions with the whole instruction, and without each part while the budget suffices.",
 )
 @models_option
 @click.option(
@@ -386,7 +389,7 @@ def why(
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.ablation import Ablation
     from workbench.engine.plan import RunOptions
-    from workbench.engine.shrinking import CaseExecutor
+    from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
 
@@ -442,7 +445,8 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
 
     if shows_effects:
         ablation.report_whole, ablation.report = report_whole, report
-    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce):
+    promise = "the result is what is known so far"
+    with progress, graceful_interrupt(ablation.executor.cancel, announce=announce, promise=promise):
         return ablation.run()
 
 
@@ -472,9 +476,11 @@ def _format_effect(found: BlockEffect) -> Iterator[str]:
     first = block.text.strip().split("\n")[0]
     more = " …" if block.last_line > block.first_line else ""
     yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
-    if found.effect in (Effect.NONE, Effect.UNUSED):
+    if found.effect is Effect.UNUSED:
         return
-    notes = [f"{_format_counts(found.without)} without it", *map(str, sorted(found.without.symptoms))]
+    notes = [f"{_format_counts(found.without)} without it"]
+    if found.effect is not Effect.NONE:
+        notes += map(str, sorted(found.without.symptoms))
     notes += [each.result.failure.message for each in found.without.variants[:1] if each.result.failure is not None]
     for name in found.changed:
         low, high = found.without.score_ranges[name]

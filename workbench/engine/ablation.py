@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from workbench.engine.plan import PlanError
-from workbench.engine.shrinking import CaseExecutor, Interrupted, Symptom, Variant, find_failure
+from workbench.engine.shrinking import Symptom, find_failure
+from workbench.engine.workspace import CaseExecutor, Interrupted, Variant
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription
@@ -175,7 +176,8 @@ class _BudgetUsedUp(Exception):
 class Ablation:
     """Leaves out the blocks of the instructions one by one.
 
-    A block is executed once, and `repeats` times if it makes a difference or the case itself is not the same each time.
+    A block is executed `repeats` times. If the budget does not suffice for as many of each block that follows, a block
+    that makes no difference is executed once, unless the case itself is not the same each time.
     `report_whole` gets the executions with the whole instruction, `report` the effect of each block as soon as it is
     known, `announce` the part that is tried, `count` the status of each execution.
     """
@@ -209,8 +211,14 @@ class Ablation:
             whole = self._execute({}, self.repeats)
             self.report_whole(whole)
             if CaseStatus.ERROR not in whole.statuses:
-                for block in blocks:
-                    effects.append(self._try_block(block, whole))
+                used = [_has_run(block.agent, whole) for block in blocks]
+                for number, block in enumerate(blocks):
+                    reserved = self.repeats * sum(used[number + 1 :])
+                    effects.append(
+                        self._try_block(block, whole, reserved=reserved)
+                        if used[number]
+                        else BlockEffect(block=block, effect=Effect.UNUSED)
+                    )
                     self.report(effects[-1])
         except _BudgetUsedUp:
             pass
@@ -226,15 +234,15 @@ class Ablation:
             is_interrupted=is_interrupted,
         )
 
-    def _try_block(self, block: Block, whole: Executions) -> BlockEffect:
-        if not _has_run(block.agent, whole):
-            return BlockEffect(block=block, effect=Effect.UNUSED)
+    def _try_block(self, block: Block, whole: Executions, *, reserved: int) -> BlockEffect:
+        """Execute a block. `reserved` executions are for the blocks that follow."""
         self.announce(f"without line {block.first_line} of {block.agent}")
         (part,) = [each for each in self.description.agents if each.name == block.agent][:1]
         changed = {block.agent: {block.field: remove_block(part.instructions[block.field], block)}}
         without = self._execute(changed, 1)
         effect, scores = compare_executions(whole, without)
-        if self.repeats > 1 and (effect is not Effect.NONE or whole.verdict is None):
+        has_room = self._executions + self.repeats - 1 + reserved <= self.budget
+        if self.repeats > 1 and (has_room or effect is not Effect.NONE or whole.verdict is None):
             try:
                 more = self._execute(changed, self.repeats, first=1)
             except _BudgetUsedUp:  # one execution may be chance

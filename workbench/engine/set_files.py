@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import realpath  # Path.resolve raises an error for a link that leads to itself
 from pathlib import Path
+from typing import Any
 
 from workbench.engine.plan import complete_config, find_config_problems, find_useless_thresholds
 from workbench.metrics.registry import check_inputs, prepare
+from workbench.model.identity import CaseKey
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.case_frame import DocumentFormat
@@ -18,6 +20,7 @@ from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases, make_new_set_content
 from workbench.store.evalsets.validation import is_config, list_files, validate
 from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name
+from workbench.store.json.json_path import find_key
 from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
 from workbench.store.settings import Settings, load_settings
 
@@ -133,6 +136,28 @@ class SetOperations:
             self._files.create(after, operation.kept)
         elif before is not None and operation.kept is not None:
             operation.kept = self._files.remove(before, expect=operation.kept.data)
+
+
+# A smaller variant of a case as a case of its own.
+
+
+def keep_case(document: EvalSetDocument, data: Mapping[str, Any], *, after: CaseKey) -> str:
+    """Insert a case behind the original one and save the set. Return its id. Raises StoreError.
+
+    If the set does not have the original, the case becomes the last one.
+    """
+    taken = {entry.eval_id for entry in document.entries}
+    eval_id = f"{after.eval_id}-small"
+    number = 2
+    while eval_id in taken:
+        eval_id, number = f"{after.eval_id}-small-{number}", number + 1
+    places = [
+        each.index for each in document.entries if (each.eval_id, each.occurrence) == (after.eval_id, after.occurrence)
+    ]
+    name = find_key(data, "eval_id", free=False) or "eval_id"
+    document.insert_case(places[0] + 1 if places else len(document), {**data, name: eval_id})
+    document.save()
+    return eval_id
 
 
 # Merge of edits with a changed file, if they concern different cases.

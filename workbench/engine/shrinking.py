@@ -10,26 +10,21 @@ from __future__ import annotations
 import copy
 import json
 import re
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.engine.run import Run
-from workbench.engine.workspace import Workspace
+from workbench.engine.plan import PlanError
+from workbench.engine.workspace import CaseData, CaseExecutor, Interrupted, Variant
 from workbench.metrics.trajectory import forgives_difference
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.identity import CaseKey, JobKey
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, MetricResult, MetricStatus
-from workbench.model.text import mask_named_secrets, pluralise, shorten, suggest_name
+from workbench.model.text import mask_named_secrets, shorten, suggest_name
 from workbench.report.run_report import ReportedCase
 from workbench.report.text_report import find_subjects
 from workbench.report.turn_diff import (
@@ -40,171 +35,12 @@ from workbench.report.turn_diff import (
     list_responses,
     match_responses,
 )
-from workbench.simulation.replayed_models import hash_calls
-from workbench.store.evalsets.case_frame import DocumentFormat
-from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.json.json_path import find_key
-from workbench.store.model_answers import RecordingStore
-
-# Executions of variants of one case, which leave no trace in the project.
-
-CaseData = Mapping[str, Any]
-"""A case as data of its eval set, with unknown keys."""
-
-_PREDICATE = "predicate"
-
-
-class Variant(NamedTuple):
-    """One execution of a variant of the case: the variant as a type, and its result."""
-
-    case: EvalCase
-    result: CaseResult
-
-
-class Interrupted(Exception):
-    """The user stopped the executions."""
-
-
-class CaseExecutor:
-    """Executes variants of one case, one after the other. Results are not stored.
-
-    Recorded model calls of the case are replayed where requests are the same. New calls are recorded in a temporary
-    folder, so that variants with the same beginning share them, and the recordings of the project stay as they are.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        selections: Sequence[Selection],
-        options: RunOptions,
-        *,
-        config: EvalConfig | None = None,
-    ) -> None:
-        """`config` replaces the criteria. Raises PlanError unless the selections name one case that can be executed."""
-        self._workspace = workspace
-        self._options = options.model_copy(update={"history": False, "adk_results": False, "runs": 1})
-        self._config = config
-        self._plan = workspace.plan(selections, self._options, config=config)
-        if len(self._plan.cases) != 1:
-            named = pluralise(len(self._plan.cases), "case")
-            raise PlanError(*self._plan.problems, f"{named} selected, expected one: name it as SET:CASE")
-        (self.planned,) = self._plan.cases
-        self.document = self._open_document()
-        self.data: CaseData = self.document.raw_case(self._find_index())
-        self._run: Run | None = None
-        self._is_cancelled = False
-        self._lock = threading.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._recorded: set[int] = set()
-
-    def _open_document(self) -> EvalSetDocument:
-        """Return the eval set. Raises PlanError if the case cannot be executed or has no conversation of its own."""
-        planned, key = self.planned, self.planned.key
-        if planned.problem is not None:
-            raise PlanError(planned.problem.message)
-        if not planned.needs_agent:
-            raise PlanError(f"{key}: it is recorded, and no agent can be run with a variant of it")
-        if planned.scenario is not None:
-            raise PlanError(
-                f"{key}: it is a scenario, whose user says something else each time; save one of its conversations as "
-                "a fixed case (alt+k on the screen), and name that case"
-            )
-        document = self._workspace.document(key.eval_set)
-        if document.format is not DocumentFormat.CURRENT:
-            raise PlanError(f"{key.eval_set}: it has an old format; migrate it first (workbench eval-set migrate)")
-        return document
-
-    def _find_index(self) -> int:
-        return self.document.find_index(self.planned.key.eval_id, occurrence=self.planned.key.occurrence)
-
-    @property
-    def key(self) -> CaseKey:
-        """The case."""
-        return self.planned.key
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """The notices and problems of its plan."""
-        return (*self._plan.notices, *self._plan.problems)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    def cancel(self) -> None:
-        """Stop the present execution, and allow no other. Any thread may call it."""
-        with self._lock:
-            self._is_cancelled = True
-            run = self._run
-        if run is not None:
-            run.cancel()
-
-    def is_valid(self, data: CaseData) -> bool:
-        """Return True if a variant could be executed."""
-        return self.document.find_fault(data) is None
-
-    def execute(self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]) -> Variant:
-        """Execute a variant as this repeat. `instructions` replace those of agents: see `SessionRequest`.
-
-        Raises Interrupted if the executions were stopped, and PlanError.
-        """
-        key = self.key
-        document = self._make_document(data)
-        plan = self._workspace.plan_documents(
-            self._workspace.project, {key.eval_set: document}, self._options, config=self._config
-        )
-        planned = replace(plan.cases[0], key=key, repeat=repeat)
-        models = plan.models if plan.models is None else replace(plan.models, folder=self._copy_recordings(repeat))
-        limits = plan.limits.model_copy(update={"runs": repeat + 1})
-        plan = replace(
-            plan, cases=(planned,), limits=limits, models=models, instructions=instructions, whole_sets=frozenset()
-        )
-        with self._lock:
-            if self._is_cancelled:
-                raise Interrupted
-            run = self._run = self._workspace.start(plan)
-        for _ in run.iter_events():
-            pass
-        (result,) = run.results()
-        if self._is_cancelled or result.status is CaseStatus.CANCELLED:
-            raise Interrupted
-        case = planned.case
-        assert case is not None
-        return Variant(case, result)
-
-    def _make_document(self, data: CaseData) -> EvalSetDocument:
-        """Return an eval set in memory that has only this variant."""
-        content = {**self.document.header, "eval_cases": [data]}
-        return EvalSetDocument(self.document.path, json.dumps(content).encode(), None)
-
-    def _copy_recordings(self, repeat: int) -> Path:
-        """Copy the recorded model calls of a repeat to the temporary folder, once. Return the folder."""
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="workbench-")
-        folder = Path(self._folder.name)
-        if repeat not in self._recorded:
-            self._recorded.add(repeat)
-            job = JobKey(case=self.key, repeat=repeat)
-            recorded = list(self._workspace.iter_stored_calls(job))
-            if recorded:
-                store = RecordingStore(folder)
-                try:
-                    for each in reversed(recorded):  # the newest last
-                        store.write(job, each, name=hash_calls(each.calls))
-                finally:
-                    store.close()
-        return folder
-
 
 # The failure: which criteria fail, and by which kinds of differences.
 
 
+_PREDICATE = "predicate"
 _LONGEST_VALUE = 80  # characters of an expected value in text
 
 
@@ -229,10 +65,16 @@ class Symptom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A failure: its symptoms, and the last turn (from 0) that has one; None if no turn is known to have one."""
+    """A failure: its symptoms, and the last turn (from 0) that has one; None if no turn is known to have one.
+
+    `tolerated` are the symptoms of criteria that pass nevertheless, because of other turns. `extra_calls` counts the
+    calls that a criterion does not expect.
+    """
 
     symptoms: frozenset[Symptom]
     last_turn: int | None = None
+    tolerated: frozenset[Symptom] = frozenset()
+    extra_calls: int = 0
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -244,22 +86,30 @@ def find_failure(case: EvalCase, result: CaseResult) -> Failing:
     """Find the symptoms of a failed case. Without a failed criterion there are none."""
     reported = ReportedCase(result, case)
     symptoms: set[Symptom] = set()
-    turns: list[int] = []
+    tolerated: set[Symptom] = set()
+    last_turn: int | None = None
+    extra_calls = 0
     for metric in result.metrics:
-        if metric.status is not MetricStatus.FAILED:
+        if metric.status not in (MetricStatus.PASSED, MetricStatus.FAILED):
             continue
         found: set[Symptom] = set()
+        last: int | None = None
         for turn, differences in enumerate(_find_scored_differences(reported, metric)):
             if differences is None:
                 continue
-            turns.append(turn)
+            last = turn
             found |= {_make_symptom(metric.name, each) for each in differences}
+            extra_calls += sum(each.kind is DifferenceKind.CALL_EXTRA for each in differences)
         if find_subjects(metric.name) == ("state",):
             found |= {_make_symptom(metric.name, each) for each in reported.state_differences}
         for rubric in _list_failed_rubrics(metric):
             found.add(Symptom(metric.name, "rubric", name=rubric))
-        symptoms |= found or {Symptom(metric.name)}
-    return Failing(frozenset(symptoms), max(turns, default=None))
+        if metric.status is MetricStatus.FAILED:
+            symptoms |= found or {Symptom(metric.name)}
+            last_turn = max((turn for turn in (last, last_turn) if turn is not None), default=None)
+        elif found or last is not None:
+            tolerated |= found or {Symptom(metric.name)}
+    return Failing(frozenset(symptoms), last_turn, frozenset(tolerated), extra_calls)
 
 
 def _find_scored_differences(reported: ReportedCase, metric: MetricResult) -> Iterator[Sequence[Difference] | None]:
@@ -329,14 +179,16 @@ class FailureTest:
     """Decides whether an execution fails the same way as the case.
 
     With `predicate` the function of `make_predicate_config` decides. Otherwise the same criteria must fail by the same
-    kinds of differences from the same expectations; `criteria` restricts them to some.
+    kinds of differences from the same expectations; `criteria` restricts them to some. A criterion that the case passes
+    may fail only by a difference that the case has, too: a mean over fewer turns may be lower.
     """
 
     def __init__(self, *, predicate: bool = False, criteria: Sequence[str] = ()) -> None:
         self._predicate = predicate
         self._criteria = frozenset(criteria)
+        self._case = Failing(frozenset())
         self.failure = Failing(frozenset())
-        """The failure of the case, from `set_failure` on."""
+        """The failure of the case by these criteria, from `set_failure` on."""
 
     def set_failure(self, variant: Variant) -> None:
         """Take the failure of the case itself. Raises PlanError for unknown criteria."""
@@ -350,28 +202,40 @@ class FailureTest:
         for unknown in sorted(self._criteria - names) if names else ():
             listed = ", ".join(sorted(names)) or "none"
             raise PlanError(f"--criterion: found {unknown!r}, expected one of {listed}{suggest_name(unknown, names)}")
+        self._case = found
         self.failure = Failing(self._select(found.symptoms), found.last_turn)
 
-    def classify(self, variant: Variant) -> Outcome:
-        """Return the outcome of one execution. An ERROR is never the same failure."""
+    def classify(self, variant: Variant, *, whole: Variant | None = None) -> Outcome:
+        """Return the outcome of one execution. An ERROR is never the same failure.
+
+        `whole` has all expected calls if this variant lacks some: their absence may change no criterion.
+        """
         result = variant.result
         if result.status is CaseStatus.ERROR:
             return Outcome.ERROR
         if self._predicate:
-            scores = [metric.score for metric in result.metrics if metric.name == _PREDICATE]
-            return Outcome.SAME if any(scores) else Outcome.PASSED
+            metrics = [metric for metric in result.metrics if metric.name == _PREDICATE]
+            scores = [metric.score for metric in metrics]
+            scores += [turn.score for metric in metrics for turn in metric.per_invocation]
+            return Outcome.SAME if any(score is not None and score > 0 for score in scores) else Outcome.PASSED
         if result.status is not CaseStatus.FAILED:
             return Outcome.PASSED
-        found = self._select(find_failure(*variant).symptoms)
-        is_same = bool(found) and self._select_known(found) == self.failure.symptoms
+        found = find_failure(*variant)
+        known = frozenset(each for each in found.symptoms if each.criterion in self._case.criteria)
+        is_same = bool(self.failure.symptoms) and self._select(known) == self.failure.symptoms
+        is_same = is_same and found.symptoms - known <= self._case.tolerated
+        if whole is not None:
+            is_same = is_same and _has_same_differences(found, find_failure(*whole))
         return Outcome.SAME if is_same else Outcome.OTHER
 
     def _select(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
         return frozenset(each for each in symptoms if not self._criteria or each.criterion in self._criteria)
 
-    def _select_known(self, symptoms: Iterable[Symptom]) -> frozenset[Symptom]:
-        """Leave out criteria that the case itself passes: a mean over fewer turns may be lower."""
-        return frozenset(each for each in symptoms if each.criterion in self.failure.criteria)
+
+def _has_same_differences(found: Failing, whole: Failing) -> bool:
+    """Return False if an expected call is missed: one that the agent makes, or one whose absence a criterion scored."""
+    is_equal = found.symptoms | found.tolerated == whole.symptoms | whole.tolerated
+    return is_equal and found.extra_calls <= whole.extra_calls
 
 
 # Parts of a case that can be left out.
@@ -443,12 +307,16 @@ def _keep_turns(data: CaseData, kept: Items) -> CaseData:
     return found
 
 
-_SENTENCE = re.compile(r"\s*\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|(?=\n)|$)\s*", re.DOTALL)
+_SENTENCE = re.compile(
+    r"\s*+\S(?:[.!?…]++[\"'”’)\]]*+(?!\s)|.)*?"  # marks that end nothing at once: each of them would search for the end
+    r"(?:[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]+|(?=\n)|$)\s*",
+    re.DOTALL,
+)
 
 
 def split_sentences(text: str) -> list[str]:
     """Split a message into sentences and lines, with the blanks behind them. Joined they are the message."""
-    return _SENTENCE.findall(text) or [text]
+    return _SENTENCE.findall(text) if text.strip() else [text]
 
 
 def _list_messages(turns: Sequence[Any]) -> Iterator[tuple[tuple[int, int], list[str]]]:
@@ -480,7 +348,7 @@ def _keep_state(data: CaseData, kept: Items) -> CaseData:
     found = _copy_case(data)
     state = _get_state(found)
     if isinstance(state, dict):
-        for key in [key for key in state if key not in kept]:
+        for key in state.keys() - set(kept):
             del state[key]
     return found
 
@@ -508,9 +376,10 @@ def _list_call_places(turn: Any) -> tuple[list[_CallPlace], list[_CallPlace]]:
 def _keep_calls(data: CaseData, kept: Items) -> CaseData:
     """Keep some expected calls, named by turn and position, and the responses of tools to them."""
     found = _copy_case(data)
+    kept_places = set(kept)
     for number, turn in enumerate(_get_turns(found)):
         calls, responses = _list_call_places(turn)
-        gone = [call for call in range(len(calls)) if (number, call) not in kept]
+        gone = [call for call in range(len(calls)) if (number, call) not in kept_places]
         if not gone:
             continue
         invocation = Invocation.model_validate(turn)
@@ -532,17 +401,20 @@ def _drop_empty_events(turn: Any) -> None:
 # Delta debugging.
 
 
-def minimise(items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool) -> list[Item]:
+def minimise(
+    items: Sequence[Item], still_fails: Callable[[Sequence[Item]], bool], *, may_be_empty: bool, count: int = 2
+) -> list[Item]:
     """Return a smallest part of `items` that still fails: without any one of its items it does not (ddmin).
 
-    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts.
+    All `items` together must fail. Of 12 items of which 2 are needed it tests about 20 parts. At first `items` are
+    split into `count` parts: many, if most are likely to be needed.
     """
     if may_be_empty and items and still_fails([]):
         return []
-    kept, count = list(items), 2
+    kept = list(items)
     while len(kept) > 1:
         chunks = _split(kept, count)
-        rests = [[item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks]
+        rests = ([item for chunk in chunks if chunk is not left_out for item in chunk] for left_out in chunks)
         smaller = next((chunk for chunk in chunks if still_fails(chunk)), None)
         if smaller is not None:
             kept, count = smaller, 2
@@ -629,6 +501,7 @@ class Shrinker:
     announce: Callable[[str], None] = lambda _: None
     _executions: int = 0
     _known: dict[str, Outcome] = field(default_factory=dict)
+    _tried: dict[Part, CaseData] = field(default_factory=dict)
     _steps: list[ShrinkStep] = field(default_factory=list)
 
     def shrink(self) -> Shrunk:
@@ -636,15 +509,12 @@ class Shrinker:
         original = self.executor.data
         self._smallest = original
         self._turns: Sequence[int] = range(len(_get_turns(original)))
-        untried: Sequence[Part] = tuple(Part)
         is_interrupted = False
         outcome: Outcome | None = None
         try:
             outcome = self._execute_original(original)
             if outcome is Outcome.SAME:
-                for part in Part:
-                    self._shrink_part(part)
-                    untried = untried[1:]
+                self._shrink_parts()
         except _BudgetUsedUp:
             pass
         except Interrupted:
@@ -657,7 +527,7 @@ class Shrinker:
             data=self._smallest,
             turns=self._turns,
             executions=self._executions,
-            untried=[part for part in untried if _can_shrink(self._smallest, part)],
+            untried=[part for part in self._list_untried() if _can_shrink(self._smallest, part)],
             is_interrupted=is_interrupted,
             steps=self._steps,
         )
@@ -674,6 +544,17 @@ class Shrinker:
         self._add_step(None, data, outcome, variants, started)
         return outcome
 
+    def _list_untried(self) -> list[Part]:
+        """Return the parts that may be made smaller in the smallest case: another part may have shrunk since."""
+        return [part for part in Part if self._tried.get(part) != self._smallest]
+
+    def _shrink_parts(self) -> None:
+        """Shrink one part after the other, until none becomes smaller."""
+        while untried := self._list_untried():
+            for part in untried:
+                self._shrink_part(part)
+                self._tried[part] = self._smallest
+
     def _shrink_part(self, part: Part) -> None:
         for number in range(len(list(list_reductions(self._smallest, part)))):
             # The lists are read again, because the case may be smaller now; their number stays the same.
@@ -681,7 +562,8 @@ class Shrinker:
             self._shrink_items(reduction)
 
     def _shrink_items(self, reduction: Reduction) -> None:
-        data = self._smallest
+        data, turns = self._smallest, self._turns
+        is_new = reduction.part not in self._tried
 
         def still_fails(kept: Sequence[Any]) -> bool:
             candidate = reduction.keep(data, kept)
@@ -689,15 +571,16 @@ class Shrinker:
                 return False
             self._smallest = candidate
             if reduction.part is Part.TURNS:
-                self._turns = [*kept]
+                self._turns = [turns[turn] for turn in kept]
             return True
 
         items = reduction.items
         last = self.test.failure.last_turn
-        if reduction.part is Part.TURNS and last is not None and last + 1 < len(items):
+        if reduction.part is Part.TURNS and is_new and last is not None and last + 1 < len(items):
             beginning = items[: last + 1]  # what follows the failure is rarely its cause
             items = beginning if still_fails(beginning) else items
-        minimise(items, still_fails, may_be_empty=reduction.may_be_empty)
+        count = 2 if is_new else max(2, len(items))
+        minimise(items, still_fails, may_be_empty=reduction.may_be_empty, count=count)
 
     def _still_fails(self, part: Part, data: CaseData) -> bool:
         """Return True if a candidate fails the same way in every repeat. Equal candidates are executed once."""
@@ -716,7 +599,7 @@ class Shrinker:
         outcome = Outcome.SAME
         for repeat in range(self.repeats):
             variants.append(self._execute(data, repeat))
-            found = self.test.classify(variants[-1])
+            found = self.test.classify(variants[-1], whole=self._smallest_variant if part is Part.CALLS else None)
             if found is not Outcome.SAME:
                 outcome = Outcome.MIXED if repeat else found
                 break
@@ -733,6 +616,8 @@ class Shrinker:
         self, part: Part | None, data: CaseData, outcome: Outcome, variants: Sequence[Variant], started: float
     ) -> None:
         self._known[json.dumps(data, sort_keys=True)] = outcome
+        if outcome is Outcome.SAME:
+            self._smallest_variant = variants[0]
         step = ShrinkStep(
             part=part,
             data=data,
@@ -748,25 +633,3 @@ class Shrinker:
 
 def _can_shrink(data: CaseData, part: Part) -> bool:
     return any(len(each.items) > (0 if each.may_be_empty else 1) for each in list_reductions(data, part))
-
-
-# Keeping the result as a case.
-
-
-def keep_case(document: EvalSetDocument, data: CaseData, *, after: CaseKey) -> str:
-    """Insert a case behind the original one and save the set. Return its id. Raises StoreError.
-
-    If the set does not have the original, the case becomes the last one.
-    """
-    taken = {entry.eval_id for entry in document.entries}
-    eval_id = f"{after.eval_id}-small"
-    number = 2
-    while eval_id in taken:
-        eval_id, number = f"{after.eval_id}-small-{number}", number + 1
-    places = [
-        each.index for each in document.entries if (each.eval_id, each.occurrence) == (after.eval_id, after.occurrence)
-    ]
-    name = find_key(data, "eval_id", free=False) or "eval_id"
-    document.insert_case(places[0] + 1 if places else len(document), {**data, name: eval_id})
-    document.save()
-    return eval_id
