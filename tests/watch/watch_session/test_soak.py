@@ -91,6 +91,7 @@ async def test_a_long_watch_stays_within_its_resources_and_ends_with_right_verdi
     tmp_path: Path, oracle: Oracle
 ) -> None:
     scene = make_scene(make_project(tmp_path / "project", 1, oracle, tools=(10, 10), cases=(12, 12), without=_UNSTABLE))
+    scene.excluded_kinds = frozenset({"branch_statement"})  # may leave source that does not compile
     pauses = random.Random(1)
     samples: list[ResourceUsage] = []
     edits = 0
