@@ -292,6 +292,70 @@ def test_the_last_change_to_red_counts_if_it_was_red_before(history: History, bi
     assert bisect(CASE, "--format", "json", "--good", commits[0]).data["first_bad"]["id"] == commits[4]
 
 
+def merge_old_side(history: History) -> tuple[str, list[str]]:
+    """Merge a branch that was red where it forked into a green one; return the green commit and those of the branch."""
+    history.commit(BAD)
+    history.git("checkout", "--quiet", "-b", "side")
+    side = [history.commit(BAD, f"Side {number}") for number in range(8)]
+    history.git("checkout", "--quiet", "main")
+    good = history.commit(GOOD)
+    history.commit(GOOD)
+    history.git("merge", "--quiet", "--no-commit", "--strategy=ours", "side")
+    return good, side
+
+
+@pytest.mark.parametrize("arguments", [[], ["--repeats", "4"]])
+def test_a_branch_that_was_red_where_it_forked_is_not_blamed(
+    history: History, bisect: Bisect, arguments: Sequence[str]
+) -> None:
+    good, _ = merge_old_side(history)
+    history.commit(GOOD, "Merge it")
+    guilty = history.commit(BAD)
+    for _ in range(3):
+        history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", good, *arguments)
+
+    assert done.data["first_bad"]["id"] == guilty
+
+
+def test_a_merge_of_a_branch_that_was_always_red_is_in_doubt(history: History, bisect: Bisect) -> None:
+    good, side = merge_old_side(history)
+    merge = history.commit(BAD, "Merge it")
+
+    done = bisect(CASE, "--format", "json", "--good", good)
+
+    assert done.status == 1
+    assert done.data["first_bad"] is None
+    assert [each["id"] for each in done.data["suspects"]] == [merge]
+    assert done.data["doubt"] == f"the case fails in its parent {side[-1][:10]}, too"
+    text = bisect(CASE, "--good", good).out
+    assert f"may have turned red in {merge[:10]}" in text
+
+
+OTHER_BAD = '    return "attic"'
+
+
+def test_the_fault_of_today_is_found_after_another_one_was_mended(history: History, bisect: Bisect) -> None:
+    bodies = [GOOD, *[BAD] * 6, GOOD, GOOD, *[OTHER_BAD] * 4]
+    commits = [history.commit(body) for body in bodies]
+
+    done = bisect(CASE, "--format", "json", "--good", commits[0])
+
+    assert done.data["first_bad"]["id"] == commits[9]
+    assert any("too, in another way, and was mended before" in each for each in done.data["notices"])
+
+
+def test_it_says_if_the_case_fails_in_another_way_since(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(body) for body in [GOOD, BAD, BAD, OTHER_BAD]]
+
+    done = bisect(CASE, "--good", commits[0])
+
+    assert f"turned red in {commits[1][:10]}" in done.out
+    assert f"since {commits[3][:10]} it fails in another way than in {commits[1][:10]}" in done.out
+    assert "Certain" not in done.out
+
+
 def test_a_flaky_case_is_found_with_a_probability(history: History, bisect: Bisect) -> None:
     commits = [history.commit(FLAKY if number >= 3 else GOOD) for number in range(5)]
 

@@ -105,6 +105,8 @@ class BisectReport:
     `suspects` has one commit if it was found. `confidence` is None if each commit was executed once: then the verdicts
     are taken as final. `diff` is that of the found commit, limited to the files that the case used; `unused` are its
     other files. `before` and `after` are the nearest executions without and with the fault whose traces are stored.
+    `doubt` says why a single suspect does not count as found. `other_failure` says since when the case fails in another
+    way than in the found commit, with no green commit known between them.
     """
 
     case: CaseKey
@@ -117,6 +119,8 @@ class BisectReport:
     steps: Sequence[Step]
     executions: int
     notices: Sequence[str]
+    doubt: str = ""
+    other_failure: str = ""
     diff: str = ""
     unused: Sequence[str] = ()
     before: CaseResult | None = None
@@ -124,8 +128,8 @@ class BisectReport:
 
     @property
     def found(self) -> Commit | None:
-        """The commit that turned the case red; None if several are left."""
-        return self.suspects[0].commit if len(self.suspects) == 1 else None
+        """The commit that turned the case red; None if several are left, or it is in doubt."""
+        return self.suspects[0].commit if len(self.suspects) == 1 and not self.doubt else None
 
 
 # As text.
@@ -157,6 +161,9 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
     if found is not None:
         yield f"{name} turned red in {found.short}"
         yield f"  {_describe_commit(found)}"
+    elif report.doubt:
+        yield f"{name} may have turned red in {report.suspects[0].commit.short}, or in several commits"
+        yield f"  {_describe_commit(report.suspects[0].commit)}"
     else:
         yield f"{name} turned red in one of {pluralise(len(report.suspects), 'commit')}:"
         for suspect in report.suspects:
@@ -171,12 +178,17 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
 
 def describe_certainty(report: BisectReport) -> str:
     """Say how certain the result is."""
+    if report.doubt:
+        return f"not certain: {_safe(report.doubt)}"
     if report.confidence is not None:
         chance = "more than 99.9%" if report.confidence > 0.999 else f"{report.confidence:.1%}"
         return f"probability {chance}, from up to {report.repeats} samples of a commit"
     if report.found is None:
         return "the commits between them have no verdict"
-    return "one execution a commit: certain if the case is not flaky (else use --repeats)"
+    what = "one execution a commit; its parents are green"
+    if report.other_failure:
+        return f"{what}, but {report.other_failure}: it may have been mended between them"
+    return f"{what}. Certain if the case is not flaky (else use --repeats) and was not mended since"
 
 
 def describe_work(report: BisectReport) -> str:
@@ -255,6 +267,7 @@ def bisect_record(report: BisectReport) -> Mapping[str, Any]:
         "suspects": [
             {**_commit_record(suspect.commit), "probability": suspect.probability} for suspect in report.suspects
         ],
+        "doubt": report.doubt or report.other_failure or None,
         "confidence": report.confidence,
         "repeats": report.repeats,
         "commits": report.commits,

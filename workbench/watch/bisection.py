@@ -17,11 +17,15 @@ from typing import NamedTuple
 
 from workbench.engine.git_worktrees import Repository, Worktree
 from workbench.engine.plan import Plan, PlanError
+from workbench.engine.shrinking import find_failure
 from workbench.engine.workspace import Workspace
+from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
 from workbench.model.text import pluralise
 from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect
+from workbench.report.run_report import ReportedCase
+from workbench.report.turn_diff import DifferenceKind
 from workbench.watch.commit_verdicts import CommitVerdicts, KnownCommit
 
 # The search among commits: which one to look at next, and how certain the answer is.
@@ -76,6 +80,7 @@ class CommitSearch:
         self._confidence = confidence
         self._counts: dict[int, Counts] = {}
         self._closed: set[int] = set()
+        self._excluded = 0
         self._good = Counts()
 
     def set_samples(self, commit: int, counts: Counts) -> None:
@@ -89,6 +94,19 @@ class CommitSearch:
     def close(self, commit: int) -> None:
         """Choose a commit no more: it has no verdict, or enough samples."""
         self._closed.add(commit)
+
+    def exclude(self, commit: int) -> None:
+        """Take a commit and its ancestors out of the search: they were red before it begins, and their samples tell
+        nothing about the fault."""
+        self._excluded |= self._ancestors[commit]
+
+    def list_ancestors(self, commit: int) -> list[int]:
+        """List a commit and its ancestors, oldest first."""
+        return list_bits(self._ancestors[commit])
+
+    def has_ancestor(self, commit: int, ancestor: int) -> bool:
+        """True if the commits are equal, or one is an ancestor of the other."""
+        return bool(self._ancestors[commit] >> ancestor & 1)
 
     @property
     def suspects(self) -> list[int]:
@@ -118,6 +136,9 @@ class CommitSearch:
             return [share if suspects >> commit & 1 else 0.0 for commit in range(size)]
         logs = []
         for first in range(size):
+            if self._excluded >> first & 1:
+                logs.append(-math.inf)
+                continue
             before, after = self._split(first)
             logs.append(_log_evidence(before, _BEFORE) + _log_evidence(after, _AFTER))
         highest = max(logs)
@@ -139,7 +160,7 @@ class CommitSearch:
 
         A red commit that has a green descendant does not count: its fault was mended.
         """
-        suspects = self._ancestors[-1]
+        suspects = self._ancestors[-1] & ~self._excluded
         for commit, counts in self._counts.items():
             if not counts.failed and counts.passed:
                 suspects &= ~self._ancestors[commit]
@@ -169,7 +190,7 @@ class CommitSearch:
         best, most = None, _NO_GAIN
         likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
         for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
-            if commit in self._closed:
+            if commit in self._closed or self._excluded >> commit & 1:
                 continue
             has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
             mixed = has_fault * high + (1 - has_fault) * low
@@ -182,6 +203,8 @@ class CommitSearch:
         """Return all samples without and with the fault, if the commit `first` brought it in."""
         before, after = self._good, Counts()
         for commit, counts in self._counts.items():
+            if self._excluded >> commit & 1:
+                continue
             if self._ancestors[commit] >> first & 1:
                 after = after.add(counts)
             else:
@@ -246,6 +269,43 @@ def _entropy(rate: float) -> float:
 # The search for one case.
 
 _LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
+_TEXTS = frozenset(
+    {
+        DifferenceKind.RESPONSE_CHANGED,
+        DifferenceKind.INTERMEDIATE_CHANGED,
+        DifferenceKind.INTERMEDIATE_EXTRA,
+        DifferenceKind.INTERMEDIATE_MISSING,
+    }
+)
+_Failure = frozenset[str]
+
+
+class _Range:
+    """The commits after `oldest` up to the last one, parents before children."""
+
+    def __init__(self, oldest: Commit, commits: Sequence[Commit]) -> None:
+        self.oldest = oldest
+        self.commits = commits
+        places = {commit.id: number for number, commit in enumerate(commits)}
+        self.places = places
+        self.parents = [[places[parent] for parent in commit.parents if parent in places] for commit in commits]
+        self._edges: list[frozenset[str] | None] = []
+        for commit, inside in zip(commits, self.parents, strict=True):
+            edges = {parent for parent in commit.parents if parent not in places}
+            descends = oldest.id in edges or any(self._edges[parent] is None for parent in inside)
+            if not commit.parents:
+                edges.add(commit.id)
+            edges = edges.union(*(self._edges[parent] or () for parent in inside))
+            self._edges.append(None if descends else frozenset(edges))
+        self.unchecked = {number for number, edges in enumerate(self._edges) if edges}
+        """Commits whose edges were not looked at yet."""
+
+    def list_edges(self, number: int) -> frozenset[str]:
+        """Return the commits in which the history of a commit leaves the range, if it does not descend from `oldest`.
+
+        These are parents outside of the range, and commits without parents.
+        """
+        return self._edges[number] or frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +357,8 @@ class Bisection:
         self._notices: list[str] = []
         self._known: dict[str, KnownCommit] = {}
         self._verdicts: CommitVerdicts | None = None
+        self._failures: dict[str, _Failure | None] = {}
+        self._bad_counts = Counts(failed=1)
         self._is_cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -359,45 +421,148 @@ class Bisection:
     def _search(self, repository: Repository, good: str | None, bad: str, verdicts: CommitVerdicts) -> BisectReport:
         newest = repository.read_commit(bad)
         self._require_red(verdicts, newest, is_given=good is not None)
+        self._bad_counts = _count(self._get(newest))
         if good is None:
             oldest = self._find_good(verdicts, repository.list_commits(bad, first_parent=True)[:-1])
         else:
             oldest = repository.read_commit(good)
             self._require_green(verdicts, oldest, newest)
         commits = repository.list_commits(bad, without=oldest.id, first_parent=self._options.first_parent)
-        places = {commit.id: number for number, commit in enumerate(commits)}
-        search = CommitSearch(
-            [[places[parent] for parent in commit.parents if parent in places] for commit in commits],
-            is_sampling=self._options.repeats > 1,
-            confidence=self._options.confidence,
-        )
+        span = _Range(oldest, commits)
+        search = self._narrow(repository, verdicts, span, _count)
+        report = self._summarise(search, span, verdicts)
+        if report.found is not None:
+            report = replace(report, doubt=self._find_doubt(repository, verdicts, span, report.found))
+        if (first := report.found) is None:
+            return report
+        if (failure := self._read_failure(newest)) is not None and self._differs(first, failure):
+            report = self._follow_other_failure(repository, verdicts, report, failure)
+        return self._add_changes(repository, search, span, replace(report, executions=verdicts.executions))
+
+    def _narrow(
+        self, repository: Repository, verdicts: CommitVerdicts, span: _Range, count: Callable[[KnownCommit], Counts]
+    ) -> CommitSearch:
+        """Look at commits until one suspect is left, or nothing more can be learned. `count` counts their verdicts."""
+        search = CommitSearch(span.parents, is_sampling=self._options.repeats > 1, confidence=self._options.confidence)
         while True:
-            self._feed(search, oldest, commits)
+            self._feed(search, span, count)
+            if self._exclude_old_failures(repository, verdicts, search, span, count):
+                continue
             chosen = search.choose_next()
             if chosen is None:
-                break
-            unknown = [number for number in search.suspects if not self._get(commits[number]).is_looked_up]
-            if not self._get(commits[chosen]).is_looked_up:
-                unknown = [*choose_evenly(unknown, _LOOKED_UP), chosen]
-                for number in dict.fromkeys(unknown):
-                    self._look_up(verdicts, self._get(commits[number]))
+                return search
+            known = self._get(span.commits[chosen])
+            if not known.is_looked_up:
+                unknown = [number for number in search.suspects if not self._get(span.commits[number]).is_looked_up]
+                for number in dict.fromkeys([*choose_evenly(unknown, _LOOKED_UP), chosen]):
+                    self._look_up(verdicts, self._get(span.commits[number]))
                 continue
-            known = self._get(commits[chosen])
             verdicts.execute(known)
-            self._feed(search, oldest, commits)
+            self._feed(search, span, count)
             self._add_step(known, suspects=len(search.suspects))
-        return self._report(repository, search, oldest, commits, verdicts)
 
-    def _feed(self, search: CommitSearch, oldest: Commit, commits: Sequence[Commit]) -> None:
+    def _exclude_old_failures(
+        self,
+        repository: Repository,
+        verdicts: CommitVerdicts,
+        search: CommitSearch,
+        span: _Range,
+        count: Callable[[KnownCommit], Counts],
+    ) -> bool:
+        """Exclude red commits of branches that were red already where they left the ancestors of the good commit.
+
+        Return True if there are any.
+        """
+        found = False
+        waiting = [number for number in span.unchecked if count(self._get(span.commits[number])).failed]
+        for number in sorted({*waiting}.intersection(search.suspects)) if waiting else ():
+            span.unchecked.discard(number)
+            for edge in sorted(span.list_edges(number)):
+                known = self._sample_end(verdicts, repository.read_commit(edge), until=None)
+                if self._has_fault(known, count):
+                    search.exclude(number)
+                    found = True
+                    break
+        return found
+
+    def _has_fault(self, known: KnownCommit, count: Callable[[KnownCommit], Counts]) -> bool:
+        """True for a red commit; with samples, for one that fails at least half as often as the bad commit."""
+        counts, bad = count(known), self._bad_counts
+        return counts.failed > 0 and 2 * counts.failed / counts.total >= bad.failed / bad.total
+
+    def _find_doubt(self, repository: Repository, verdicts: CommitVerdicts, span: _Range, first: Commit) -> str:
+        """Return why a commit may not have turned the case red: not all of its parents are green. Empty if they are.
+
+        With samples, parents in the range have their share of the probability.
+        """
+        if not first.parents:
+            return "it has no parent, so the case was never green before it"
+        for parent in first.parents:
+            if self._options.repeats > 1 and (parent in span.places or parent == span.oldest.id):
+                continue
+            known = self._sample_end(verdicts, repository.read_commit(parent), until=None)
+            if known.outcome is Outcome.SKIPPED:
+                return f"its parent {parent[:10]} has no verdict: {known.reason.rstrip('.')}"
+            if self._has_fault(known, _count):
+                return f"the case fails in its parent {parent[:10]}, too"
+        return ""
+
+    def _follow_other_failure(
+        self, repository: Repository, verdicts: CommitVerdicts, report: BisectReport, failure: _Failure
+    ) -> BisectReport:
+        """Find the commit since which the case fails as it does today, if it failed otherwise in the found one.
+
+        If its parents are green, it is the last one that turned the case red. Otherwise only the report names it.
+        """
+        first = report.suspects[0].commit
+        commits = repository.list_commits(report.bad.id, without=first.id, first_parent=self._options.first_parent)
+        span = _Range(first, commits)
+
+        def count(known: KnownCommit) -> Counts:
+            if not known.samples:
+                return Counts()
+            is_same = known.outcome is Outcome.FAILED and self._read_failure(known.commit) == failure
+            return Counts(failed=1) if is_same else Counts(passed=1)
+
+        suspects = self._narrow(repository, verdicts, span, count).suspects
+        last = commits[suspects[0]] if len(suspects) == 1 else None
+        parents = () if last is None else last.parents
+        outcomes = {self._sample_end(verdicts, repository.read_commit(each), until=None).outcome for each in parents}
+        steps = self._list_last_steps()
+        if last is not None and outcomes == {Outcome.PASSED}:
+            self._say(f"it turned red in {first.short}, too, in another way, and was mended before {last.short}")
+            return replace(report, suspects=[Suspect(last, 1.0)], steps=steps, notices=tuple(self._notices))
+        since = "later" if last is None else f"since {last.short}"
+        return replace(report, steps=steps, other_failure=f"{since} it fails in another way than in {first.short}")
+
+    def _differs(self, commit: Commit, failure: _Failure) -> bool:
+        own = self._read_failure(commit)
+        return own is not None and own != failure
+
+    def _read_failure(self, commit: Commit) -> _Failure | None:
+        """Return what is wrong in a red commit; None if its trace is not stored, or nothing can be compared with it.
+
+        Texts of answers do not count: models word them anew each time.
+        """
+        if self._options.repeats > 1 or self._options.as_committed:
+            return None
+        if commit.id not in self._failures:
+            failed = [each for each in self._get(commit).samples if each.status is CaseStatus.FAILED]
+            result = _read_stored(failed)
+            case = self._case.case
+            self._failures[commit.id] = None if result is None or case is None else _describe_failure(case, result)
+        return self._failures[commit.id]
+
+    def _feed(self, search: CommitSearch, span: _Range, count: Callable[[KnownCommit], Counts]) -> None:
         """Give the search all that is known."""
-        everything = [self._get(oldest), *map(self._get, commits)]
+        everything = [self._get(span.oldest), *map(self._get, span.commits)]
         shared = share_samples(
             [(sample.execution, sample.status is CaseStatus.PASSED) for sample in known.samples] for known in everything
         )
         search.set_good_samples(shared[0])
         for number, (known, counts) in enumerate(zip(everything[1:], shared[1:], strict=True)):
             if known.samples:
-                search.set_samples(number, counts if search.is_sampling else _count(known))
+                search.set_samples(number, counts if search.is_sampling else count(known))
             if known.reason or len(known.samples) >= self._options.repeats:
                 search.close(number)
 
@@ -509,35 +674,37 @@ class Bisection:
         self._notices.append(sentence)
         self._notify(sentence)
 
-    def _report(
-        self,
-        repository: Repository,
-        search: CommitSearch,
-        oldest: Commit,
-        commits: Sequence[Commit],
-        verdicts: CommitVerdicts,
-    ) -> BisectReport:
+    def _list_last_steps(self) -> tuple[Step, ...]:
+        return tuple({step.commit.id: step for step in self._steps}.values())
+
+    def _summarise(self, search: CommitSearch, span: _Range, verdicts: CommitVerdicts) -> BisectReport:
         chances = search.posterior
-        suspects = [Suspect(commits[number], chances[number]) for number in search.suspects]
-        report = BisectReport(
+        suspects = [Suspect(span.commits[number], chances[number]) for number in search.suspects]
+        return BisectReport(
             case=self._case.key,
-            good=oldest,
-            bad=commits[-1],
-            commits=len(commits),
+            good=span.oldest,
+            bad=span.commits[-1],
+            commits=len(span.commits),
             repeats=self._options.repeats,
             suspects=suspects,
             confidence=sum(each.probability for each in suspects) if search.is_sampling else None,
-            steps=tuple({step.commit.id: step for step in self._steps}.values()),
+            steps=self._list_last_steps(),
             executions=verdicts.executions,
             notices=tuple(self._notices),
         )
-        first = report.found
-        if first is None:
-            return report
-        place = next(number for number, commit in enumerate(commits) if commit == first)
-        # The nearest commits with such a verdict: before it, and from it on.
-        before = self._list_samples([oldest, *commits[:place]][::-1], CaseStatus.PASSED)
-        after = self._list_samples(commits[place:], CaseStatus.FAILED)
+
+    def _add_changes(
+        self, repository: Repository, search: CommitSearch, span: _Range, report: BisectReport
+    ) -> BisectReport:
+        """Add the diff of the found commit, and what the case did before and after it."""
+        first = report.suspects[0].commit
+        place = span.places[first.id]
+        # The nearest commits with such a verdict: its parents and their ancestors, and itself and its descendants.
+        earlier = [span.commits[number] for number in search.list_ancestors(place)[-2::-1]]
+        outside = [repository.read_commit(each) for each in first.parents if each not in span.places]
+        before = self._list_samples([*outside, *earlier, span.oldest], CaseStatus.PASSED)
+        later = (each for number, each in enumerate(span.commits) if search.has_ancestor(number, place))
+        after = self._list_samples(later, CaseStatus.FAILED)
         used = frozenset().union(*(sample.read_used() for sample in (*before[:1], *after[:1])))
         changed = repository.list_changed_files(first)
         own = self._list_own_files() if self._options.as_committed else ()
@@ -563,6 +730,13 @@ def _read_stored(samples: Sequence[Sample]) -> CaseResult | None:
     """Return the first result whose trace is still stored: retention keeps the last few of a case."""
     results = (sample.read_result() for sample in samples)
     return next((result for result in results if result is not None and result.execution.turns), None)
+
+
+def _describe_failure(case: EvalCase, result: CaseResult) -> _Failure:
+    reported = ReportedCase(result, case)
+    differences = [each for turn in (*reported.differences, reported.state_differences) for each in turn]
+    values = (f"{each.kind} {each.tool} {each.path} {each.actual!r}" for each in differences if each.kind not in _TEXTS)
+    return frozenset([*map(str, find_failure(case, result).symptoms), *values])
 
 
 def _count(known: KnownCommit) -> Counts:
