@@ -428,6 +428,24 @@ def test_code_of_the_working_tree_is_no_code_of_a_commit(
     assert "lib/rooms.py: the agent imported this file from the working tree" in done.error
 
 
+@pytest.mark.parametrize("use", ["read_text()", "exists()"])
+def test_data_of_the_working_tree_is_no_data_of_a_commit(
+    history: History, bisect: Bisect, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    history.workbench.write("data/room.txt", "kitchen")
+    body = f"    import os, pathlib\n    found = pathlib.Path(os.environ['ROOM']).{use}\n    return str(found)"
+    first = history.commit(body)
+    history.workbench.write("data/room.txt", "hall")
+    history.commit(body)
+    monkeypatch.setenv("ROOM", str(history.root / "data/room.txt"))
+
+    for _ in range(2):  # also with what the first search has stored
+        done = bisect(CASE, "--good", first)
+
+        assert done.status == 2
+        assert "data/room.txt: the agent read this from the working tree" in done.error
+
+
 WRONG_REVISIONS = {
     "unknown": (["--good", "nowhere"], "--good nowhere: no such revision"),
     "option": (["--bad=--all"], "--bad --all: no such revision"),

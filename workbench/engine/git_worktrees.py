@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,11 +26,15 @@ from workbench.store.files import make_private_folder
 
 _SECONDS = 600  # for one command; a checkout of a large repository takes long
 _LONGEST = 200  # characters of a message of git
-_FIELD, _RECORD = "\x1f", "\x1e"
-_LOG_FORMAT = "%x1f".join(("%H", "%P", "%an", "%aI", "%s")) + "%x1e"
+_LOG_FIELDS = ("%H", "%P", "%an", "%aI", "%s")
+_ID = re.compile("[0-9a-f]{40,64}")
 _SUBMODULE = "160000"
 # Hooks of the user may do anything; a file-system monitor would outlive the worktree.
-_QUIET = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+_SETTINGS = (
+    f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "gc.auto=0", "log.showSignature=false",
+    "submodule.recurse=false",
+)  # fmt: skip
+_QUIET = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 _RAW_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv")
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 """Variables that git sets for hooks, and that would lead our commands to another repository or index."""
@@ -105,14 +110,27 @@ class Repository:
         return self._read_log("--max-count=1", commit)[0]
 
     def _read_log(self, *arguments: str, first_parent: bool = False) -> list[Commit]:
-        text = self._run("log", f"--format={_LOG_FORMAT}", *arguments, "--")
+        # No field can contain a NUL.
+        text = self._run("log", "-z", f"--format={'%x00'.join(_LOG_FIELDS)}", *arguments, "--")
+        fields = text.removesuffix("\0").split("\0") if text else []
         commits = []
-        for record in text.split(_RECORD):
-            if fields := record.strip("\n"):
-                name, parents, author, date, subject = fields.split(_FIELD, 4)
-                found = tuple(parents.split())
-                commits.append(Commit(name, found[:1] if first_parent else found, author, date, subject))
+        for start in range(0, len(fields), len(_LOG_FIELDS)):
+            record = fields[start : start + len(_LOG_FIELDS)]
+            if len(record) != len(_LOG_FIELDS) or not _ID.fullmatch(record[0]):
+                raise PlanError(f"{self.top}: git log printed {one_line(record[0], width=_LONGEST)}, expected a commit")
+            name, parents, author, date, subject = record
+            found = tuple(parents.split())
+            commits.append(Commit(name, found[:1] if first_parent else found, author, date, subject))
         return commits
+
+    def is_tracked(self, path: str, commit: str) -> bool:
+        """True if the index or a commit has this file, or files in this folder. It may be anywhere."""
+        if not _is_below(path, self.top):
+            return False
+        name = os.path.relpath(path, self.top)
+        literal = f":(top,literal){name}"
+        listed = self._run("ls-files", "-z", "--", literal)
+        return bool(listed or self._run("ls-tree", "-z", commit, "--", name))
 
     @property
     def is_dirty(self) -> bool:
@@ -203,6 +221,7 @@ class Worktree:
         """The folder below which the history of all searches is."""
         self.commit: str | None = None
         """The commit that is checked out."""
+        self._links: list[Path] = []
         name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
         try:
             folder = _get_cache_folder().resolve() / name
@@ -242,17 +261,38 @@ class Worktree:
         if self.commit == commit:
             return
         self.commit = None
+        for link in self._links:  # git must not follow them
+            link.unlink(missing_ok=True)
+        self._links.clear()
         run_git(self.top, "checkout", "--quiet", "--detach", "--force", commit)
         # Compiled modules, too: with equal times and sizes they would replace the source of another commit.
         run_git(self.top, "clean", "-ffdxq")
         for name in self._linked:
-            place = self.top / name
-            if place.parent.is_dir() and not os.path.lexists(place):
-                place.symlink_to(self._repository.top / name)
-        link = self.project / ".workbench"
-        if self.project.is_dir() and not os.path.lexists(link):
-            link.symlink_to(self.results / ".workbench", target_is_directory=True)
+            if not os.path.lexists(place := self.top / name):
+                self._link(place, self._repository.top / name)
+        if self.has_project:
+            store = self.project / ".workbench"
+            # A commit may have one, but its results belong to all searches.
+            if store.is_symlink() or store.is_file():
+                store.unlink()
+            elif store.is_dir():
+                shutil.rmtree(store)
+            self._link(store, self.results / ".workbench")
         self.commit = commit
+
+    @property
+    def has_project(self) -> bool:
+        """True if the commit that is checked out has the folder of the project, and it leads nowhere else."""
+        return self.project.is_dir() and self._is_inside(self.project)
+
+    def _is_inside(self, folder: Path) -> bool:
+        return _is_below(str(folder.resolve()), self.top)
+
+    def _link(self, place: Path, target: Path) -> None:
+        """Make a link, unless its folder does not exist or a link of the commit leads out of the worktree."""
+        if place.parent.is_dir() and self._is_inside(place.parent):
+            place.symlink_to(target, target_is_directory=target.is_dir())
+            self._links.append(place)
 
     def to_worktree(self, path: str) -> str:
         """Return the path in the worktree for a path in the repository of the user. Other paths stay the same."""
@@ -272,6 +312,10 @@ class Worktree:
     def is_only_in_repository(self, path: str) -> bool:
         """True for a path of the repository that lies outside of the worktree but should not."""
         return self.to_worktree(path) != path
+
+    def is_tracked(self, path: str) -> bool:
+        """True if git tracks a path of the repository of the user, there or in the commit that is checked out."""
+        return self._repository.is_tracked(path, self.commit or "HEAD")
 
     def remove(self) -> None:
         """Remove the worktree and what git knows of it, also those of a process that was killed."""

@@ -18,7 +18,7 @@ from workbench.engine.plan import Plan, PlanError, PlannedCase, Selection, SetCo
 from workbench.engine.run import Run
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
-from workbench.model.identity import Dependency, JobKey
+from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
 from workbench.report.bisect_report import Commit, Outcome, Sample, Source
@@ -31,6 +31,7 @@ from workbench.store.settings import LoadedSettings, load_settings
 from workbench.watch.selector import Action, Decision, Selector, get_path, plan_decisions, read_results
 from workbench.watch.snapshot import SOURCE_KINDS, Snapshot
 
+_CONTENT_KINDS = frozenset({DependencyKind.FILE, DependencyKind.FOLDER, DependencyKind.TREE, DependencyKind.PROBE})
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED)
 
 
@@ -140,7 +141,7 @@ class CommitVerdicts:
         verdict = place.verdicts.newest(job)
         # On a full disk the newest verdict is that of an earlier run.
         rows = _list_rows(place, verdict) if verdict is not None and verdict.job.run_id == run_id else ()
-        self._refuse_code_of_working_tree(rows, known.commit)
+        self._refuse_content_of_working_tree(rows, known.commit)
         if result.status not in _DECIDED:
             known.reason = _explain_no_verdict(result)
             return
@@ -178,8 +179,8 @@ class CommitVerdicts:
     def _plan_case(self) -> _Planned:
         """Plan the case in the commit that is checked out. Raises PlanError and StoreError."""
         root, name = self._worktree.project, self._case.target.name
-        if not root.is_dir():
-            raise PlanError("the folder of the project does not exist")
+        if not self._worktree.has_project:
+            raise PlanError("the folder of the project does not exist, or is a link to elsewhere")
         loaded = load_settings(root) if self._as_committed else self._loaded
         project = discover(root, loaded, root=root)
         if name in project.unusable:
@@ -267,6 +268,8 @@ class CommitVerdicts:
         if job.status not in _DECIDED:
             known.reason = "nothing was evaluated" if job.failure is None else job.failure.message
             return
+        if place.root == self._worktree.results:
+            self._refuse_content_of_working_tree(_list_rows(place, verdict), known.commit)
 
         def read_result() -> CaseResult | None:
             with History.open(place.root) as history:
@@ -289,18 +292,21 @@ class CommitVerdicts:
         top = f"{self._worktree.top}{os.sep}"
         return frozenset(Path(path).relative_to(top).as_posix() for path in paths if path.startswith(top))
 
-    def _refuse_code_of_working_tree(self, rows: Iterable[Dependency], commit: Commit) -> None:
-        """Raise PlanError if the agent ran code of the working tree: then its verdict is none on the commit."""
-        foreign = [
-            get_path(row)
-            for row in rows
-            if row.kind in SOURCE_KINDS and self._worktree.is_only_in_repository(get_path(row))
-        ]
-        if foreign:
+    def _refuse_content_of_working_tree(self, rows: Iterable[Dependency], commit: Commit) -> None:
+        """Raise PlanError if the agent used files of the working tree: then its verdict is none on the commit."""
+        foreign = [row for row in rows if self._worktree.is_only_in_repository(get_path(row))]
+        code = [get_path(row) for row in foreign if row.kind in SOURCE_KINDS]
+        if code:
             raise PlanError(
-                f"{min(foreign)}: the agent imported this file from the working tree, not from commit {commit.short}. "
+                f"{min(code)}: the agent imported this file from the working tree, not from commit {commit.short}. "
                 "Is the project installed in editable mode? Uninstall it, or set `path` of the target to the folder "
                 "that contains its packages"
+            )
+        paths = sorted({get_path(row) for row in foreign if row.kind in _CONTENT_KINDS})
+        if (data := next(filter(self._worktree.is_tracked, paths), None)) is not None:
+            raise PlanError(
+                f"{data}: the agent read this from the working tree, not from commit {commit.short}. Is the path "
+                "absolute, in `.env` or in a variable? Make it relative to the file of the agent"
             )
 
 
