@@ -257,6 +257,48 @@ def test_as_committed_finds_a_changed_expectation(history: History, bisect: Bise
     assert '"room": "attic"' in done.out
 
 
+@pytest.mark.parametrize("name", ["home/test_config.json", "workbench.toml"])
+def test_as_committed_shows_changed_criteria_and_settings(history: History, bisect: Bisect, name: str) -> None:
+    criteria = history.root / "home/test_config.json"
+    criteria.write_text('{"criteria": {"tool_trajectory_avg_score": 0.0}}')
+    first = history.commit(BAD)
+    criteria.write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    (history.root / "workbench.toml").open("a").write("# strict\n")
+    history.commit(BAD, "Be strict")
+
+    done = bisect(CASE, "--as-committed", "--good", first)
+
+    assert f"diff --git a/{name} b/{name}" in done.out
+    assert "also changed, not used by the case: README.md\n" in done.out
+
+
+def test_a_file_in_a_listed_folder_is_part_of_the_diff(history: History, bisect: Bisect) -> None:
+    body = '    import pathlib\n    return "hall" if list(pathlib.Path(__file__).parent.glob("*/*.md")) else "kitchen"'
+    history.workbench.write("home/notes/plain.txt", "")
+    first = history.commit(body)
+    history.workbench.write("home/notes/new.md", "")
+    history.git("add", "--all")
+    history.git("commit", "--quiet", "-m", "Add a note")
+
+    assert "diff --git a/home/notes/new.md b/home/notes/new.md" in bisect(CASE, "--good", first).out
+
+
+def test_a_program_that_cannot_be_followed_is_named(history: History, bisect: Bisect) -> None:
+    body = (
+        "    import pathlib, subprocess\n    folder = pathlib.Path(__file__).parent\n"
+        '    return subprocess.run(["sh", "room.sh"], cwd=folder, capture_output=True, text=True).stdout.strip()'
+    )
+    history.workbench.write("home/room.sh", "echo kitchen")
+    first = history.commit(body)
+    history.workbench.write("home/room.sh", "echo hall")
+    history.git("commit", "--quiet", "--all", "-m", "Change the room")
+
+    done = bisect(CASE, "--good", first)
+
+    assert "not everything that it used could be followed (subprocess" in done.out
+    assert "not known to be used by the case: home/room.sh" in done.out
+
+
 def test_a_merge_is_searched_on_both_sides_or_as_one_commit(history: History, bisect: Bisect) -> None:
     first = history.commit(GOOD)
     history.git("checkout", "--quiet", "-b", "side")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.engine.git_worktrees import Repository, Worktree
+from workbench.engine.git_worktrees import ChangedFile, Repository, Worktree
 
 
 @pytest.fixture
@@ -90,6 +90,27 @@ def test_subjects_and_names_may_have_any_character(top: Path) -> None:
     assert [each.subject for each in commits] == ["Begin", subject]
     assert commits[1].author == "A\x1fB"
     assert commits[1].parents == (commits[0].id,)
+
+
+@pytest.mark.parametrize("renames", ["true", "false"])
+def test_a_renamed_file_is_shown_with_both_names(top: Path, renames: str) -> None:
+    (top / "project/helper.py").write_text("".join(f"line = {number}\n" for number in range(20)))
+    git(top, "add", "project/helper.py")
+    git(top, "commit", "--quiet", "-m", "Add it")
+    git(top, "config", "diff.renames", renames)
+    git(top, "mv", "project/helper.py", "project/rooms.py")
+    (top / "project/rooms.py").write_text("".join(f"line = {number}\n" for number in range(21)))
+    git(top, "commit", "--quiet", "--all", "-m", "Rename it")
+    repository = Repository(top)
+    commit = repository.list_commits("HEAD")[-1]
+
+    changed = repository.list_changed_files(commit)
+
+    assert changed == [ChangedFile("project/rooms.py", "project/helper.py", changes_names=True)]
+    diff = repository.diff(commit, changed)
+    assert "rename from project/helper.py" in diff
+    assert "+line = 20" in diff
+    assert "+line = 0" not in diff
 
 
 def test_signatures_are_not_shown(top: Path) -> None:

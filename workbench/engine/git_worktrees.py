@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, NamedTuple, Self
 
 from workbench.engine.plan import PlanError
 from workbench.model.text import one_line, pluralise, shorten
@@ -36,8 +36,23 @@ _SETTINGS = (
 )  # fmt: skip
 _QUIET = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 _RAW_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv")
+_RENAMES = ("--find-renames", "--no-relative")  # whatever the settings of the user
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 """Variables that git sets for hooks, and that would lead our commands to another repository or index."""
+
+
+class ChangedFile(NamedTuple):
+    """A file that a commit changed. `former` is its name before, if it was renamed. `changes_names` is true if a
+    folder has other names since."""
+
+    name: str
+    former: str = ""
+    changes_names: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its names before and after, without repetition."""
+        return (self.former, self.name) if self.former else (self.name,)
 
 
 class Repository:
@@ -146,15 +161,24 @@ class Repository:
         files = [name for name in (*found, *inside) if name not in tracked and (self.top / name).is_file()]
         return list(dict.fromkeys(files))
 
-    def list_changed_files(self, commit: Commit) -> list[str]:
+    def list_changed_files(self, commit: Commit) -> list[ChangedFile]:
         """List the files that a commit changed, compared with its first parent."""
         base = self._find_base(commit)
-        return [name for name in self._run("diff", "--name-only", "-z", base, commit.id, "--").split("\0") if name]
+        fields = iter(self._run("diff", *_RENAMES, "--name-status", "-z", base, commit.id, "--").split("\0"))
+        changed = []
+        for status in fields:
+            if status:
+                former = next(fields) if status[0] in "RC" else ""
+                changed.append(ChangedFile(next(fields), former, changes_names=status[0] in "ADRC"))
+        return changed
 
-    def diff(self, commit: Commit, paths: Sequence[str]) -> str:
+    def diff(self, commit: Commit, files: Sequence[ChangedFile]) -> str:
         """Return the diff of some files between the first parent of a commit and the commit."""
-        literal = [f":(top,literal){path}" for path in paths]
-        return self._run("diff", *_RAW_DIFF, self._find_base(commit), commit.id, "--", *literal) if paths else ""
+        names = [name for file in files for name in file.names]
+        literal = [f":(top,literal){name}" for name in names]
+        if not names:
+            return ""
+        return self._run("diff", *_RAW_DIFF, *_RENAMES, self._find_base(commit), commit.id, "--", *literal)
 
     def _find_base(self, commit: Commit) -> str:
         """Return the first parent of a commit, or the empty tree."""

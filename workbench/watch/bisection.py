@@ -23,9 +23,10 @@ from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
 from workbench.model.text import pluralise
-from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect
+from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect, Used
 from workbench.report.run_report import ReportedCase
 from workbench.report.turn_diff import DifferenceKind
+from workbench.store.settings import FILE_NAME
 from workbench.watch.commit_verdicts import CommitVerdicts, KnownCommit
 
 # The search among commits: which one to look at next, and how certain the answer is.
@@ -705,21 +706,28 @@ class Bisection:
         before = self._list_samples([*outside, *earlier, span.oldest], CaseStatus.PASSED)
         later = (each for number, each in enumerate(span.commits) if search.has_ancestor(number, place))
         after = self._list_samples(later, CaseStatus.FAILED)
-        used = frozenset().union(*(sample.read_used() for sample in (*before[:1], *after[:1])))
+        used = self._list_own_files(repository) if self._options.as_committed else Used()
+        for sample in (*before[:1], *after[:1]):
+            used = used.add(sample.read_used())
         changed = repository.list_changed_files(first)
-        own = self._list_own_files() if self._options.as_committed else ()
-        shown = [name for name in changed if name in used or repository.top / name in own]
+        shown = [
+            file for file in changed if any(used.has(each, changes_names=file.changes_names) for each in file.names)
+        ]
         return replace(
             report,
             diff=repository.diff(first, shown),
-            unused=[name for name in changed if name not in shown],
+            unused=[file.name for file in changed if file not in shown],
+            unfollowed=sorted(used.unfollowed),
             before=_read_stored(before),
             after=_read_stored(after),
         )
 
-    def _list_own_files(self) -> Sequence[Path]:
-        """List the files that define the case and its criteria."""
-        return (self._workspace.root / self._case.key.eval_set, Path(self._case.config.source))
+    def _list_own_files(self, repository: Repository) -> Used:
+        """List the files that define the case, its criteria and the settings."""
+        root, config = self._workspace.root, Path(self._case.config.source)  # relative to the current folder
+        paths = (path.resolve() for path in (root / self._case.key.eval_set, root / FILE_NAME, config))
+        inside = (path for path in paths if path.is_relative_to(repository.top))
+        return Used(frozenset(path.relative_to(repository.top).as_posix() for path in inside))
 
     def _list_samples(self, commits: Iterable[Commit], status: CaseStatus) -> Sequence[Sample]:
         samples = (sample for commit in commits for sample in self._get(commit).samples)

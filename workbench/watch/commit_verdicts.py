@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -21,7 +21,7 @@ from workbench.engine.workspace import Workspace
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
-from workbench.report.bisect_report import Commit, Outcome, Sample, Source
+from workbench.report.bisect_report import Commit, Outcome, Sample, Source, Used
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
@@ -32,6 +32,7 @@ from workbench.watch.selector import Action, Decision, Selector, get_path, plan_
 from workbench.watch.snapshot import SOURCE_KINDS, Snapshot
 
 _CONTENT_KINDS = frozenset({DependencyKind.FILE, DependencyKind.FOLDER, DependencyKind.TREE, DependencyKind.PROBE})
+_FOLDER_KINDS = frozenset({DependencyKind.FOLDER, DependencyKind.TREE})
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED)
 
 
@@ -152,7 +153,7 @@ class CommitVerdicts:
                 run_id=run_id,
                 execution=(str(place.root), run_id, job.repeat),
                 read_result=lambda: result,
-                read_used=lambda: self._list_files(rows),
+                read_used=lambda: self._list_used(rows),
             )
         )
 
@@ -282,15 +283,24 @@ class CommitVerdicts:
                 run_id=job.run_id,
                 execution=(str(place.root), job.run_id, job.key.repeat),
                 read_result=read_result,
-                read_used=lambda: self._list_files(_list_rows(place, verdict)),
+                read_used=lambda: self._list_used(_list_rows(place, verdict)),
             )
         )
 
-    def _list_files(self, rows: Iterable[Dependency]) -> frozenset[str]:
-        """Return the files of the repository in these rows, relative to its top folder."""
-        paths = {self._worktree.to_worktree(path) for row in rows if (path := get_path(row))}
+    def _list_used(self, rows: Sequence[Dependency]) -> Used:
+        """Return what these rows say of the repository."""
         top = f"{self._worktree.top}{os.sep}"
-        return frozenset(Path(path).relative_to(top).as_posix() for path in paths if path.startswith(top))
+
+        def select(kinds: Collection[str]) -> frozenset[str]:
+            of_kinds = {get_path(row) for row in rows if row.kind in kinds}
+            paths = {self._worktree.to_worktree(path) for path in of_kinds if path}
+            return frozenset(
+                os.path.relpath(path, self._worktree.top) for path in paths if f"{path}{os.sep}".startswith(top)
+            )
+
+        opaque = frozenset(row.key for row in rows if row.kind == DependencyKind.OPAQUE)
+        folders, trees = select({DependencyKind.FOLDER}), select({DependencyKind.TREE})
+        return Used(select({row.kind for row in rows} - _FOLDER_KINDS), folders, trees, opaque)
 
     def _refuse_content_of_working_tree(self, rows: Iterable[Dependency], commit: Commit) -> None:
         """Raise PlanError if the agent used files of the working tree: then its verdict is none on the commit."""
