@@ -16,7 +16,6 @@ import pytest
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.watch.bisection import CommitSearch, Counts
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, CommandResult
@@ -415,16 +414,17 @@ def test_samples_of_equal_commits_count_once(history: History, bisect: Bisect) -
     first = history.commit(GOOD)
     history.workbench.write("README.md", "note")
     history.git("commit", "--quiet", "--all", "-m", "Note")
-    history.commit(BAD)
+    bad = history.commit(BAD)
 
     done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "2", "--confidence", "0.999")
 
-    assert done.data["executions"] == 3
-    by_hand = CommitSearch([[], [0]], is_sampling=True)
-    by_hand.set_good_samples(Counts(passed=1))  # half of the two samples that it shares with the note
-    by_hand.set_samples(0, Counts(passed=1))
-    by_hand.set_samples(1, Counts(failed=1))
-    assert [each["probability"] for each in done.data["suspects"]] == pytest.approx(by_hand.posterior)
+    assert done.data["executions"] == 4
+    assert [each["id"] for each in done.data["suspects"]] == [bad]
+    assert done.data["suspects"][0]["probability"] == done.data["confidence"] < 0.999
+    assert done.status == 1
+    assert "may be flaky all the time" in done.data["doubt"]
+    done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "8")
+    assert (done.data["first_bad"]["id"], done.data["doubt"]) == (bad, None)
 
 
 def test_env_files_that_git_does_not_track_are_linked(history: History, bisect: Bisect) -> None:
@@ -595,7 +595,7 @@ def test_a_case_must_be_named(history: History, bisect: Bisect, make_turn: Calla
 SLOW = '    import time, pathlib\n    pathlib.Path("{mark}").touch()\n    time.sleep(60)\n    return "hall"'
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_it_removes_its_worktree(history: History, tmp_path: Path, number: signal.Signals) -> None:
     history.commit(GOOD)
     history.commit(SLOW.format(mark=tmp_path / "started"))
@@ -603,6 +603,8 @@ def test_interrupted_it_removes_its_worktree(history: History, tmp_path: Path, n
     process = history.workbench.start("bisect", CASE)
     wait_for(tmp_path / "started")
     process.send_signal(number)
+    if number == signal.SIGHUP:  # a shell and its terminal may each send one
+        process.send_signal(number)
     _, error = process.communicate(timeout=30)
 
     assert process.returncode == 130

@@ -125,8 +125,9 @@ def wants_colour(stream: object, *, plain: bool) -> bool:
 
 @contextmanager
 def graceful_interrupt(cancel: Callable[[], None], *, announce: Callable[[str], None]) -> Iterator[None]:
-    """In this context, SIGINT and SIGTERM call `announce` and `cancel`; a second signal ends the process.
+    """In this context, SIGINT, SIGTERM and SIGHUP call `announce` and `cancel`; a second signal ends the process.
 
+    SIGHUP stays ignored if it is, as by nohup. A terminal that closes may send it twice, so it never ends the process.
     Both run on another thread, because the handler may interrupt the main thread while it holds a lock that they need.
     """
     received = 0
@@ -135,17 +136,20 @@ def graceful_interrupt(cancel: Callable[[], None], *, announce: Callable[[str], 
         announce("interrupted: stopping; finished results are kept (press Ctrl-C again to exit at once)")
         cancel()
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal received
         received += 1
         if received == 1:
             threading.Thread(target=stop, daemon=True).start()
-        else:
+        elif number in (signal.SIGINT, signal.SIGTERM):
             if os.isatty(2):
                 os.write(2, b"\r\x1b[K")
             os._exit(INTERRUPTED)
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

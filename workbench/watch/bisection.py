@@ -17,17 +17,13 @@ from typing import NamedTuple
 
 from workbench.engine.git_worktrees import Repository, Worktree
 from workbench.engine.plan import Plan, PlanError
-from workbench.engine.shrinking import find_failure
 from workbench.engine.workspace import Workspace
-from workbench.model.evalset import EvalCase
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
 from workbench.model.text import pluralise
 from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect, Used
-from workbench.report.run_report import ReportedCase
-from workbench.report.turn_diff import DifferenceKind
 from workbench.store.settings import FILE_NAME
-from workbench.watch.commit_verdicts import CommitVerdicts, KnownCommit
+from workbench.watch.commit_verdicts import CommitVerdicts, Failure, KnownCommit, describe_failure
 
 # The search among commits: which one to look at next, and how certain the answer is.
 
@@ -71,6 +67,7 @@ class CommitSearch:
     def __init__(
         self, parents: Sequence[Sequence[int]], *, is_sampling: bool = False, confidence: float = 0.95
     ) -> None:
+        self._parents = parents
         self._ancestors: list[int] = []  # of each commit, with itself, as bits
         for number, of_commit in enumerate(parents):
             bits = 1 << number
@@ -82,6 +79,7 @@ class CommitSearch:
         self._counts: dict[int, Counts] = {}
         self._closed: set[int] = set()
         self._excluded = 0
+        self._unchanged = 0
         self._good = Counts()
 
     def set_samples(self, commit: int, counts: Counts) -> None:
@@ -100,6 +98,10 @@ class CommitSearch:
         """Take a commit and its ancestors out of the search: they were red before it begins, and their samples tell
         nothing about the fault."""
         self._excluded |= self._ancestors[commit]
+
+    def set_unchanged(self, commits: Iterable[int]) -> None:
+        """Set the commits whose executions are those of all their parents: none of them can have the fault first."""
+        self._unchanged = sum(1 << commit for commit in commits)
 
     def list_ancestors(self, commit: int) -> list[int]:
         """List a commit and its ancestors, oldest first."""
@@ -136,8 +138,9 @@ class CommitSearch:
             share = 1 / suspects.bit_count() if suspects else 0.0
             return [share if suspects >> commit & 1 else 0.0 for commit in range(size)]
         logs = []
+        impossible = self._find_impossible()
         for first in range(size):
-            if self._excluded >> first & 1:
+            if impossible >> first & 1:
                 logs.append(-math.inf)
                 continue
             before, after = self._split(first)
@@ -152,9 +155,27 @@ class CommitSearch:
         if not self.is_sampling:
             return self._choose_middle()
         chances = self.posterior
-        if max(chances) >= self._confidence:
-            return None
+        likeliest = max(range(len(chances)), key=chances.__getitem__)
+        if chances[likeliest] >= self._confidence:
+            return self._choose_for_contrast(likeliest)
         return self._choose_most_informative(chances)
+
+    def compute_contrast(self, first: int) -> float:
+        """Return the probability that the case fails at another rate since a commit, and not always at the same one."""
+        before, after = self._split(first)
+        changed = _log_evidence(before, _BEFORE) + _log_evidence(after, _AFTER)
+        return 1 / (1 + math.exp(_log_evidence(before.add(after), _AFTER) - changed))
+
+    def _choose_for_contrast(self, first: int) -> int | None:
+        """Choose the likeliest commit or a parent if it is the only possible one, but its samples prove no change."""
+        if self.compute_contrast(first) >= self._confidence:
+            return None
+        return next((each for each in (first, *self._parents[first]) if each not in self._closed), None)
+
+    def _find_impossible(self) -> int:
+        """Return as bits the commits that cannot have the fault first."""
+        impossible = self._excluded | self._unchanged
+        return impossible if impossible.bit_count() < len(self._ancestors) else self._excluded
 
     def _find_suspects(self) -> int:
         """Return the suspects as bits: ancestors of all red commits, without those of green ones.
@@ -189,9 +210,10 @@ class CommitSearch:
         before, after = self._split(likeliest)
         low, high = _estimate_rate(before, _BEFORE), _estimate_rate(after, _AFTER)
         best, most = None, _NO_GAIN
+        impossible = self._find_impossible()
         likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
         for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
-            if commit in self._closed or self._excluded >> commit & 1:
+            if commit in self._closed or impossible >> commit & 1:
                 continue
             has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
             mixed = has_fault * high + (1 - has_fault) * low
@@ -270,15 +292,6 @@ def _entropy(rate: float) -> float:
 # The search for one case.
 
 _LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
-_TEXTS = frozenset(
-    {
-        DifferenceKind.RESPONSE_CHANGED,
-        DifferenceKind.INTERMEDIATE_CHANGED,
-        DifferenceKind.INTERMEDIATE_EXTRA,
-        DifferenceKind.INTERMEDIATE_MISSING,
-    }
-)
-_Failure = frozenset[str]
 
 
 class _Range:
@@ -358,7 +371,7 @@ class Bisection:
         self._notices: list[str] = []
         self._known: dict[str, KnownCommit] = {}
         self._verdicts: CommitVerdicts | None = None
-        self._failures: dict[str, _Failure | None] = {}
+        self._failures: dict[str, Failure | None] = {}
         self._bad_counts = Counts(failed=1)
         self._is_cancelled = threading.Event()
 
@@ -433,7 +446,7 @@ class Bisection:
         search = self._narrow(repository, verdicts, span, _count)
         report = self._summarise(search, span, verdicts)
         if report.found is not None:
-            report = replace(report, doubt=self._find_doubt(repository, verdicts, span, report.found))
+            report = replace(report, doubt=self._find_doubt(repository, verdicts, search, span, report.found))
         if (first := report.found) is None:
             return report
         if (failure := self._read_failure(newest)) is not None and self._differs(first, failure):
@@ -445,6 +458,7 @@ class Bisection:
     ) -> CommitSearch:
         """Look at commits until one suspect is left, or nothing more can be learned. `count` counts their verdicts."""
         search = CommitSearch(span.parents, is_sampling=self._options.repeats > 1, confidence=self._options.confidence)
+        is_fresh = False  # with samples: no execution since the last look at commits without one
         while True:
             self._feed(search, span, count)
             if self._exclude_old_failures(repository, verdicts, search, span, count):
@@ -453,12 +467,20 @@ class Bisection:
             if chosen is None:
                 return search
             known = self._get(span.commits[chosen])
-            if not known.is_looked_up:
-                unknown = [number for number in search.suspects if not self._get(span.commits[number]).is_looked_up]
+            if not known.is_looked_up or (search.is_sampling and not is_fresh):
+                is_fresh = True
+                near = set(search.suspects)
+                if search.is_sampling:
+                    near.update(*(span.parents[number] for number in near))
+                unknown = [number for number in sorted(near) if not self._get(span.commits[number]).is_looked_up]
                 for number in dict.fromkeys([*choose_evenly(unknown, _LOOKED_UP), chosen]):
                     self._look_up(verdicts, self._get(span.commits[number]))
                 continue
             verdicts.execute(known)
+            if len(known.samples) == 1 and search.is_sampling:
+                is_fresh = False  # others may be equal to it
+                for commit in span.commits:
+                    self._get(commit).is_looked_up = bool(self._get(commit).samples)
             self._feed(search, span, count)
             self._add_step(known, suspects=len(search.suspects))
 
@@ -491,13 +513,17 @@ class Bisection:
         counts, bad = count(known), self._bad_counts
         return counts.failed > 0 and 2 * counts.failed / counts.total >= bad.failed / bad.total
 
-    def _find_doubt(self, repository: Repository, verdicts: CommitVerdicts, span: _Range, first: Commit) -> str:
+    def _find_doubt(
+        self, repository: Repository, verdicts: CommitVerdicts, search: CommitSearch, span: _Range, first: Commit
+    ) -> str:
         """Return why a commit may not have turned the case red: not all of its parents are green. Empty if they are.
 
         With samples, parents in the range have their share of the probability.
         """
         if not first.parents:
             return "it has no parent, so the case was never green before it"
+        if search.is_sampling and search.compute_contrast(span.places[first.id]) < self._options.confidence:
+            return "the samples before and after it differ so little that it may be flaky all the time; more --repeats"
         for parent in first.parents:
             if self._options.repeats > 1 and (parent in span.places or parent == span.oldest.id):
                 continue
@@ -509,7 +535,7 @@ class Bisection:
         return ""
 
     def _follow_other_failure(
-        self, repository: Repository, verdicts: CommitVerdicts, report: BisectReport, failure: _Failure
+        self, repository: Repository, verdicts: CommitVerdicts, report: BisectReport, failure: Failure
     ) -> BisectReport:
         """Find the commit since which the case fails as it does today, if it failed otherwise in the found one.
 
@@ -536,11 +562,11 @@ class Bisection:
         since = "later" if last is None else f"since {last.short}"
         return replace(report, steps=steps, other_failure=f"{since} it fails in another way than in {first.short}")
 
-    def _differs(self, commit: Commit, failure: _Failure) -> bool:
+    def _differs(self, commit: Commit, failure: Failure) -> bool:
         own = self._read_failure(commit)
         return own is not None and own != failure
 
-    def _read_failure(self, commit: Commit) -> _Failure | None:
+    def _read_failure(self, commit: Commit) -> Failure | None:
         """Return what is wrong in a red commit; None if its trace is not stored, or nothing can be compared with it.
 
         Texts of answers do not count: models word them anew each time.
@@ -551,7 +577,7 @@ class Bisection:
             failed = [each for each in self._get(commit).samples if each.status is CaseStatus.FAILED]
             result = _read_stored(failed)
             case = self._case.case
-            self._failures[commit.id] = None if result is None or case is None else _describe_failure(case, result)
+            self._failures[commit.id] = None if result is None or case is None else describe_failure(case, result)
         return self._failures[commit.id]
 
     def _feed(self, search: CommitSearch, span: _Range, count: Callable[[KnownCommit], Counts]) -> None:
@@ -561,11 +587,21 @@ class Bisection:
             [(sample.execution, sample.status is CaseStatus.PASSED) for sample in known.samples] for known in everything
         )
         search.set_good_samples(shared[0])
+        if search.is_sampling:
+            search.set_unchanged(number for number, each in enumerate(span.commits) if self._is_unchanged(each))
         for number, (known, counts) in enumerate(zip(everything[1:], shared[1:], strict=True)):
             if known.samples:
                 search.set_samples(number, counts if search.is_sampling else count(known))
             if known.reason or len(known.samples) >= self._options.repeats:
                 search.close(number)
+
+    def _is_unchanged(self, commit: Commit) -> bool:
+        """True if the executions of a commit are those of all its parents."""
+        first = {sample.execution for sample in self._get(commit).samples[:1]}
+        if not first or not commit.parents:
+            return False
+        known = (self._known.get(parent) for parent in commit.parents)
+        return all(each is not None and {sample.execution for sample in each.samples[:1]} == first for each in known)
 
     def _require_red(self, verdicts: CommitVerdicts, newest: Commit, *, is_given: bool) -> None:
         known = self._sample_end(verdicts, newest, until=Outcome.FAILED)
@@ -680,7 +716,10 @@ class Bisection:
 
     def _summarise(self, search: CommitSearch, span: _Range, verdicts: CommitVerdicts) -> BisectReport:
         chances = search.posterior
-        suspects = [Suspect(span.commits[number], chances[number]) for number in search.suspects]
+        numbers = search.suspects
+        if search.is_sampling and len(numbers) == 1:  # the others may only be excluded because they change nothing
+            chances[numbers[0]] = min(chances[numbers[0]], search.compute_contrast(numbers[0]))
+        suspects = [Suspect(span.commits[number], chances[number]) for number in numbers]
         return BisectReport(
             case=self._case.key,
             good=span.oldest,
@@ -738,13 +777,6 @@ def _read_stored(samples: Sequence[Sample]) -> CaseResult | None:
     """Return the first result whose trace is still stored: retention keeps the last few of a case."""
     results = (sample.read_result() for sample in samples)
     return next((result for result in results if result is not None and result.execution.turns), None)
-
-
-def _describe_failure(case: EvalCase, result: CaseResult) -> _Failure:
-    reported = ReportedCase(result, case)
-    differences = [each for turn in (*reported.differences, reported.state_differences) for each in turn]
-    values = (f"{each.kind} {each.tool} {each.path} {each.actual!r}" for each in differences if each.kind not in _TEXTS)
-    return frozenset([*map(str, find_failure(case, result).symptoms), *values])
 
 
 def _count(known: KnownCommit) -> Counts:

@@ -16,12 +16,16 @@ from typing import NamedTuple, cast
 from workbench.engine.git_worktrees import Worktree
 from workbench.engine.plan import Plan, PlanError, PlannedCase, Selection, SetContext
 from workbench.engine.run import Run
+from workbench.engine.shrinking import find_failure
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
+from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
 from workbench.report.bisect_report import Commit, Outcome, Sample, Source, Used
+from workbench.report.run_report import ReportedCase
+from workbench.report.turn_diff import DifferenceKind
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
@@ -32,8 +36,19 @@ from workbench.watch.selector import Action, Decision, Selector, get_path, plan_
 from workbench.watch.snapshot import SOURCE_KINDS, Snapshot
 
 _CONTENT_KINDS = frozenset({DependencyKind.FILE, DependencyKind.FOLDER, DependencyKind.TREE, DependencyKind.PROBE})
+_TEXTS = frozenset(
+    {
+        DifferenceKind.RESPONSE_CHANGED,
+        DifferenceKind.INTERMEDIATE_CHANGED,
+        DifferenceKind.INTERMEDIATE_EXTRA,
+        DifferenceKind.INTERMEDIATE_MISSING,
+    }
+)
 _FOLDER_KINDS = frozenset({DependencyKind.FOLDER, DependencyKind.TREE})
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED)
+
+Failure = frozenset[str]
+"""What is wrong in a result, for comparison."""
 
 
 class BisectInterrupted(Exception):
@@ -345,3 +360,11 @@ def _explain_no_verdict(result: CaseResult) -> str:
         return result.failure.message
     reasons = [metric.reason for metric in result.metrics if metric.reason]
     return reasons[0] if reasons else f"it ended as {result.status.value}"
+
+
+def describe_failure(case: EvalCase, result: CaseResult) -> Failure:
+    """Describe what is wrong in a result. Texts of answers do not count: models word them anew each time."""
+    reported = ReportedCase(result, case)
+    differences = [each for turn in (*reported.differences, reported.state_differences) for each in turn]
+    values = (f"{each.kind} {each.tool} {each.path} {each.actual!r}" for each in differences if each.kind not in _TEXTS)
+    return frozenset([*map(str, find_failure(case, result).symptoms), *values])
