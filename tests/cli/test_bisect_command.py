@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from workbench.engine.git_worktrees import Worktree
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.report.report_formats import SCHEMA_VERSION
@@ -141,6 +142,26 @@ def test_every_key_of_its_json_is_documented(history: History, bisect: Bisect) -
     steps = {key for step in record["steps"] for key in step}
     assert not [key for key in (*record, *record["case"], *record["good"], *steps) if f"`{key}`" not in section]
     assert record["schema_version"] == SCHEMA_VERSION
+
+
+def test_without_known_verdicts_few_commits_are_checked_out(
+    history: History, bisect: Bisect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = make_commits(history, 100, first_bad=50)
+    checked_out: list[str] = []
+    check_out = Worktree.check_out
+
+    def count(self: Worktree, commit: str) -> None:
+        if self.commit != commit:
+            checked_out.append(commit)
+        check_out(self, commit)
+
+    monkeypatch.setattr(Worktree, "check_out", count)
+
+    done = bisect(CASE, "--format", "json")
+
+    assert done.data["first_bad"]["id"] == commits[50]
+    assert len(checked_out) <= 8 + done.data["executions"]
 
 
 def test_without_good_it_searches_back_in_growing_steps(history: History, bisect: Bisect) -> None:

@@ -292,6 +292,7 @@ def _entropy(rate: float) -> float:
 # The search for one case.
 
 _LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
+_FEW = 4  # the same, if there are hardly any verdicts
 
 
 class _Range:
@@ -373,6 +374,7 @@ class Bisection:
         self._verdicts: CommitVerdicts | None = None
         self._failures: dict[str, Failure | None] = {}
         self._bad_counts = Counts(failed=1)
+        self._looked_up_first = _LOOKED_UP
         self._is_cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -434,6 +436,7 @@ class Bisection:
 
     def _search(self, repository: Repository, good: str | None, bad: str, verdicts: CommitVerdicts) -> BisectReport:
         newest = repository.read_commit(bad)
+        self._looked_up_first = _LOOKED_UP if verdicts.has_passed else _FEW
         self._require_red(verdicts, newest, is_given=good is not None)
         self._bad_counts = _count(self._get(newest))
         if good is None:
@@ -458,6 +461,7 @@ class Bisection:
     ) -> CommitSearch:
         """Look at commits until one suspect is left, or nothing more can be learned. `count` counts their verdicts."""
         search = CommitSearch(span.parents, is_sampling=self._options.repeats > 1, confidence=self._options.confidence)
+        most = self._looked_up_first
         is_fresh = False  # with samples: no execution since the last look at commits without one
         while True:
             self._feed(search, span, count)
@@ -473,8 +477,12 @@ class Bisection:
                 if search.is_sampling:
                     near.update(*(span.parents[number] for number in near))
                 unknown = [number for number in sorted(near) if not self._get(span.commits[number]).is_looked_up]
-                for number in dict.fromkeys([*choose_evenly(unknown, _LOOKED_UP), chosen]):
+                nearest = [*(choose_evenly(unknown, most) if most > 1 else ()), chosen]
+                for number in dict.fromkeys(nearest):
                     self._look_up(verdicts, self._get(span.commits[number]))
+                # Where hardly any commit has a verdict, looking for them takes longer than it saves.
+                found = any(self._get(span.commits[number]).samples for number in nearest)
+                most = _LOOKED_UP if found else max(most // 4, 1)
                 continue
             verdicts.execute(known)
             if len(known.samples) == 1 and search.is_sampling:
@@ -643,7 +651,7 @@ class Bisection:
         newest_first = earlier[::-1]
         needed = 1 if self._options.repeats == 1 else 2
         green = 0
-        for commit in newest_first[:_LOOKED_UP]:
+        for commit in newest_first[:_LOOKED_UP] if verdicts.has_passed else ():
             known = self._get(commit)
             self._look_up(verdicts, known)
             if known.outcome is Outcome.PASSED and len(known.samples) >= self._options.repeats:

@@ -120,6 +120,11 @@ class CommitVerdicts:
         if self._is_cancelled.is_set():
             raise BisectInterrupted
 
+    @property
+    def has_passed(self) -> bool:
+        """True if any stored verdict of the case is PASSED, in whatever commit."""
+        return any(place.verdicts.has_status(CaseStatus.PASSED) for place in self._places)
+
     def look_up(self, known: KnownCommit, *, repeats: int) -> None:
         """Add the stored verdicts that are current in a commit."""
         self.check()
