@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -138,6 +139,18 @@ def test_if_no_commit_changes_anything_all_are_possible() -> None:
 
     assert sum(search.posterior) == pytest.approx(1)
     assert min(search.posterior) > 0
+
+
+def test_the_next_of_10000_commits_is_chosen_at_once() -> None:
+    search = CommitSearch([[number - 1] if number else [] for number in range(10_000)], is_sampling=True)
+    search.set_samples(9_999, Counts(failed=3))
+    for number in range(60):
+        search.set_samples(number * 160, Counts(passed=1))
+    began = time.process_time()
+
+    search.choose_next()
+
+    assert time.process_time() - began < 1  # 0.03 s
 
 
 def test_an_execution_of_equal_commits_counts_once() -> None:

@@ -188,6 +188,34 @@ class Repository:
         return run_git(self.top, *arguments)
 
 
+class CommitRange:
+    """The commits after `oldest` up to the last one, parents before children."""
+
+    def __init__(self, oldest: Commit, commits: Sequence[Commit]) -> None:
+        self.oldest = oldest
+        self.commits = commits
+        places = {commit.id: number for number, commit in enumerate(commits)}
+        self.places = places
+        self.parents = [[places[parent] for parent in commit.parents if parent in places] for commit in commits]
+        self._edges: list[frozenset[str] | None] = []
+        for commit, inside in zip(commits, self.parents, strict=True):
+            edges = {parent for parent in commit.parents if parent not in places}
+            descends = oldest.id in edges or any(self._edges[parent] is None for parent in inside)
+            if not commit.parents:
+                edges.add(commit.id)
+            edges = edges.union(*(self._edges[parent] or () for parent in inside))
+            self._edges.append(None if descends else frozenset(edges))
+        self.unchecked = {number for number, edges in enumerate(self._edges) if edges}
+        """Commits whose edges were not looked at yet."""
+
+    def list_edges(self, number: int) -> frozenset[str]:
+        """Return the commits in which the history of a commit leaves the range, if it does not descend from `oldest`.
+
+        These are parents outside of the range, and commits without parents.
+        """
+        return self._edges[number] or frozenset()
+
+
 def run_git(folder: Path, *arguments: str) -> str:
     """Run git in a folder and return what it prints. Raises PlanError.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.engine.git_worktrees import Repository, Worktree
+from workbench.engine.git_worktrees import CommitRange, Repository, Worktree
 from workbench.engine.plan import Plan, PlanError
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
@@ -137,18 +137,26 @@ class CommitSearch:
             suspects = self._find_suspects()
             share = 1 / suspects.bit_count() if suspects else 0.0
             return [share if suspects >> commit & 1 else 0.0 for commit in range(size)]
+        chances = [0.0] * size
+        for commits, chance in self._weigh_groups():
+            for commit in list_bits(commits):
+                chances[commit] = chance
+        return chances
+
+    def _weigh_groups(self) -> list[tuple[int, float]]:
+        """Group the commits, as bits, that no sample tells apart, with the probability of each commit of a group."""
+        groups = [(1 << len(self._ancestors)) - 1 & ~self._find_impossible()]
+        for commit in self._counts:
+            inside = self._ancestors[commit]
+            groups = [part for group in groups for part in (group & inside, group & ~inside) if part]
         logs = []
-        impossible = self._find_impossible()
-        for first in range(size):
-            if impossible >> first & 1:
-                logs.append(-math.inf)
-                continue
-            before, after = self._split(first)
+        for group in groups:
+            before, after = self._split(group.bit_length() - 1)
             logs.append(_log_evidence(before, _BEFORE) + _log_evidence(after, _AFTER))
         highest = max(logs)
         weights = [math.exp(log - highest) for log in logs]
-        total = sum(weights)
-        return [weight / total for weight in weights]
+        total = sum(weight * group.bit_count() for weight, group in zip(weights, groups, strict=True))
+        return [(group, weight / total) for weight, group in zip(weights, groups, strict=True)]
 
     def choose_next(self) -> int | None:
         """Return the commit to look at next; None if the search is over."""
@@ -210,12 +218,12 @@ class CommitSearch:
         before, after = self._split(likeliest)
         low, high = _estimate_rate(before, _BEFORE), _estimate_rate(after, _AFTER)
         best, most = None, _NO_GAIN
-        impossible = self._find_impossible()
+        impossible, groups = self._find_impossible(), self._weigh_groups()
         likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
         for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
             if commit in self._closed or impossible >> commit & 1:
                 continue
-            has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
+            has_fault = sum(chance * (group & self._ancestors[commit]).bit_count() for group, chance in groups)
             mixed = has_fault * high + (1 - has_fault) * low
             gain = _entropy(mixed) - has_fault * _entropy(high) - (1 - has_fault) * _entropy(low)
             if gain > most:
@@ -293,34 +301,6 @@ def _entropy(rate: float) -> float:
 
 _LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
 _FEW = 4  # the same, if there are hardly any verdicts
-
-
-class _Range:
-    """The commits after `oldest` up to the last one, parents before children."""
-
-    def __init__(self, oldest: Commit, commits: Sequence[Commit]) -> None:
-        self.oldest = oldest
-        self.commits = commits
-        places = {commit.id: number for number, commit in enumerate(commits)}
-        self.places = places
-        self.parents = [[places[parent] for parent in commit.parents if parent in places] for commit in commits]
-        self._edges: list[frozenset[str] | None] = []
-        for commit, inside in zip(commits, self.parents, strict=True):
-            edges = {parent for parent in commit.parents if parent not in places}
-            descends = oldest.id in edges or any(self._edges[parent] is None for parent in inside)
-            if not commit.parents:
-                edges.add(commit.id)
-            edges = edges.union(*(self._edges[parent] or () for parent in inside))
-            self._edges.append(None if descends else frozenset(edges))
-        self.unchecked = {number for number, edges in enumerate(self._edges) if edges}
-        """Commits whose edges were not looked at yet."""
-
-    def list_edges(self, number: int) -> frozenset[str]:
-        """Return the commits in which the history of a commit leaves the range, if it does not descend from `oldest`.
-
-        These are parents outside of the range, and commits without parents.
-        """
-        return self._edges[number] or frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,7 +425,7 @@ class Bisection:
             oldest = repository.read_commit(good)
             self._require_green(verdicts, oldest, newest)
         commits = repository.list_commits(bad, without=oldest.id, first_parent=self._options.first_parent)
-        span = _Range(oldest, commits)
+        span = CommitRange(oldest, commits)
         search = self._narrow(repository, verdicts, span, _count)
         report = self._summarise(search, span, verdicts)
         if report.found is not None:
@@ -457,7 +437,11 @@ class Bisection:
         return self._add_changes(repository, search, span, replace(report, executions=verdicts.executions))
 
     def _narrow(
-        self, repository: Repository, verdicts: CommitVerdicts, span: _Range, count: Callable[[KnownCommit], Counts]
+        self,
+        repository: Repository,
+        verdicts: CommitVerdicts,
+        span: CommitRange,
+        count: Callable[[KnownCommit], Counts],
     ) -> CommitSearch:
         """Look at commits until one suspect is left, or nothing more can be learned. `count` counts their verdicts."""
         search = CommitSearch(span.parents, is_sampling=self._options.repeats > 1, confidence=self._options.confidence)
@@ -497,7 +481,7 @@ class Bisection:
         repository: Repository,
         verdicts: CommitVerdicts,
         search: CommitSearch,
-        span: _Range,
+        span: CommitRange,
         count: Callable[[KnownCommit], Counts],
     ) -> bool:
         """Exclude red commits of branches that were red already where they left the ancestors of the good commit.
@@ -522,7 +506,7 @@ class Bisection:
         return counts.failed > 0 and 2 * counts.failed / counts.total >= bad.failed / bad.total
 
     def _find_doubt(
-        self, repository: Repository, verdicts: CommitVerdicts, search: CommitSearch, span: _Range, first: Commit
+        self, repository: Repository, verdicts: CommitVerdicts, search: CommitSearch, span: CommitRange, first: Commit
     ) -> str:
         """Return why a commit may not have turned the case red: not all of its parents are green. Empty if they are.
 
@@ -551,7 +535,7 @@ class Bisection:
         """
         first = report.suspects[0].commit
         commits = repository.list_commits(report.bad.id, without=first.id, first_parent=self._options.first_parent)
-        span = _Range(first, commits)
+        span = CommitRange(first, commits)
 
         def count(known: KnownCommit) -> Counts:
             if not known.samples:
@@ -588,7 +572,7 @@ class Bisection:
             self._failures[commit.id] = None if result is None or case is None else describe_failure(case, result)
         return self._failures[commit.id]
 
-    def _feed(self, search: CommitSearch, span: _Range, count: Callable[[KnownCommit], Counts]) -> None:
+    def _feed(self, search: CommitSearch, span: CommitRange, count: Callable[[KnownCommit], Counts]) -> None:
         """Give the search all that is known."""
         everything = [self._get(span.oldest), *map(self._get, span.commits)]
         shared = share_samples(
@@ -722,7 +706,7 @@ class Bisection:
     def _list_last_steps(self) -> tuple[Step, ...]:
         return tuple({step.commit.id: step for step in self._steps}.values())
 
-    def _summarise(self, search: CommitSearch, span: _Range, verdicts: CommitVerdicts) -> BisectReport:
+    def _summarise(self, search: CommitSearch, span: CommitRange, verdicts: CommitVerdicts) -> BisectReport:
         chances = search.posterior
         numbers = search.suspects
         if search.is_sampling and len(numbers) == 1:  # the others may only be excluded because they change nothing
@@ -742,7 +726,7 @@ class Bisection:
         )
 
     def _add_changes(
-        self, repository: Repository, search: CommitSearch, span: _Range, report: BisectReport
+        self, repository: Repository, search: CommitSearch, span: CommitRange, report: BisectReport
     ) -> BisectReport:
         """Add the diff of the found commit, and what the case did before and after it."""
         first = report.suspects[0].commit
