@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from workbench.engine.git_worktrees import Worktree
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.report.report_formats import SCHEMA_VERSION
-from workbench.watch.bisection import CommitSearch, Counts
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, CommandResult
@@ -144,6 +144,26 @@ def test_every_key_of_its_json_is_documented(history: History, bisect: Bisect) -
     assert record["schema_version"] == SCHEMA_VERSION
 
 
+def test_without_known_verdicts_few_commits_are_checked_out(
+    history: History, bisect: Bisect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = make_commits(history, 100, first_bad=50)
+    checked_out: list[str] = []
+    check_out = Worktree.check_out
+
+    def count(self: Worktree, commit: str) -> None:
+        if self.commit != commit:
+            checked_out.append(commit)
+        check_out(self, commit)
+
+    monkeypatch.setattr(Worktree, "check_out", count)
+
+    done = bisect(CASE, "--format", "json")
+
+    assert done.data["first_bad"]["id"] == commits[50]
+    assert len(checked_out) <= 8 + done.data["executions"]
+
+
 def test_without_good_it_searches_back_in_growing_steps(history: History, bisect: Bisect) -> None:
     commits = make_commits(history, 14, first_bad=4)
 
@@ -257,6 +277,48 @@ def test_as_committed_finds_a_changed_expectation(history: History, bisect: Bise
     assert '"room": "attic"' in done.out
 
 
+@pytest.mark.parametrize("name", ["home/test_config.json", "workbench.toml"])
+def test_as_committed_shows_changed_criteria_and_settings(history: History, bisect: Bisect, name: str) -> None:
+    criteria = history.root / "home/test_config.json"
+    criteria.write_text('{"criteria": {"tool_trajectory_avg_score": 0.0}}')
+    first = history.commit(BAD)
+    criteria.write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    (history.root / "workbench.toml").open("a").write("# strict\n")
+    history.commit(BAD, "Be strict")
+
+    done = bisect(CASE, "--as-committed", "--good", first)
+
+    assert f"diff --git a/{name} b/{name}" in done.out
+    assert "also changed, not used by the case: README.md\n" in done.out
+
+
+def test_a_file_in_a_listed_folder_is_part_of_the_diff(history: History, bisect: Bisect) -> None:
+    body = '    import pathlib\n    return "hall" if list(pathlib.Path(__file__).parent.glob("*/*.md")) else "kitchen"'
+    history.workbench.write("home/notes/plain.txt", "")
+    first = history.commit(body)
+    history.workbench.write("home/notes/new.md", "")
+    history.git("add", "--all")
+    history.git("commit", "--quiet", "-m", "Add a note")
+
+    assert "diff --git a/home/notes/new.md b/home/notes/new.md" in bisect(CASE, "--good", first).out
+
+
+def test_a_program_that_cannot_be_followed_is_named(history: History, bisect: Bisect) -> None:
+    body = (
+        "    import pathlib, subprocess\n    folder = pathlib.Path(__file__).parent\n"
+        '    return subprocess.run(["sh", "room.sh"], cwd=folder, capture_output=True, text=True).stdout.strip()'
+    )
+    history.workbench.write("home/room.sh", "echo kitchen")
+    first = history.commit(body)
+    history.workbench.write("home/room.sh", "echo hall")
+    history.git("commit", "--quiet", "--all", "-m", "Change the room")
+
+    done = bisect(CASE, "--good", first)
+
+    assert "not everything that it used could be followed (subprocess" in done.out
+    assert "not known to be used by the case: home/room.sh" in done.out
+
+
 def test_a_merge_is_searched_on_both_sides_or_as_one_commit(history: History, bisect: Bisect) -> None:
     first = history.commit(GOOD)
     history.git("checkout", "--quiet", "-b", "side")
@@ -292,6 +354,70 @@ def test_the_last_change_to_red_counts_if_it_was_red_before(history: History, bi
     assert bisect(CASE, "--format", "json", "--good", commits[0]).data["first_bad"]["id"] == commits[4]
 
 
+def merge_old_side(history: History) -> tuple[str, list[str]]:
+    """Merge a branch that was red where it forked into a green one; return the green commit and those of the branch."""
+    history.commit(BAD)
+    history.git("checkout", "--quiet", "-b", "side")
+    side = [history.commit(BAD, f"Side {number}") for number in range(8)]
+    history.git("checkout", "--quiet", "main")
+    good = history.commit(GOOD)
+    history.commit(GOOD)
+    history.git("merge", "--quiet", "--no-commit", "--strategy=ours", "side")
+    return good, side
+
+
+@pytest.mark.parametrize("arguments", [[], ["--repeats", "4"]])
+def test_a_branch_that_was_red_where_it_forked_is_not_blamed(
+    history: History, bisect: Bisect, arguments: Sequence[str]
+) -> None:
+    good, _ = merge_old_side(history)
+    history.commit(GOOD, "Merge it")
+    guilty = history.commit(BAD)
+    for _ in range(3):
+        history.commit(BAD)
+
+    done = bisect(CASE, "--format", "json", "--good", good, *arguments)
+
+    assert done.data["first_bad"]["id"] == guilty
+
+
+def test_a_merge_of_a_branch_that_was_always_red_is_in_doubt(history: History, bisect: Bisect) -> None:
+    good, side = merge_old_side(history)
+    merge = history.commit(BAD, "Merge it")
+
+    done = bisect(CASE, "--format", "json", "--good", good)
+
+    assert done.status == 1
+    assert done.data["first_bad"] is None
+    assert [each["id"] for each in done.data["suspects"]] == [merge]
+    assert done.data["doubt"] == f"the case fails in its parent {side[-1][:10]}, too"
+    text = bisect(CASE, "--good", good).out
+    assert f"may have turned red in {merge[:10]}" in text
+
+
+OTHER_BAD = '    return "attic"'
+
+
+def test_the_fault_of_today_is_found_after_another_one_was_mended(history: History, bisect: Bisect) -> None:
+    bodies = [GOOD, *[BAD] * 6, GOOD, GOOD, *[OTHER_BAD] * 4]
+    commits = [history.commit(body) for body in bodies]
+
+    done = bisect(CASE, "--format", "json", "--good", commits[0])
+
+    assert done.data["first_bad"]["id"] == commits[9]
+    assert any("too, in another way, and was mended before" in each for each in done.data["notices"])
+
+
+def test_it_says_if_the_case_fails_in_another_way_since(history: History, bisect: Bisect) -> None:
+    commits = [history.commit(body) for body in [GOOD, BAD, BAD, OTHER_BAD]]
+
+    done = bisect(CASE, "--good", commits[0])
+
+    assert f"turned red in {commits[1][:10]}" in done.out
+    assert f"since {commits[3][:10]} it fails in another way than in {commits[1][:10]}" in done.out
+    assert "Certain" not in done.out
+
+
 def test_a_flaky_case_is_found_with_a_probability(history: History, bisect: Bisect) -> None:
     commits = [history.commit(FLAKY if number >= 3 else GOOD) for number in range(5)]
 
@@ -309,16 +435,17 @@ def test_samples_of_equal_commits_count_once(history: History, bisect: Bisect) -
     first = history.commit(GOOD)
     history.workbench.write("README.md", "note")
     history.git("commit", "--quiet", "--all", "-m", "Note")
-    history.commit(BAD)
+    bad = history.commit(BAD)
 
     done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "2", "--confidence", "0.999")
 
-    assert done.data["executions"] == 3
-    by_hand = CommitSearch([[], [0]], is_sampling=True)
-    by_hand.set_good_samples(Counts(passed=1))  # half of the two samples that it shares with the note
-    by_hand.set_samples(0, Counts(passed=1))
-    by_hand.set_samples(1, Counts(failed=1))
-    assert [each["probability"] for each in done.data["suspects"]] == pytest.approx(by_hand.posterior)
+    assert done.data["executions"] == 4
+    assert [each["id"] for each in done.data["suspects"]] == [bad]
+    assert done.data["suspects"][0]["probability"] == done.data["confidence"] < 0.999
+    assert done.status == 1
+    assert "may be flaky all the time" in done.data["doubt"]
+    done = bisect(CASE, "--format", "json", "--good", first, "--repeats", "8")
+    assert (done.data["first_bad"]["id"], done.data["doubt"]) == (bad, None)
 
 
 def test_env_files_that_git_does_not_track_are_linked(history: History, bisect: Bisect) -> None:
@@ -362,6 +489,24 @@ def test_code_of_the_working_tree_is_no_code_of_a_commit(
 
     assert done.status == 2
     assert "lib/rooms.py: the agent imported this file from the working tree" in done.error
+
+
+@pytest.mark.parametrize("use", ["read_text()", "exists()"])
+def test_data_of_the_working_tree_is_no_data_of_a_commit(
+    history: History, bisect: Bisect, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    history.workbench.write("data/room.txt", "kitchen")
+    body = f"    import os, pathlib\n    found = pathlib.Path(os.environ['ROOM']).{use}\n    return str(found)"
+    first = history.commit(body)
+    history.workbench.write("data/room.txt", "hall")
+    history.commit(body)
+    monkeypatch.setenv("ROOM", str(history.root / "data/room.txt"))
+
+    for _ in range(2):  # also with what the first search has stored
+        done = bisect(CASE, "--good", first)
+
+        assert done.status == 2
+        assert "data/room.txt: the agent read this from the working tree" in done.error
 
 
 WRONG_REVISIONS = {
@@ -471,7 +616,7 @@ def test_a_case_must_be_named(history: History, bisect: Bisect, make_turn: Calla
 SLOW = '    import time, pathlib\n    pathlib.Path("{mark}").touch()\n    time.sleep(60)\n    return "hall"'
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_it_removes_its_worktree(history: History, tmp_path: Path, number: signal.Signals) -> None:
     history.commit(GOOD)
     history.commit(SLOW.format(mark=tmp_path / "started"))
@@ -479,6 +624,8 @@ def test_interrupted_it_removes_its_worktree(history: History, tmp_path: Path, n
     process = history.workbench.start("bisect", CASE)
     wait_for(tmp_path / "started")
     process.send_signal(number)
+    if number == signal.SIGHUP:  # a shell and its terminal may each send one
+        process.send_signal(number)
     _, error = process.communicate(timeout=30)
 
     assert process.returncode == 130

@@ -7,7 +7,16 @@ from dataclasses import replace
 from workbench.model.evalset import Invocation
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, TurnResult
-from workbench.report.bisect_report import BisectReport, Commit, Outcome, Step, Suspect, bisect_lines, bisect_record
+from workbench.report.bisect_report import (
+    BisectReport,
+    Commit,
+    Outcome,
+    Step,
+    Suspect,
+    Used,
+    bisect_lines,
+    bisect_record,
+)
 
 KEY = CaseKey(target="t", eval_set="s.evalset.json", eval_id="c\x1b[31m")
 
@@ -73,6 +82,25 @@ def test_a_long_diff_is_cut_in_text_only() -> None:
 
     assert "… 300 more lines" in "\n".join(bisect_lines(report))
     assert bisect_record(report)["diff"].count("\n") == 500
+
+
+def test_files_count_by_name_by_listed_folder_and_by_tree() -> None:
+    used = Used(frozenset({"a.txt"}), frozenset({"docs/deep"})).add(Used(trees=frozenset({"data"})))
+
+    assert used.has("a.txt", changes_names=False)
+    assert used.has("data/x/y.txt", changes_names=False)
+    assert used.has("docs/deep/new.md", changes_names=True)
+    assert not used.has("docs/deep/old.md", changes_names=False)
+    assert not used.has("docs/new.md", changes_names=True)
+
+
+def test_what_could_not_be_followed_is_no_sign_of_a_flaky_case() -> None:
+    text = "\n".join(bisect_lines(replace(REPORT, unused=["r.sh"], unfollowed=["subprocess r.sh\x07"])))
+
+    assert "could be followed (subprocess r.sh" in text
+    assert "not known to be used by the case: r.sh" in text
+    assert "flaky; try" not in text
+    assert "\x07" not in text
 
 
 def test_a_commit_that_changed_nothing_used_suggests_repeats() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -109,6 +110,47 @@ def test_suspects_of_samples_have_the_probability_together() -> None:
 
     assert sum(search.posterior[commit] for commit in suspects) >= 0.9
     assert len(suspects) > 1
+
+
+def test_commits_that_change_nothing_have_no_probability() -> None:
+    search = CommitSearch(LINE_OF_64[:8], is_sampling=True)
+    search.set_unchanged([0, 1, 2, 4, 5, 6, 7])
+
+    play(search, lambda commit: commit >= 3, repeats=5)
+
+    assert search.posterior[3] == 1
+    assert search.suspects == [3]
+    assert search.compute_contrast(3) >= 0.95
+
+
+def test_the_only_commit_that_changes_something_is_not_certain_without_samples() -> None:
+    search = CommitSearch(LINE_OF_64[:8], is_sampling=True)
+    search.set_unchanged([0, 1, 2, 4, 5, 6, 7])
+    search.set_good_samples(Counts(passed=1))
+    search.set_samples(7, Counts(failed=1))
+
+    assert search.choose_next() == 3
+    assert search.compute_contrast(3) < 0.95
+
+
+def test_if_no_commit_changes_anything_all_are_possible() -> None:
+    search = CommitSearch(LINE_OF_64[:4], is_sampling=True)
+    search.set_unchanged(range(4))
+
+    assert sum(search.posterior) == pytest.approx(1)
+    assert min(search.posterior) > 0
+
+
+def test_the_next_of_10000_commits_is_chosen_at_once() -> None:
+    search = CommitSearch([[number - 1] if number else [] for number in range(10_000)], is_sampling=True)
+    search.set_samples(9_999, Counts(failed=3))
+    for number in range(60):
+        search.set_samples(number * 160, Counts(passed=1))
+    began = time.process_time()
+
+    search.choose_next()
+
+    assert time.process_time() - began < 1  # 0.03 s
 
 
 def test_an_execution_of_equal_commits_counts_once() -> None:

@@ -127,8 +127,9 @@ def wants_colour(stream: object, *, plain: bool) -> bool:
 def graceful_interrupt(
     cancel: Callable[[], None], *, announce: Callable[[str], None], promise: str = "finished results are kept"
 ) -> Iterator[None]:
-    """In this context, SIGINT and SIGTERM call `announce` and `cancel`; a second signal ends the process.
+    """In this context, SIGINT, SIGTERM and SIGHUP call `announce` and `cancel`; a second signal ends the process.
 
+    SIGHUP stays ignored if it is, as by nohup. A terminal that closes may send it twice, so it never ends the process.
     Both run on another thread, because the handler may interrupt the main thread while it holds a lock that they need.
     `promise` says what becomes of the work done so far.
     """
@@ -138,17 +139,20 @@ def graceful_interrupt(
         announce(f"interrupted: stopping; {promise} (press Ctrl-C again to exit at once)")
         cancel()
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal received
         received += 1
         if received == 1:
             threading.Thread(target=stop, daemon=True).start()
-        else:
+        elif number in (signal.SIGINT, signal.SIGTERM):
             if os.isatty(2):
                 os.write(2, b"\r\x1b[K")
             os._exit(INTERRUPTED)
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, NamedTuple, Self
 
 from workbench.engine.plan import PlanError
 from workbench.model.text import one_line, pluralise, shorten
@@ -25,14 +26,33 @@ from workbench.store.files import make_private_folder
 
 _SECONDS = 600  # for one command; a checkout of a large repository takes long
 _LONGEST = 200  # characters of a message of git
-_FIELD, _RECORD = "\x1f", "\x1e"
-_LOG_FORMAT = "%x1f".join(("%H", "%P", "%an", "%aI", "%s")) + "%x1e"
+_LOG_FIELDS = ("%H", "%P", "%an", "%aI", "%s")
+_ID = re.compile("[0-9a-f]{40,64}")
 _SUBMODULE = "160000"
 # Hooks of the user may do anything; a file-system monitor would outlive the worktree.
-_QUIET = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+_SETTINGS = (
+    f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "gc.auto=0", "log.showSignature=false",
+    "submodule.recurse=false",
+)  # fmt: skip
+_QUIET = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 _RAW_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv")
+_RENAMES = ("--find-renames", "--no-relative")  # whatever the settings of the user
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 """Variables that git sets for hooks, and that would lead our commands to another repository or index."""
+
+
+class ChangedFile(NamedTuple):
+    """A file that a commit changed. `former` is its name before, if it was renamed. `changes_names` is true if a
+    folder has other names since."""
+
+    name: str
+    former: str = ""
+    changes_names: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its names before and after, without repetition."""
+        return (self.former, self.name) if self.former else (self.name,)
 
 
 class Repository:
@@ -105,14 +125,27 @@ class Repository:
         return self._read_log("--max-count=1", commit)[0]
 
     def _read_log(self, *arguments: str, first_parent: bool = False) -> list[Commit]:
-        text = self._run("log", f"--format={_LOG_FORMAT}", *arguments, "--")
+        # No field can contain a NUL.
+        text = self._run("log", "-z", f"--format={'%x00'.join(_LOG_FIELDS)}", *arguments, "--")
+        fields = text.removesuffix("\0").split("\0") if text else []
         commits = []
-        for record in text.split(_RECORD):
-            if fields := record.strip("\n"):
-                name, parents, author, date, subject = fields.split(_FIELD, 4)
-                found = tuple(parents.split())
-                commits.append(Commit(name, found[:1] if first_parent else found, author, date, subject))
+        for start in range(0, len(fields), len(_LOG_FIELDS)):
+            record = fields[start : start + len(_LOG_FIELDS)]
+            if len(record) != len(_LOG_FIELDS) or not _ID.fullmatch(record[0]):
+                raise PlanError(f"{self.top}: git log printed {one_line(record[0], width=_LONGEST)}, expected a commit")
+            name, parents, author, date, subject = record
+            found = tuple(parents.split())
+            commits.append(Commit(name, found[:1] if first_parent else found, author, date, subject))
         return commits
+
+    def is_tracked(self, path: str, commit: str) -> bool:
+        """True if the index or a commit has this file, or files in this folder. It may be anywhere."""
+        if not _is_below(path, self.top):
+            return False
+        name = os.path.relpath(path, self.top)
+        literal = f":(top,literal){name}"
+        listed = self._run("ls-files", "-z", "--", literal)
+        return bool(listed or self._run("ls-tree", "-z", commit, "--", name))
 
     @property
     def is_dirty(self) -> bool:
@@ -128,15 +161,24 @@ class Repository:
         files = [name for name in (*found, *inside) if name not in tracked and (self.top / name).is_file()]
         return list(dict.fromkeys(files))
 
-    def list_changed_files(self, commit: Commit) -> list[str]:
+    def list_changed_files(self, commit: Commit) -> list[ChangedFile]:
         """List the files that a commit changed, compared with its first parent."""
         base = self._find_base(commit)
-        return [name for name in self._run("diff", "--name-only", "-z", base, commit.id, "--").split("\0") if name]
+        fields = iter(self._run("diff", *_RENAMES, "--name-status", "-z", base, commit.id, "--").split("\0"))
+        changed = []
+        for status in fields:
+            if status:
+                former = next(fields) if status[0] in "RC" else ""
+                changed.append(ChangedFile(next(fields), former, changes_names=status[0] in "ADRC"))
+        return changed
 
-    def diff(self, commit: Commit, paths: Sequence[str]) -> str:
+    def diff(self, commit: Commit, files: Sequence[ChangedFile]) -> str:
         """Return the diff of some files between the first parent of a commit and the commit."""
-        literal = [f":(top,literal){path}" for path in paths]
-        return self._run("diff", *_RAW_DIFF, self._find_base(commit), commit.id, "--", *literal) if paths else ""
+        names = [name for file in files for name in file.names]
+        literal = [f":(top,literal){name}" for name in names]
+        if not names:
+            return ""
+        return self._run("diff", *_RAW_DIFF, *_RENAMES, self._find_base(commit), commit.id, "--", *literal)
 
     def _find_base(self, commit: Commit) -> str:
         """Return the first parent of a commit, or the empty tree."""
@@ -144,6 +186,34 @@ class Repository:
 
     def _run(self, *arguments: str) -> str:
         return run_git(self.top, *arguments)
+
+
+class CommitRange:
+    """The commits after `oldest` up to the last one, parents before children."""
+
+    def __init__(self, oldest: Commit, commits: Sequence[Commit]) -> None:
+        self.oldest = oldest
+        self.commits = commits
+        places = {commit.id: number for number, commit in enumerate(commits)}
+        self.places = places
+        self.parents = [[places[parent] for parent in commit.parents if parent in places] for commit in commits]
+        self._edges: list[frozenset[str] | None] = []
+        for commit, inside in zip(commits, self.parents, strict=True):
+            edges = {parent for parent in commit.parents if parent not in places}
+            descends = oldest.id in edges or any(self._edges[parent] is None for parent in inside)
+            if not commit.parents:
+                edges.add(commit.id)
+            edges = edges.union(*(self._edges[parent] or () for parent in inside))
+            self._edges.append(None if descends else frozenset(edges))
+        self.unchecked = {number for number, edges in enumerate(self._edges) if edges}
+        """Commits whose edges were not looked at yet."""
+
+    def list_edges(self, number: int) -> frozenset[str]:
+        """Return the commits in which the history of a commit leaves the range, if it does not descend from `oldest`.
+
+        These are parents outside of the range, and commits without parents.
+        """
+        return self._edges[number] or frozenset()
 
 
 def run_git(folder: Path, *arguments: str) -> str:
@@ -203,6 +273,7 @@ class Worktree:
         """The folder below which the history of all searches is."""
         self.commit: str | None = None
         """The commit that is checked out."""
+        self._links: list[Path] = []
         name = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
         try:
             folder = _get_cache_folder().resolve() / name
@@ -242,17 +313,38 @@ class Worktree:
         if self.commit == commit:
             return
         self.commit = None
+        for link in self._links:  # git must not follow them
+            link.unlink(missing_ok=True)
+        self._links.clear()
         run_git(self.top, "checkout", "--quiet", "--detach", "--force", commit)
         # Compiled modules, too: with equal times and sizes they would replace the source of another commit.
         run_git(self.top, "clean", "-ffdxq")
         for name in self._linked:
-            place = self.top / name
-            if place.parent.is_dir() and not os.path.lexists(place):
-                place.symlink_to(self._repository.top / name)
-        link = self.project / ".workbench"
-        if self.project.is_dir() and not os.path.lexists(link):
-            link.symlink_to(self.results / ".workbench", target_is_directory=True)
+            if not os.path.lexists(place := self.top / name):
+                self._link(place, self._repository.top / name)
+        if self.has_project:
+            store = self.project / ".workbench"
+            # A commit may have one, but its results belong to all searches.
+            if store.is_symlink() or store.is_file():
+                store.unlink()
+            elif store.is_dir():
+                shutil.rmtree(store)
+            self._link(store, self.results / ".workbench")
         self.commit = commit
+
+    @property
+    def has_project(self) -> bool:
+        """True if the commit that is checked out has the folder of the project, and it leads nowhere else."""
+        return self.project.is_dir() and self._is_inside(self.project)
+
+    def _is_inside(self, folder: Path) -> bool:
+        return _is_below(str(folder.resolve()), self.top)
+
+    def _link(self, place: Path, target: Path) -> None:
+        """Make a link, unless its folder does not exist or a link of the commit leads out of the worktree."""
+        if place.parent.is_dir() and self._is_inside(place.parent):
+            place.symlink_to(target, target_is_directory=target.is_dir())
+            self._links.append(place)
 
     def to_worktree(self, path: str) -> str:
         """Return the path in the worktree for a path in the repository of the user. Other paths stay the same."""
@@ -272,6 +364,10 @@ class Worktree:
     def is_only_in_repository(self, path: str) -> bool:
         """True for a path of the repository that lies outside of the worktree but should not."""
         return self.to_worktree(path) != path
+
+    def is_tracked(self, path: str) -> bool:
+        """True if git tracks a path of the repository of the user, there or in the commit that is checked out."""
+        return self._repository.is_tracked(path, self.commit or "HEAD")
 
     def remove(self) -> None:
         """Remove the worktree and what git knows of it, also those of a process that was killed."""

@@ -17,7 +17,7 @@ from workbench.agents.worker.recording import fingerprints
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.model.facts import pause_gc
 from workbench.model.identity import CaseKey, Dependencies, Dependency, DependencyKind, JobKey
-from workbench.model.results import CaseResult
+from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
@@ -245,6 +245,11 @@ class Verdicts:
                 self._store_rows(stored.scoring_dependencies, frozenset().union(*(each.rows for each in told_by)))
                 for each in told_by:
                     self._left.add(_find_left_files(each, stored))
+
+    def has_status(self, status: CaseStatus) -> bool:
+        """True if any verdict has this status."""
+        with self._lock:
+            return any(each.job.status is status for known in self._by_asked.values() for each in known)
 
     def find(self, asked: Asked) -> Sequence[StoredVerdict]:
         """Return the verdicts for an input, the newest first."""

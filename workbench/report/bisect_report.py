@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from workbench.model.evalset import EvalCase
@@ -52,13 +53,35 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
+class Used(NamedTuple):
+    """What executions used of a repository, relative to the top folder.
+
+    `folders` are those whose names they listed, `trees` those of which all files count. `unfollowed` describes what
+    could not be followed: then any file may count.
+    """
+
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
+    trees: frozenset[str] = frozenset()
+    unfollowed: frozenset[str] = frozenset()
+
+    def add(self, other: Used) -> Used:
+        """Return what both used."""
+        return Used(*(mine | theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def has(self, name: str, *, changes_names: bool) -> bool:
+        """True if a file counts. `changes_names` is true if it is there only before or after a commit."""
+        above = {str(folder) for folder in PurePosixPath(name).parents}
+        return name in self.files or bool(above & self.trees) or (changes_names and bool(above & self.folders))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """The verdict of one repeat of the case in a commit.
 
     `run_id` is its run, in the history of the project or in that of earlier searches. `execution` identifies the
     execution: equal commits share it. `read_result` returns None if the trace is no longer stored. `read_used` returns
-    the files of the repository that the execution used, relative to the top folder.
+    what the execution used of the repository.
     """
 
     status: CaseStatus
@@ -66,7 +89,7 @@ class Sample:
     run_id: str
     execution: tuple[str, str, int]
     read_result: Callable[[], CaseResult | None]
-    read_used: Callable[[], frozenset[str]]
+    read_used: Callable[[], Used]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +128,9 @@ class BisectReport:
     `suspects` has one commit if it was found. `confidence` is None if each commit was executed once: then the verdicts
     are taken as final. `diff` is that of the found commit, limited to the files that the case used; `unused` are its
     other files. `before` and `after` are the nearest executions without and with the fault whose traces are stored.
+    `unfollowed` describes what could not be followed.
+    `doubt` says why a single suspect does not count as found. `other_failure` says since when the case fails in another
+    way than in the found commit, with no green commit known between them.
     """
 
     case: CaseKey
@@ -117,15 +143,18 @@ class BisectReport:
     steps: Sequence[Step]
     executions: int
     notices: Sequence[str]
+    doubt: str = ""
+    other_failure: str = ""
     diff: str = ""
     unused: Sequence[str] = ()
+    unfollowed: Sequence[str] = ()
     before: CaseResult | None = None
     after: CaseResult | None = None
 
     @property
     def found(self) -> Commit | None:
-        """The commit that turned the case red; None if several are left."""
-        return self.suspects[0].commit if len(self.suspects) == 1 else None
+        """The commit that turned the case red; None if several are left, or it is in doubt."""
+        return self.suspects[0].commit if len(self.suspects) == 1 and not self.doubt else None
 
 
 # As text.
@@ -157,6 +186,9 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
     if found is not None:
         yield f"{name} turned red in {found.short}"
         yield f"  {_describe_commit(found)}"
+    elif report.doubt:
+        yield f"{name} may have turned red in {report.suspects[0].commit.short}, or in several commits"
+        yield f"  {_describe_commit(report.suspects[0].commit)}"
     else:
         yield f"{name} turned red in one of {pluralise(len(report.suspects), 'commit')}:"
         for suspect in report.suspects:
@@ -171,12 +203,17 @@ def bisect_lines(report: BisectReport) -> Iterator[str]:
 
 def describe_certainty(report: BisectReport) -> str:
     """Say how certain the result is."""
+    if report.doubt:
+        return f"not certain: {_safe(report.doubt)}"
     if report.confidence is not None:
         chance = "more than 99.9%" if report.confidence > 0.999 else f"{report.confidence:.1%}"
         return f"probability {chance}, from up to {report.repeats} samples of a commit"
     if report.found is None:
         return "the commits between them have no verdict"
-    return "one execution a commit: certain if the case is not flaky (else use --repeats)"
+    what = "one execution a commit; its parents are green"
+    if report.other_failure:
+        return f"{what}, but {report.other_failure}: it may have been mended between them"
+    return f"{what}. Certain if the case is not flaky (else use --repeats) and was not mended since"
 
 
 def describe_work(report: BisectReport) -> str:
@@ -204,12 +241,16 @@ def change_lines(report: BisectReport) -> Iterator[str]:
         if len(lines) > _LONGEST_DIFF:
             yield f"… {pluralise(len(lines) - _LONGEST_DIFF, 'more line')}: git show {report.suspects[0].commit.short}"
     else:
-        hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
+        if report.unfollowed:
+            what = ", ".join(map(_safe, report.unfollowed[:_MOST_NAMED]))
+            hint = f", but not everything that it used could be followed ({what}): any file may count"
+        else:
+            hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
         yield f"nothing that the case is known to use changed in this commit{hint}"
     if report.unused:
         more = len(report.unused) - _MOST_NAMED
         names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
-        yield f"also changed, not used by the case: {names}"
+        yield f"also changed, not {'known to be ' if report.unfollowed else ''}used by the case: {names}"
     yield ""
     compared = _compare(report)
     if compared is None:
@@ -255,6 +296,7 @@ def bisect_record(report: BisectReport) -> Mapping[str, Any]:
         "suspects": [
             {**_commit_record(suspect.commit), "probability": suspect.probability} for suspect in report.suspects
         ],
+        "doubt": report.doubt or report.other_failure or None,
         "confidence": report.confidence,
         "repeats": report.repeats,
         "commits": report.commits,
@@ -263,6 +305,7 @@ def bisect_record(report: BisectReport) -> Mapping[str, Any]:
         "steps": [_step_record(step) for step in report.steps],
         "diff": redact(report.diff),
         "unused": list(report.unused),
+        "unfollowed": list(report.unfollowed),
         "differences": None if compared is None else difference_records(compared),
     }
 

@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.engine.git_worktrees import Repository, Worktree
+from workbench.engine.git_worktrees import CommitRange, Repository, Worktree
 from workbench.engine.plan import Plan, PlanError
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind
 from workbench.model.text import pluralise
-from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect
-from workbench.watch.commit_verdicts import CommitVerdicts, KnownCommit
+from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect, Used
+from workbench.store.settings import FILE_NAME
+from workbench.watch.commit_verdicts import CommitVerdicts, Failure, KnownCommit, describe_failure
 
 # The search among commits: which one to look at next, and how certain the answer is.
 
@@ -66,6 +67,7 @@ class CommitSearch:
     def __init__(
         self, parents: Sequence[Sequence[int]], *, is_sampling: bool = False, confidence: float = 0.95
     ) -> None:
+        self._parents = parents
         self._ancestors: list[int] = []  # of each commit, with itself, as bits
         for number, of_commit in enumerate(parents):
             bits = 1 << number
@@ -76,6 +78,8 @@ class CommitSearch:
         self._confidence = confidence
         self._counts: dict[int, Counts] = {}
         self._closed: set[int] = set()
+        self._excluded = 0
+        self._unchanged = 0
         self._good = Counts()
 
     def set_samples(self, commit: int, counts: Counts) -> None:
@@ -89,6 +93,23 @@ class CommitSearch:
     def close(self, commit: int) -> None:
         """Choose a commit no more: it has no verdict, or enough samples."""
         self._closed.add(commit)
+
+    def exclude(self, commit: int) -> None:
+        """Take a commit and its ancestors out of the search: they were red before it begins, and their samples tell
+        nothing about the fault."""
+        self._excluded |= self._ancestors[commit]
+
+    def set_unchanged(self, commits: Iterable[int]) -> None:
+        """Set the commits whose executions are those of all their parents: none of them can have the fault first."""
+        self._unchanged = sum(1 << commit for commit in commits)
+
+    def list_ancestors(self, commit: int) -> list[int]:
+        """List a commit and its ancestors, oldest first."""
+        return list_bits(self._ancestors[commit])
+
+    def has_ancestor(self, commit: int, ancestor: int) -> bool:
+        """True if the commits are equal, or one is an ancestor of the other."""
+        return bool(self._ancestors[commit] >> ancestor & 1)
 
     @property
     def suspects(self) -> list[int]:
@@ -116,30 +137,60 @@ class CommitSearch:
             suspects = self._find_suspects()
             share = 1 / suspects.bit_count() if suspects else 0.0
             return [share if suspects >> commit & 1 else 0.0 for commit in range(size)]
+        chances = [0.0] * size
+        for commits, chance in self._weigh_groups():
+            for commit in list_bits(commits):
+                chances[commit] = chance
+        return chances
+
+    def _weigh_groups(self) -> list[tuple[int, float]]:
+        """Group the commits, as bits, that no sample tells apart, with the probability of each commit of a group."""
+        groups = [(1 << len(self._ancestors)) - 1 & ~self._find_impossible()]
+        for commit in self._counts:
+            inside = self._ancestors[commit]
+            groups = [part for group in groups for part in (group & inside, group & ~inside) if part]
         logs = []
-        for first in range(size):
-            before, after = self._split(first)
+        for group in groups:
+            before, after = self._split(group.bit_length() - 1)
             logs.append(_log_evidence(before, _BEFORE) + _log_evidence(after, _AFTER))
         highest = max(logs)
         weights = [math.exp(log - highest) for log in logs]
-        total = sum(weights)
-        return [weight / total for weight in weights]
+        total = sum(weight * group.bit_count() for weight, group in zip(weights, groups, strict=True))
+        return [(group, weight / total) for weight, group in zip(weights, groups, strict=True)]
 
     def choose_next(self) -> int | None:
         """Return the commit to look at next; None if the search is over."""
         if not self.is_sampling:
             return self._choose_middle()
         chances = self.posterior
-        if max(chances) >= self._confidence:
-            return None
+        likeliest = max(range(len(chances)), key=chances.__getitem__)
+        if chances[likeliest] >= self._confidence:
+            return self._choose_for_contrast(likeliest)
         return self._choose_most_informative(chances)
+
+    def compute_contrast(self, first: int) -> float:
+        """Return the probability that the case fails at another rate since a commit, and not always at the same one."""
+        before, after = self._split(first)
+        changed = _log_evidence(before, _BEFORE) + _log_evidence(after, _AFTER)
+        return 1 / (1 + math.exp(_log_evidence(before.add(after), _AFTER) - changed))
+
+    def _choose_for_contrast(self, first: int) -> int | None:
+        """Choose the likeliest commit or a parent if it is the only possible one, but its samples prove no change."""
+        if self.compute_contrast(first) >= self._confidence:
+            return None
+        return next((each for each in (first, *self._parents[first]) if each not in self._closed), None)
+
+    def _find_impossible(self) -> int:
+        """Return as bits the commits that cannot have the fault first."""
+        impossible = self._excluded | self._unchanged
+        return impossible if impossible.bit_count() < len(self._ancestors) else self._excluded
 
     def _find_suspects(self) -> int:
         """Return the suspects as bits: ancestors of all red commits, without those of green ones.
 
         A red commit that has a green descendant does not count: its fault was mended.
         """
-        suspects = self._ancestors[-1]
+        suspects = self._ancestors[-1] & ~self._excluded
         for commit, counts in self._counts.items():
             if not counts.failed and counts.passed:
                 suspects &= ~self._ancestors[commit]
@@ -167,11 +218,12 @@ class CommitSearch:
         before, after = self._split(likeliest)
         low, high = _estimate_rate(before, _BEFORE), _estimate_rate(after, _AFTER)
         best, most = None, _NO_GAIN
+        impossible, groups = self._find_impossible(), self._weigh_groups()
         likely = sorted(range(len(chances)), key=lambda commit: -chances[commit])[:_COMPARED]
         for commit in sorted({*likely, *choose_evenly(range(len(chances)), _COMPARED)}):
-            if commit in self._closed:
+            if commit in self._closed or impossible >> commit & 1:
                 continue
-            has_fault = sum(chances[each] for each in list_bits(self._ancestors[commit]))
+            has_fault = sum(chance * (group & self._ancestors[commit]).bit_count() for group, chance in groups)
             mixed = has_fault * high + (1 - has_fault) * low
             gain = _entropy(mixed) - has_fault * _entropy(high) - (1 - has_fault) * _entropy(low)
             if gain > most:
@@ -182,6 +234,8 @@ class CommitSearch:
         """Return all samples without and with the fault, if the commit `first` brought it in."""
         before, after = self._good, Counts()
         for commit, counts in self._counts.items():
+            if self._excluded >> commit & 1:
+                continue
             if self._ancestors[commit] >> first & 1:
                 after = after.add(counts)
             else:
@@ -246,6 +300,7 @@ def _entropy(rate: float) -> float:
 # The search for one case.
 
 _LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
+_FEW = 4  # the same, if there are hardly any verdicts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +352,9 @@ class Bisection:
         self._notices: list[str] = []
         self._known: dict[str, KnownCommit] = {}
         self._verdicts: CommitVerdicts | None = None
+        self._failures: dict[str, Failure | None] = {}
+        self._bad_counts = Counts(failed=1)
+        self._looked_up_first = _LOOKED_UP
         self._is_cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -358,48 +416,184 @@ class Bisection:
 
     def _search(self, repository: Repository, good: str | None, bad: str, verdicts: CommitVerdicts) -> BisectReport:
         newest = repository.read_commit(bad)
+        self._looked_up_first = _LOOKED_UP if verdicts.has_passed else _FEW
         self._require_red(verdicts, newest, is_given=good is not None)
+        self._bad_counts = _count(self._get(newest))
         if good is None:
             oldest = self._find_good(verdicts, repository.list_commits(bad, first_parent=True)[:-1])
         else:
             oldest = repository.read_commit(good)
             self._require_green(verdicts, oldest, newest)
         commits = repository.list_commits(bad, without=oldest.id, first_parent=self._options.first_parent)
-        places = {commit.id: number for number, commit in enumerate(commits)}
-        search = CommitSearch(
-            [[places[parent] for parent in commit.parents if parent in places] for commit in commits],
-            is_sampling=self._options.repeats > 1,
-            confidence=self._options.confidence,
-        )
+        span = CommitRange(oldest, commits)
+        search = self._narrow(repository, verdicts, span, _count)
+        report = self._summarise(search, span, verdicts)
+        if report.found is not None:
+            report = replace(report, doubt=self._find_doubt(repository, verdicts, search, span, report.found))
+        if (first := report.found) is None:
+            return report
+        if (failure := self._read_failure(newest)) is not None and self._differs(first, failure):
+            report = self._follow_other_failure(repository, verdicts, report, failure)
+        return self._add_changes(repository, search, span, replace(report, executions=verdicts.executions))
+
+    def _narrow(
+        self,
+        repository: Repository,
+        verdicts: CommitVerdicts,
+        span: CommitRange,
+        count: Callable[[KnownCommit], Counts],
+    ) -> CommitSearch:
+        """Look at commits until one suspect is left, or nothing more can be learned. `count` counts their verdicts."""
+        search = CommitSearch(span.parents, is_sampling=self._options.repeats > 1, confidence=self._options.confidence)
+        most = self._looked_up_first
+        is_fresh = False  # with samples: no execution since the last look at commits without one
         while True:
-            self._feed(search, oldest, commits)
+            self._feed(search, span, count)
+            if self._exclude_old_failures(repository, verdicts, search, span, count):
+                continue
             chosen = search.choose_next()
             if chosen is None:
-                break
-            unknown = [number for number in search.suspects if not self._get(commits[number]).is_looked_up]
-            if not self._get(commits[chosen]).is_looked_up:
-                unknown = [*choose_evenly(unknown, _LOOKED_UP), chosen]
-                for number in dict.fromkeys(unknown):
-                    self._look_up(verdicts, self._get(commits[number]))
+                return search
+            known = self._get(span.commits[chosen])
+            if not known.is_looked_up or (search.is_sampling and not is_fresh):
+                is_fresh = True
+                near = set(search.suspects)
+                if search.is_sampling:
+                    near.update(*(span.parents[number] for number in near))
+                unknown = [number for number in sorted(near) if not self._get(span.commits[number]).is_looked_up]
+                nearest = [*(choose_evenly(unknown, most) if most > 1 else ()), chosen]
+                for number in dict.fromkeys(nearest):
+                    self._look_up(verdicts, self._get(span.commits[number]))
+                # Where hardly any commit has a verdict, looking for them takes longer than it saves.
+                found = any(self._get(span.commits[number]).samples for number in nearest)
+                most = _LOOKED_UP if found else max(most // 4, 1)
                 continue
-            known = self._get(commits[chosen])
             verdicts.execute(known)
-            self._feed(search, oldest, commits)
+            if len(known.samples) == 1 and search.is_sampling:
+                is_fresh = False  # others may be equal to it
+                for commit in span.commits:
+                    self._get(commit).is_looked_up = bool(self._get(commit).samples)
+            self._feed(search, span, count)
             self._add_step(known, suspects=len(search.suspects))
-        return self._report(repository, search, oldest, commits, verdicts)
 
-    def _feed(self, search: CommitSearch, oldest: Commit, commits: Sequence[Commit]) -> None:
+    def _exclude_old_failures(
+        self,
+        repository: Repository,
+        verdicts: CommitVerdicts,
+        search: CommitSearch,
+        span: CommitRange,
+        count: Callable[[KnownCommit], Counts],
+    ) -> bool:
+        """Exclude red commits of branches that were red already where they left the ancestors of the good commit.
+
+        Return True if there are any.
+        """
+        found = False
+        waiting = [number for number in span.unchecked if count(self._get(span.commits[number])).failed]
+        for number in sorted({*waiting}.intersection(search.suspects)) if waiting else ():
+            span.unchecked.discard(number)
+            for edge in sorted(span.list_edges(number)):
+                known = self._sample_end(verdicts, repository.read_commit(edge), until=None)
+                if self._has_fault(known, count):
+                    search.exclude(number)
+                    found = True
+                    break
+        return found
+
+    def _has_fault(self, known: KnownCommit, count: Callable[[KnownCommit], Counts]) -> bool:
+        """True for a red commit; with samples, for one that fails at least half as often as the bad commit."""
+        counts, bad = count(known), self._bad_counts
+        return counts.failed > 0 and 2 * counts.failed / counts.total >= bad.failed / bad.total
+
+    def _find_doubt(
+        self, repository: Repository, verdicts: CommitVerdicts, search: CommitSearch, span: CommitRange, first: Commit
+    ) -> str:
+        """Return why a commit may not have turned the case red: not all of its parents are green. Empty if they are.
+
+        With samples, parents in the range have their share of the probability.
+        """
+        if not first.parents:
+            return "it has no parent, so the case was never green before it"
+        if search.is_sampling and search.compute_contrast(span.places[first.id]) < self._options.confidence:
+            return "the samples before and after it differ so little that it may be flaky all the time; more --repeats"
+        for parent in first.parents:
+            if self._options.repeats > 1 and (parent in span.places or parent == span.oldest.id):
+                continue
+            known = self._sample_end(verdicts, repository.read_commit(parent), until=None)
+            if known.outcome is Outcome.SKIPPED:
+                return f"its parent {parent[:10]} has no verdict: {known.reason.rstrip('.')}"
+            if self._has_fault(known, _count):
+                return f"the case fails in its parent {parent[:10]}, too"
+        return ""
+
+    def _follow_other_failure(
+        self, repository: Repository, verdicts: CommitVerdicts, report: BisectReport, failure: Failure
+    ) -> BisectReport:
+        """Find the commit since which the case fails as it does today, if it failed otherwise in the found one.
+
+        If its parents are green, it is the last one that turned the case red. Otherwise only the report names it.
+        """
+        first = report.suspects[0].commit
+        commits = repository.list_commits(report.bad.id, without=first.id, first_parent=self._options.first_parent)
+        span = CommitRange(first, commits)
+
+        def count(known: KnownCommit) -> Counts:
+            if not known.samples:
+                return Counts()
+            is_same = known.outcome is Outcome.FAILED and self._read_failure(known.commit) == failure
+            return Counts(failed=1) if is_same else Counts(passed=1)
+
+        suspects = self._narrow(repository, verdicts, span, count).suspects
+        last = commits[suspects[0]] if len(suspects) == 1 else None
+        parents = () if last is None else last.parents
+        outcomes = {self._sample_end(verdicts, repository.read_commit(each), until=None).outcome for each in parents}
+        steps = self._list_last_steps()
+        if last is not None and outcomes == {Outcome.PASSED}:
+            self._say(f"it turned red in {first.short}, too, in another way, and was mended before {last.short}")
+            return replace(report, suspects=[Suspect(last, 1.0)], steps=steps, notices=tuple(self._notices))
+        since = "later" if last is None else f"since {last.short}"
+        return replace(report, steps=steps, other_failure=f"{since} it fails in another way than in {first.short}")
+
+    def _differs(self, commit: Commit, failure: Failure) -> bool:
+        own = self._read_failure(commit)
+        return own is not None and own != failure
+
+    def _read_failure(self, commit: Commit) -> Failure | None:
+        """Return what is wrong in a red commit; None if its trace is not stored, or nothing can be compared with it.
+
+        Texts of answers do not count: models word them anew each time.
+        """
+        if self._options.repeats > 1 or self._options.as_committed:
+            return None
+        if commit.id not in self._failures:
+            failed = [each for each in self._get(commit).samples if each.status is CaseStatus.FAILED]
+            result = _read_stored(failed)
+            case = self._case.case
+            self._failures[commit.id] = None if result is None or case is None else describe_failure(case, result)
+        return self._failures[commit.id]
+
+    def _feed(self, search: CommitSearch, span: CommitRange, count: Callable[[KnownCommit], Counts]) -> None:
         """Give the search all that is known."""
-        everything = [self._get(oldest), *map(self._get, commits)]
+        everything = [self._get(span.oldest), *map(self._get, span.commits)]
         shared = share_samples(
             [(sample.execution, sample.status is CaseStatus.PASSED) for sample in known.samples] for known in everything
         )
         search.set_good_samples(shared[0])
+        if search.is_sampling:
+            search.set_unchanged(number for number, each in enumerate(span.commits) if self._is_unchanged(each))
         for number, (known, counts) in enumerate(zip(everything[1:], shared[1:], strict=True)):
             if known.samples:
-                search.set_samples(number, counts if search.is_sampling else _count(known))
+                search.set_samples(number, counts if search.is_sampling else count(known))
             if known.reason or len(known.samples) >= self._options.repeats:
                 search.close(number)
+
+    def _is_unchanged(self, commit: Commit) -> bool:
+        """True if the executions of a commit are those of all its parents."""
+        first = {sample.execution for sample in self._get(commit).samples[:1]}
+        if not first or not commit.parents:
+            return False
+        known = (self._known.get(parent) for parent in commit.parents)
+        return all(each is not None and {sample.execution for sample in each.samples[:1]} == first for each in known)
 
     def _require_red(self, verdicts: CommitVerdicts, newest: Commit, *, is_given: bool) -> None:
         known = self._sample_end(verdicts, newest, until=Outcome.FAILED)
@@ -441,7 +635,7 @@ class Bisection:
         newest_first = earlier[::-1]
         needed = 1 if self._options.repeats == 1 else 2
         green = 0
-        for commit in newest_first[:_LOOKED_UP]:
+        for commit in newest_first[:_LOOKED_UP] if verdicts.has_passed else ():
             known = self._get(commit)
             self._look_up(verdicts, known)
             if known.outcome is Outcome.PASSED and len(known.samples) >= self._options.repeats:
@@ -509,50 +703,62 @@ class Bisection:
         self._notices.append(sentence)
         self._notify(sentence)
 
-    def _report(
-        self,
-        repository: Repository,
-        search: CommitSearch,
-        oldest: Commit,
-        commits: Sequence[Commit],
-        verdicts: CommitVerdicts,
-    ) -> BisectReport:
+    def _list_last_steps(self) -> tuple[Step, ...]:
+        return tuple({step.commit.id: step for step in self._steps}.values())
+
+    def _summarise(self, search: CommitSearch, span: CommitRange, verdicts: CommitVerdicts) -> BisectReport:
         chances = search.posterior
-        suspects = [Suspect(commits[number], chances[number]) for number in search.suspects]
-        report = BisectReport(
+        numbers = search.suspects
+        if search.is_sampling and len(numbers) == 1:  # the others may only be excluded because they change nothing
+            chances[numbers[0]] = min(chances[numbers[0]], search.compute_contrast(numbers[0]))
+        suspects = [Suspect(span.commits[number], chances[number]) for number in numbers]
+        return BisectReport(
             case=self._case.key,
-            good=oldest,
-            bad=commits[-1],
-            commits=len(commits),
+            good=span.oldest,
+            bad=span.commits[-1],
+            commits=len(span.commits),
             repeats=self._options.repeats,
             suspects=suspects,
             confidence=sum(each.probability for each in suspects) if search.is_sampling else None,
-            steps=tuple({step.commit.id: step for step in self._steps}.values()),
+            steps=self._list_last_steps(),
             executions=verdicts.executions,
             notices=tuple(self._notices),
         )
-        first = report.found
-        if first is None:
-            return report
-        place = next(number for number, commit in enumerate(commits) if commit == first)
-        # The nearest commits with such a verdict: before it, and from it on.
-        before = self._list_samples([oldest, *commits[:place]][::-1], CaseStatus.PASSED)
-        after = self._list_samples(commits[place:], CaseStatus.FAILED)
-        used = frozenset().union(*(sample.read_used() for sample in (*before[:1], *after[:1])))
+
+    def _add_changes(
+        self, repository: Repository, search: CommitSearch, span: CommitRange, report: BisectReport
+    ) -> BisectReport:
+        """Add the diff of the found commit, and what the case did before and after it."""
+        first = report.suspects[0].commit
+        place = span.places[first.id]
+        # The nearest commits with such a verdict: its parents and their ancestors, and itself and its descendants.
+        earlier = [span.commits[number] for number in search.list_ancestors(place)[-2::-1]]
+        outside = [repository.read_commit(each) for each in first.parents if each not in span.places]
+        before = self._list_samples([*outside, *earlier, span.oldest], CaseStatus.PASSED)
+        later = (each for number, each in enumerate(span.commits) if search.has_ancestor(number, place))
+        after = self._list_samples(later, CaseStatus.FAILED)
+        used = self._list_own_files(repository) if self._options.as_committed else Used()
+        for sample in (*before[:1], *after[:1]):
+            used = used.add(sample.read_used())
         changed = repository.list_changed_files(first)
-        own = self._list_own_files() if self._options.as_committed else ()
-        shown = [name for name in changed if name in used or repository.top / name in own]
+        shown = [
+            file for file in changed if any(used.has(each, changes_names=file.changes_names) for each in file.names)
+        ]
         return replace(
             report,
             diff=repository.diff(first, shown),
-            unused=[name for name in changed if name not in shown],
+            unused=[file.name for file in changed if file not in shown],
+            unfollowed=sorted(used.unfollowed),
             before=_read_stored(before),
             after=_read_stored(after),
         )
 
-    def _list_own_files(self) -> Sequence[Path]:
-        """List the files that define the case and its criteria."""
-        return (self._workspace.root / self._case.key.eval_set, Path(self._case.config.source))
+    def _list_own_files(self, repository: Repository) -> Used:
+        """List the files that define the case, its criteria and the settings."""
+        root, config = self._workspace.root, Path(self._case.config.source)  # relative to the current folder
+        paths = (path.resolve() for path in (root / self._case.key.eval_set, root / FILE_NAME, config))
+        inside = (path for path in paths if path.is_relative_to(repository.top))
+        return Used(frozenset(path.relative_to(repository.top).as_posix() for path in inside))
 
     def _list_samples(self, commits: Iterable[Commit], status: CaseStatus) -> Sequence[Sample]:
         samples = (sample for commit in commits for sample in self._get(commit).samples)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -16,12 +16,16 @@ from typing import NamedTuple, cast
 from workbench.engine.git_worktrees import Worktree
 from workbench.engine.plan import Plan, PlanError, PlannedCase, Selection, SetContext
 from workbench.engine.run import Run
+from workbench.engine.shrinking import find_failure
 from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
-from workbench.model.identity import Dependency, JobKey
+from workbench.model.evalset import EvalCase
+from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import AgentKind, Target
-from workbench.report.bisect_report import Commit, Outcome, Sample, Source
+from workbench.report.bisect_report import Commit, Outcome, Sample, Source, Used
+from workbench.report.run_report import ReportedCase
+from workbench.report.turn_diff import DifferenceKind
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
@@ -31,7 +35,20 @@ from workbench.store.settings import LoadedSettings, load_settings
 from workbench.watch.selector import Action, Decision, Selector, get_path, plan_decisions, read_results
 from workbench.watch.snapshot import SOURCE_KINDS, Snapshot
 
+_CONTENT_KINDS = frozenset({DependencyKind.FILE, DependencyKind.FOLDER, DependencyKind.TREE, DependencyKind.PROBE})
+_TEXTS = frozenset(
+    {
+        DifferenceKind.RESPONSE_CHANGED,
+        DifferenceKind.INTERMEDIATE_CHANGED,
+        DifferenceKind.INTERMEDIATE_EXTRA,
+        DifferenceKind.INTERMEDIATE_MISSING,
+    }
+)
+_FOLDER_KINDS = frozenset({DependencyKind.FOLDER, DependencyKind.TREE})
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED)
+
+Failure = frozenset[str]
+"""What is wrong in a result, for comparison."""
 
 
 class BisectInterrupted(Exception):
@@ -103,6 +120,11 @@ class CommitVerdicts:
         if self._is_cancelled.is_set():
             raise BisectInterrupted
 
+    @property
+    def has_passed(self) -> bool:
+        """True if any stored verdict of the case is PASSED, in whatever commit."""
+        return any(place.verdicts.has_status(CaseStatus.PASSED) for place in self._places)
+
     def look_up(self, known: KnownCommit, *, repeats: int) -> None:
         """Add the stored verdicts that are current in a commit."""
         self.check()
@@ -140,7 +162,7 @@ class CommitVerdicts:
         verdict = place.verdicts.newest(job)
         # On a full disk the newest verdict is that of an earlier run.
         rows = _list_rows(place, verdict) if verdict is not None and verdict.job.run_id == run_id else ()
-        self._refuse_code_of_working_tree(rows, known.commit)
+        self._refuse_content_of_working_tree(rows, known.commit)
         if result.status not in _DECIDED:
             known.reason = _explain_no_verdict(result)
             return
@@ -151,7 +173,7 @@ class CommitVerdicts:
                 run_id=run_id,
                 execution=(str(place.root), run_id, job.repeat),
                 read_result=lambda: result,
-                read_used=lambda: self._list_files(rows),
+                read_used=lambda: self._list_used(rows),
             )
         )
 
@@ -178,8 +200,8 @@ class CommitVerdicts:
     def _plan_case(self) -> _Planned:
         """Plan the case in the commit that is checked out. Raises PlanError and StoreError."""
         root, name = self._worktree.project, self._case.target.name
-        if not root.is_dir():
-            raise PlanError("the folder of the project does not exist")
+        if not self._worktree.has_project:
+            raise PlanError("the folder of the project does not exist, or is a link to elsewhere")
         loaded = load_settings(root) if self._as_committed else self._loaded
         project = discover(root, loaded, root=root)
         if name in project.unusable:
@@ -267,6 +289,8 @@ class CommitVerdicts:
         if job.status not in _DECIDED:
             known.reason = "nothing was evaluated" if job.failure is None else job.failure.message
             return
+        if place.root == self._worktree.results:
+            self._refuse_content_of_working_tree(_list_rows(place, verdict), known.commit)
 
         def read_result() -> CaseResult | None:
             with History.open(place.root) as history:
@@ -279,28 +303,40 @@ class CommitVerdicts:
                 run_id=job.run_id,
                 execution=(str(place.root), job.run_id, job.key.repeat),
                 read_result=read_result,
-                read_used=lambda: self._list_files(_list_rows(place, verdict)),
+                read_used=lambda: self._list_used(_list_rows(place, verdict)),
             )
         )
 
-    def _list_files(self, rows: Iterable[Dependency]) -> frozenset[str]:
-        """Return the files of the repository in these rows, relative to its top folder."""
-        paths = {self._worktree.to_worktree(path) for row in rows if (path := get_path(row))}
+    def _list_used(self, rows: Sequence[Dependency]) -> Used:
+        """Return what these rows say of the repository."""
         top = f"{self._worktree.top}{os.sep}"
-        return frozenset(Path(path).relative_to(top).as_posix() for path in paths if path.startswith(top))
 
-    def _refuse_code_of_working_tree(self, rows: Iterable[Dependency], commit: Commit) -> None:
-        """Raise PlanError if the agent ran code of the working tree: then its verdict is none on the commit."""
-        foreign = [
-            get_path(row)
-            for row in rows
-            if row.kind in SOURCE_KINDS and self._worktree.is_only_in_repository(get_path(row))
-        ]
-        if foreign:
+        def select(kinds: Collection[str]) -> frozenset[str]:
+            of_kinds = {get_path(row) for row in rows if row.kind in kinds}
+            paths = {self._worktree.to_worktree(path) for path in of_kinds if path}
+            return frozenset(
+                os.path.relpath(path, self._worktree.top) for path in paths if f"{path}{os.sep}".startswith(top)
+            )
+
+        opaque = frozenset(row.key for row in rows if row.kind == DependencyKind.OPAQUE)
+        folders, trees = select({DependencyKind.FOLDER}), select({DependencyKind.TREE})
+        return Used(select({row.kind for row in rows} - _FOLDER_KINDS), folders, trees, opaque)
+
+    def _refuse_content_of_working_tree(self, rows: Iterable[Dependency], commit: Commit) -> None:
+        """Raise PlanError if the agent used files of the working tree: then its verdict is none on the commit."""
+        foreign = [row for row in rows if self._worktree.is_only_in_repository(get_path(row))]
+        code = [get_path(row) for row in foreign if row.kind in SOURCE_KINDS]
+        if code:
             raise PlanError(
-                f"{min(foreign)}: the agent imported this file from the working tree, not from commit {commit.short}. "
+                f"{min(code)}: the agent imported this file from the working tree, not from commit {commit.short}. "
                 "Is the project installed in editable mode? Uninstall it, or set `path` of the target to the folder "
                 "that contains its packages"
+            )
+        paths = sorted({get_path(row) for row in foreign if row.kind in _CONTENT_KINDS})
+        if (data := next(filter(self._worktree.is_tracked, paths), None)) is not None:
+            raise PlanError(
+                f"{data}: the agent read this from the working tree, not from commit {commit.short}. Is the path "
+                "absolute, in `.env` or in a variable? Make it relative to the file of the agent"
             )
 
 
@@ -329,3 +365,11 @@ def _explain_no_verdict(result: CaseResult) -> str:
         return result.failure.message
     reasons = [metric.reason for metric in result.metrics if metric.reason]
     return reasons[0] if reasons else f"it ended as {result.status.value}"
+
+
+def describe_failure(case: EvalCase, result: CaseResult) -> Failure:
+    """Describe what is wrong in a result. Texts of answers do not count: models word them anew each time."""
+    reported = ReportedCase(result, case)
+    differences = [each for turn in (*reported.differences, reported.state_differences) for each in turn]
+    values = (f"{each.kind} {each.tool} {each.path} {each.actual!r}" for each in differences if each.kind not in _TEXTS)
+    return frozenset([*map(str, find_failure(case, result).symptoms), *values])

@@ -762,6 +762,8 @@ class BisectSteps(CursorRows):
     @staticmethod
     def _result_text(report: BisectReport) -> str:
         found = report.found
+        if report.doubt:
+            return f"not certain: {report.suspects[0].commit.short}"
         if found is None:
             return f"one of {plural(len(report.suspects), 'commit')}"
         return f"{found.short}  {safe_line(found.subject)}"
