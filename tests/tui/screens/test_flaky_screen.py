@@ -126,8 +126,12 @@ async def test_a_failure_in_quarantine_has_its_own_mark(make_history_project: Op
     project.run()
 
     async with open_app(project.path, size=(160, 42)) as screen:
-        await screen.until("off")
-        await screen.press("j", "5")
+        await screen.until("⊘ off", "⊘ 1/2", "⊘ 1 quarantine")
+        assert "✗" not in screen.text
+        assert not screen.app.screen.state.has_failing
+        await screen.press("j", "j", "j")
+        await screen.until("⊘ QUARANTINE")
+        await screen.press("k", "k", "5")
         await screen.until("1/2  ⊘ 1")
         await screen.press("t")
         await screen.until("⊘ quarantine ", "✓ passed")

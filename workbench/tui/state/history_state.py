@@ -51,6 +51,7 @@ from workbench.tui.state.case_status import (
     find_worst_state,
     get_badge,
     get_metric_badge,
+    get_state,
 )
 from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
@@ -366,7 +367,7 @@ class Executions(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """Format one execution: time, repeat, status, duration, scores with a threshold."""
         job, metrics = self.history.executions[index]
-        badge = get_badge(find_worst_state([job.status]))
+        badge = get_badge(get_state(job))
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
         is_usual = job.status in (CaseStatus.PASSED, CaseStatus.FAILED)
