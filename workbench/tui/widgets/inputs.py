@@ -85,6 +85,11 @@ class FilterInput(FindInput):
     def __init__(self, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, compact=True, select_on_focus=False)
 
+    def allow_focus(self) -> bool:
+        """Return False while the filter line is hidden: a new screen would focus it, and take keys as its text."""
+        is_hidden = any(isinstance(each, Widget) and not each.display for each in self.ancestors)
+        return super().allow_focus() and not is_hidden
+
     def action_leave(self) -> None:
         """Clear the filter and leave the input."""
         self.value = ""
