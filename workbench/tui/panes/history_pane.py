@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import ClassVar
 
 from textual import on, work
@@ -10,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
-from workbench.report.bisect_report import Step
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
@@ -146,11 +144,7 @@ class HistoryPane(Pane):
 
         case = self.context.state.selected_case
         if case is not None:
-            self.app.push_screen(BisectScreen(case, self.context), self._show_step)
-
-    def _show_step(self, step: Step | None) -> None:
-        if step is not None:
-            self._pin_step(step)
+            self.app.push_screen(BisectScreen(case, self.context))
 
     def _open_table(self, run: StoredRun) -> None:
         from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
@@ -216,19 +210,6 @@ class HistoryPane(Pane):
         title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
         result = result.model_copy(update={"case": selected or job.case})
         self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
-
-    @work(group="look", exclusive=True, description="pin commit")
-    async def _pin_step(self, step: Step) -> None:
-        """Show in the other tabs what the selected case did in a commit."""
-        result = await asyncio.to_thread(step.samples[-1].read_result)
-        read, selected = self.context.state.loaded_case, self.context.state.selected_case
-        if result is None or not result.execution.turns:
-            say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
-        if result is None or selected != result.case:
-            return
-        case = read.case if read is not None and read.key == selected else None
-        title = f"commit {step.commit.short}, {safe_line(step.commit.subject)}"
-        self.post_message(SessionWanted(PinnedResult(title, case, result), tab="diff"))
 
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, before: str, after: str) -> None:

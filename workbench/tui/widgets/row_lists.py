@@ -735,6 +735,7 @@ class RowsAndText(Vertical):
             message.steer(self._rows)
             self.query_one(RowList).show(self._rows)
             self._show_text(self._rows.blocks(), from_top=True)
+            self.screen.refresh_bindings()  # some depend on the row
         elif self._early is not None:
             self._early.append(message)
 
