@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -18,9 +18,8 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import make_bisection
 from workbench.tui.dialogs.dialogs import ResultScreen
 from workbench.tui.keys import bindings
-from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import ScreenContext
-from workbench.tui.state.diff_lines import DiffSource
+from workbench.tui.state.case_status import Badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
@@ -179,11 +178,17 @@ class BisectScreen(ResultScreen[None]):
         "Enter shows what the case did in the commit under the cursor, or in the one that was found. Escape stops the "
         "search; its verdicts so far are stored."
     )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in _OUTCOMES.items()),
+        Badge("▸", "the result", Style.STRONG),
+    )
     PLACES: ClassVar[tuple[str, ...]] = ("bisect",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("bisect")]
 
-    def __init__(self, case: CaseKey, context: ScreenContext) -> None:
+    def __init__(self, case: CaseKey, context: ScreenContext, *, show_step: Callable[[Step], object]) -> None:
+        """Create the screen. `show_step` shows over it what the case did in a commit."""
         super().__init__()
+        self._show_step = show_step
         self._steps = BisectSteps(case)
         self._case = case
         self._screen_context = context
@@ -214,23 +219,9 @@ class BisectScreen(ResultScreen[None]):
     def _on_entered(self) -> None:
         step = self._steps.selected_step or self._steps.found_step
         if step is not None and step.samples:
-            self._show_execution(step)
+            self._show_step(step)
         elif len(self._steps):
             say(self, "this commit has no verdict, so there is nothing to show", severity="warning")
-
-    @work(group="look", exclusive=True, description="show commit")
-    async def _show_execution(self, step: Step) -> None:
-        """Show what the case did in a commit, over the list."""
-        result = await asyncio.to_thread(step.samples[-1].read_result)
-        if result is None or not result.execution.turns:
-            say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
-        if result is None:
-            return
-        read = self._screen_context.state.loaded_case
-        case = read.case if read is not None and read.key == self._case else None
-        commit = f"commit {step.commit.short}  {safe_line(step.commit.subject)}"
-        head = Paragraph.from_text(commit, Style.HEADING), BLANK
-        self.app.push_screen(WholeScreen(DiffSource(case=case, turns=result.execution.turns, result=result, head=head)))
 
     @work(group="bisect", exclusive=True, description="bisect")
     async def _search(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 from textual import on, work
@@ -9,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
+from workbench.report.bisect_report import Step
 from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
@@ -144,7 +146,7 @@ class HistoryPane(Pane):
 
         case = self.context.state.selected_case
         if case is not None:
-            self.app.push_screen(BisectScreen(case, self.context))
+            self.app.push_screen(BisectScreen(case, self.context, show_step=self._show_step))
 
     def _open_table(self, run: StoredRun) -> None:
         from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
@@ -210,6 +212,23 @@ class HistoryPane(Pane):
         title = f"run {safe_line(job.run_id)}, {time_text(job.finished_at)}"
         result = result.model_copy(update={"case": selected or job.case})
         self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
+
+    @work(group="look", exclusive=True, description="show commit")
+    async def _show_step(self, step: Step) -> None:
+        """Show what the selected case did in a commit, over the list of commits."""
+        from workbench.tui.panes.diff_pane import WholeScreen  # keeps the start fast
+        from workbench.tui.state.diff_lines import DiffSource
+
+        result = await asyncio.to_thread(step.samples[-1].read_result)
+        if result is None or not result.execution.turns:
+            say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
+        if result is None:
+            return
+        read = self.context.state.loaded_case
+        case = read.case if read is not None and read.key == result.case else None
+        commit = f"commit {step.commit.short}  {safe_line(step.commit.subject)}"
+        head = Paragraph.from_text(commit, Style.HEADING), BLANK
+        self.app.push_screen(WholeScreen(DiffSource(case=case, turns=result.execution.turns, result=result, head=head)))
 
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, before: str, after: str) -> None:

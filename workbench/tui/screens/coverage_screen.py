@@ -39,6 +39,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import generate
 from workbench.tui.state.browser_list import Row, RowKind
+from workbench.tui.state.case_status import Badge
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -56,11 +57,11 @@ from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 from workbench.watch.case_coverage import measure_coverage
 
-_SYMBOLS = {
-    PartStatus.REACHED: StyledText("✓", Style.PASSED),
-    PartStatus.STALE: StyledText("~", Style.WARNING),
-    PartStatus.UNKNOWN: StyledText("?", Style.MUTED),
-    PartStatus.UNREACHED: StyledText("✗", Style.FAILED),
+_BADGES = {
+    PartStatus.REACHED: Badge("✓", "reached", Style.PASSED),
+    PartStatus.STALE: Badge("~", "reached only before something changed", Style.WARNING),
+    PartStatus.UNKNOWN: Badge("?", "unknown, because some cases have no current record", Style.MUTED),
+    PartStatus.UNREACHED: Badge("✗", "not reached", Style.FAILED),
 }
 _BAR = 12  # cells
 _MOST_CASES = 200  # in the text below; the rows have all
@@ -226,12 +227,12 @@ class CoverageTree(CursorRows):
                 StyledText(name + " " * (room + 1 - cell_len(name)), Style.HEADING if row.kind is None else Style.TEXT),
                 *(bar if total else (StyledText("no part is declared", Style.MUTED),)),
             )
-        cases = row.part.cases or row.part.stale_cases
+        cases, badge = row.part.cases or row.part.stale_cases, _BADGES[row.part.status]
         count = f" · {plural(len(cases), 'case')}" if cases else ""
         place = f" · {safe_line(row.part.place)}" if row.part.place else ""
         return (
             StyledText(f"     {fold if cases else ' '} ", Style.MUTED),
-            _SYMBOLS[row.part.status],
+            StyledText(badge.symbol, badge.style),
             StyledText(f" {safe_line(row.part.name)}", Style.TEXT),
             StyledText(f"{count}{place}", Style.MUTED),
         )
@@ -318,6 +319,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
         "runs. Enter unfolds a row, lists the cases of a part, and goes to a case. ✓ reached, ✗ not reached, ? unknown "
         "because some cases have no current record, ~ reached only before something changed."
     )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (*_BADGES.values(), Badge("▒", "stale or unknown, in a bar", Style.MUTED))
     CSS_PATH = "coverage.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("coverage",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("coverage")]

@@ -35,7 +35,7 @@ from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
-from workbench.tui.state.case_status import QUARANTINED
+from workbench.tui.state.case_status import QUARANTINED, Badge
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import (
@@ -211,6 +211,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         "the first step that sets failed ones apart. Enter shows an execution that passed beside one that failed. A "
         "case in quarantine (⊘) runs and is reported, but its FAILED fails no run until a day; x begins and ends it."
     )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (QUARANTINED,)
     PLACES: ClassVar[tuple[str, ...]] = ("flaky",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("flaky")]
 

@@ -335,7 +335,8 @@ class KeyLine(Widget):
         room = room if room >= _LEAST_ROOM else self.size.width
         if measure_line(self._message) <= room:
             return self._message
-        more = StyledText(_WHOLE_MESSAGE, Style.MUTED)
+        lists_messages = any(each.binding.id == "problems_pane" for each in self.screen.active_bindings.values())
+        more = StyledText(_WHOLE_MESSAGE if lists_messages else " ", Style.MUTED)
         return (*cut_line(self._message[:1], room - measure_line((more,))), more)
 
     def _update_hints(self, screen: Screen[object]) -> None:

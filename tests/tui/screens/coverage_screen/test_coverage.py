@@ -18,6 +18,7 @@ from workbench.tui.screens import coverage_screen
 from workbench.tui.screens.coverage_screen import CoverageTree, describe_wanted, measure_project
 from workbench.tui.state.text_layout import render_blocks
 from workbench.tui.widgets.inputs import FilterLine
+from workbench.tui.widgets.row_lists import LinesView
 
 AGENT = '''
 def switch(lamp: int):
@@ -86,6 +87,14 @@ async def test_gaps_and_the_filter(project: Path, open_app: Any) -> None:
         await screen.until_gone("? answer")
         await screen.press("escape")
         await screen.until("? answer")
+        await screen.press("question_mark")
+        await screen.until("What the symbols mean")
+        lines = screen.app.screen.query_one(LinesView).lines
+        text = " ".join(piece.text for line in lines for piece in line)
+        assert "reached only before something changed" in text
+        assert "unsaved edits" not in text
+        await screen.press("escape")
+        await screen.until_gone("What the symbols mean")
         await screen.press("escape")
         await screen.until_gone("coverage by")
 
