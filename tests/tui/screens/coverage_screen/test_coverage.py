@@ -17,7 +17,7 @@ from workbench.report.coverage_report import Coverage, Part, PartKind, PartStatu
 from workbench.tui.screens import coverage_screen
 from workbench.tui.screens.coverage_screen import CoverageTree, describe_wanted, measure_project
 from workbench.tui.state.text_layout import render_blocks
-from workbench.tui.widgets.inputs import FilterLine
+from workbench.tui.widgets.inputs import FilterInput
 from workbench.tui.widgets.row_lists import LinesView
 
 AGENT = '''
@@ -140,7 +140,8 @@ async def test_keys_typed_while_records_are_read_have_their_effect(
         await screen.until("lights", "lamp")
         await screen.press("alt+v", "j", "enter")
         await screen.until("reading the records")
-        assert screen.app.screen.query_one(FilterLine).text == ""
+        hidden = screen.app.screen.query_one(FilterInput)
+        assert (hidden.value, hidden.focusable) == ("", False)
         may_end.set()
         await screen.until("▾ tools", "? switch")
 
