@@ -51,7 +51,15 @@ from workbench.store.settings import FILE_NAME, LoadedSettings, load_settings
 from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend
 from workbench.tui.backend.project_calls import find_named_files, read_settings
-from workbench.tui.dialogs.dialogs import ConfirmScreen, HelpScreen, Result, is_leaving, wait_until_built
+from workbench.tui.dialogs.dialogs import (
+    SYMBOLS_OF_CASES,
+    ConfirmScreen,
+    HelpScreen,
+    Result,
+    ResultScreen,
+    is_leaving,
+    wait_until_built,
+)
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
 from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
@@ -294,7 +302,8 @@ class WorkbenchApp(App[None]):
         nodes = _with_keys(self.screen)
         helps = [node.HELP for node in (self.screen.focused or self.screen).ancestors_with_self if node.HELP]
         places = [place for node in nodes for place in _places_of(node)]
-        self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use))
+        symbols = self.screen.SYMBOLS if isinstance(self.screen, ResultScreen) else SYMBOLS_OF_CASES
+        self.push_screen(HelpScreen(helps, places, keymap=self._keymap_in_use, symbols=symbols))
 
     class KeysHandled(Message):
         """All widgets have handled the keys before: this message bubbles behind them."""

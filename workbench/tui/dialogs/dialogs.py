@@ -25,7 +25,7 @@ from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
 from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
-from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, CaseState, get_badge
+from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
 from workbench.tui.state.finder import FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -47,6 +47,10 @@ Result = TypeVar("Result")
 
 _LONGEST_BUILD = 5.0  # maximum seconds that keys wait for a screen
 _MOMENT = 0.005
+_TOAST_DELAY = 0.1  # seconds after which a screen has its layout and the toasts of the one below
+
+SYMBOLS_OF_CASES: Sequence[Badge] = (*map(get_badge, CaseState), STALE, PARTLY_JUDGED, REPLAYED, MARKED, EDITED)
+"""The symbols of the main screen, and of lists of cases."""
 
 
 class ResultScreen(StyledScreen[Result]):
@@ -55,6 +59,9 @@ class ResultScreen(StyledScreen[Result]):
     Textual always pops the top screen. Without this class, two causes would close the wrong screen: keys typed before
     a screen has closed, and work that ends while another screen covers this one.
     """
+
+    SYMBOLS: ClassVar[Sequence[Badge]] = SYMBOLS_OF_CASES
+    """What the help of this screen explains."""
 
     _is_dismissed = False
     _pending: tuple[Result | None] | None = None  # the result while another screen covers this one
@@ -73,6 +80,17 @@ class ResultScreen(StyledScreen[Result]):
     def _dismiss_uncovered(self) -> None:
         if self._pending is not None:
             self.dismiss(*self._pending)
+
+    @on(ScreenResume)
+    def _uncover_fields(self) -> None:
+        """Remove a toast of the screen below if it covers a field of this one."""
+        self.set_timer(_TOAST_DELAY, self._remove_covering_toast)
+
+    def _remove_covering_toast(self) -> None:
+        toasts = [toast.region for toast in self.query("Toast")]
+        fields = [field.region for field in self.query("Input, TextArea") if field.is_on_screen]
+        if any(toast.overlaps(field) for toast in toasts for field in fields):
+            self.app.clear_notifications()
 
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
@@ -291,8 +309,16 @@ class HelpScreen(Dialog[None], Filtering):
         Binding("question_mark,f1", "close", show=False, id="help"),  # the key that opens help also closes it
     ]
 
-    def __init__(self, helps: Sequence[str], places: Sequence[KeyPlace], *, keymap: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        helps: Sequence[str],
+        places: Sequence[KeyPlace],
+        *,
+        keymap: Mapping[str, str],
+        symbols: Sequence[Badge] = SYMBOLS_OF_CASES,
+    ) -> None:
         super().__init__()
+        self._symbols = symbols
         self._helps = helps
         self._places = places
         self._keymap = keymap
@@ -362,7 +388,7 @@ class HelpScreen(Dialog[None], Filtering):
                 yield _row(keys_of(item, self._keymap), item.help)
             yield BLANK
         yield Paragraph.from_text("What the symbols mean", Style.HEADING)
-        for look in (*map(get_badge, CaseState), STALE, PARTLY_JUDGED, REPLAYED, MARKED, EDITED):
+        for look in self._symbols:
             yield Paragraph((StyledText(f"{look.symbol:<{_KEY_WIDTH}}", look.style), StyledText(look.word)), indent=2)
         yield BLANK
         yield Paragraph.from_text("Keys are changed in [keys] of workbench.toml, by these names:", Style.HEADING)

@@ -146,11 +146,7 @@ class HistoryPane(Pane):
 
         case = self.context.state.selected_case
         if case is not None:
-            self.app.push_screen(BisectScreen(case, self.context), self._show_step)
-
-    def _show_step(self, step: Step | None) -> None:
-        if step is not None:
-            self._pin_step(step)
+            self.app.push_screen(BisectScreen(case, self.context, show_step=self._show_step))
 
     def _open_table(self, run: StoredRun) -> None:
         from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast
@@ -217,18 +213,22 @@ class HistoryPane(Pane):
         result = result.model_copy(update={"case": selected or job.case})
         self.post_message(SessionWanted(PinnedResult(title, result.expected_by_row or case, result), tab="diff"))
 
-    @work(group="look", exclusive=True, description="pin commit")
-    async def _pin_step(self, step: Step) -> None:
-        """Show in the other tabs what the selected case did in a commit."""
+    @work(group="look", exclusive=True, description="show commit")
+    async def _show_step(self, step: Step) -> None:
+        """Show what the selected case did in a commit, over the list of commits."""
+        from workbench.tui.panes.diff_pane import WholeScreen  # keeps the start fast
+        from workbench.tui.state.diff_lines import DiffSource
+
         result = await asyncio.to_thread(step.samples[-1].read_result)
-        read, selected = self.context.state.loaded_case, self.context.state.selected_case
         if result is None or not result.execution.turns:
             say(self, "trace and answers of this run are no longer stored; only the newest executions have them")
-        if result is None or selected != result.case:
+        if result is None:
             return
-        case = read.case if read is not None and read.key == selected else None
-        title = f"commit {step.commit.short}, {safe_line(step.commit.subject)}"
-        self.post_message(SessionWanted(PinnedResult(title, case, result), tab="diff"))
+        read = self.context.state.loaded_case
+        case = read.case if read is not None and read.key == result.case else None
+        commit = f"commit {step.commit.short}  {safe_line(step.commit.subject)}"
+        head = Paragraph.from_text(commit, Style.HEADING), BLANK
+        self.app.push_screen(WholeScreen(DiffSource(case=case, turns=result.execution.turns, result=result, head=head)))
 
     @work(group="compare", exclusive=True, description="compare")
     async def _compare(self, before: str, after: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -38,6 +39,7 @@ from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import generate
 from workbench.tui.state.browser_list import Row, RowKind
+from workbench.tui.state.case_status import Badge
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import (
     BLANK,
@@ -55,14 +57,33 @@ from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 from workbench.watch.case_coverage import measure_coverage
 
-_SYMBOLS = {
-    PartStatus.REACHED: StyledText("✓", Style.PASSED),
-    PartStatus.STALE: StyledText("~", Style.WARNING),
-    PartStatus.UNKNOWN: StyledText("?", Style.MUTED),
-    PartStatus.UNREACHED: StyledText("✗", Style.FAILED),
+_BADGES = {
+    PartStatus.REACHED: Badge("✓", "reached", Style.PASSED),
+    PartStatus.STALE: Badge("~", "reached only before something changed", Style.WARNING),
+    PartStatus.UNKNOWN: Badge("?", "unknown, because some cases have no current record", Style.MUTED),
+    PartStatus.UNREACHED: Badge("✗", "not reached", Style.FAILED),
 }
 _BAR = 12  # cells
 _MOST_CASES = 200  # in the text below; the rows have all
+
+
+_UNCERTAIN = {PartStatus.STALE: "stale", PartStatus.UNKNOWN: "unknown"}
+"""The words for parts that may be reached, in the counts of a row."""
+
+
+def _draw_statuses(statuses: Counter[PartStatus]) -> Line:
+    """Draw a bar whose middle are the parts of which no current record says whether a case reaches them."""
+    reached, total = statuses[PartStatus.REACHED], statuses.total()
+    uncertain = sum(statuses[each] for each in _UNCERTAIN)
+    drawn = draw_bar(reached, total, width=_BAR)
+    both = draw_bar(reached + uncertain, total, width=_BAR)
+    filled = drawn.count("█")
+    between = max(both.count("█") - filled, 1 if uncertain and filled < _BAR else 0)
+    return (
+        StyledText("█" * filled, Style.PASSED if reached == total else Style.WARNING),
+        StyledText("▒" * between, Style.MUTED),
+        StyledText("░" * (_BAR - filled - between), Style.PASSED if reached == total else Style.WARNING),
+    )
 
 
 def measure_project(workspace: Workspace) -> Coverage:
@@ -98,6 +119,9 @@ class CoverageTree(CursorRows):
     def __init__(self, coverage: Coverage) -> None:
         self.coverage = coverage
         self.only_gaps = False
+        self._is_searched = False
+        titles = [safe_line(section.title) for section in coverage.sections]
+        self._longest = max(map(cell_len, (*KIND_NAMES.values(), *titles))) + 4  # with the fold before it
         self._unfolded = {_TreeRow(section, section.parts).key for section in coverage.sections}
         self._rows: list[_TreeRow] = list(self._make_rows())
 
@@ -114,7 +138,35 @@ class CoverageTree(CursorRows):
         row = self.selected_row
         if row is not None and row.case is None:
             self._unfolded ^= {row.key}
-            self._rows = list(self._make_rows())
+            self._rebuild()
+
+    def search(self, *, is_searched: bool) -> None:
+        """Begin or end to list all parts, also those of folded rows. The row under the cursor stays, and is visible."""
+        if is_searched == self._is_searched:
+            return
+        self._is_searched = is_searched
+        row = self.selected_row
+        if row is not None and not is_searched:
+            self._unfolded |= {_TreeRow(row.section, ()).key}
+            if row.part is not None:
+                self._unfolded |= {_TreeRow(row.section, (), row.kind).key}
+        self._rebuild()
+
+    def unfold(self) -> None:
+        """Unfold the row under the cursor."""
+        row = self.selected_row
+        if row is not None and row.key not in self._unfolded:
+            self.toggle_fold()
+
+    def _rebuild(self) -> None:
+        """List the rows again, with the cursor on the same one."""
+        row = self.selected_row
+        self._rows = list(self._make_rows())
+        selected = None if row is None else (row.key, row.case)
+        self.move_to(next((place for place, each in enumerate(self._rows) if (each.key, each.case) == selected), 0))
+
+    def _is_unfolded(self, row: _TreeRow) -> bool:
+        return row.key in self._unfolded or (self._is_searched and row.part is None)
 
     def toggle_gaps(self) -> None:
         """List only parts that no current record reaches, unfolded, or all parts again."""
@@ -133,13 +185,13 @@ class CoverageTree(CursorRows):
             if self.only_gaps and all(each.status is PartStatus.REACHED for each in section.parts):
                 continue
             yield (row := _TreeRow(section, section.parts))
-            if row.key not in self._unfolded:
+            if not self._is_unfolded(row):
                 continue
             for kind, parts in group_by_kind(section.parts):
                 shown = [each for each in parts if not (self.only_gaps and each.status is PartStatus.REACHED)]
                 if shown:
                     yield (group := _TreeRow(section, parts, kind))
-                    yield from self._make_part_rows(section, kind, shown) if group.key in self._unfolded else ()
+                    yield from self._make_part_rows(section, kind, shown) if self._is_unfolded(group) else ()
 
     def _make_part_rows(self, section: Section, kind: PartKind, parts: Sequence[Part]) -> Iterator[_TreeRow]:
         for part in parts:
@@ -153,30 +205,34 @@ class CoverageTree(CursorRows):
         row = self._rows[index]
         if row.case is not None:
             return (StyledText(f"         {safe_line(str(row.case))}", Style.TEXT),)
-        fold = "▾" if row.key in self._unfolded else "▸"
+        fold = "▾" if self._is_unfolded(row) else "▸"
         if row.part is None:
             # What cases expect is no part that they reach.
             reached, total = count_reached(
                 part for part in row.parts if row.kind or part.kind is not PartKind.EXPECTED_TOOL
             )
             indent = " " if row.kind is None else "   "
-            room = max(min(width - _BAR - 22, 40), 12) - len(indent)
+            room = max(min(width - _BAR - 22, self._longest), 12) - len(indent)
             name = shorten(safe_line(row.section.title if row.kind is None else KIND_NAMES[row.kind]), room)
+            statuses = Counter(part.status for part in row.parts if row.kind or part.kind is not PartKind.EXPECTED_TOOL)
+            counts = ((f"{statuses[each]:,} {word}", statuses[each]) for each, word in _UNCERTAIN.items())
+            more = "".join(f" · {text}" for text, count in counts if count)
             bar = (
-                StyledText(draw_bar(reached, total, width=_BAR), Style.PASSED if reached == total else Style.WARNING),
+                *_draw_statuses(statuses),
                 StyledText(f" {reached:,} of {total:,}", Style.MUTED),
+                StyledText(more, Style.MUTED),
             )
             return (
                 StyledText(f"{indent}{fold} ", Style.MUTED),
                 StyledText(name + " " * (room + 1 - cell_len(name)), Style.HEADING if row.kind is None else Style.TEXT),
                 *(bar if total else (StyledText("no part is declared", Style.MUTED),)),
             )
-        cases = row.part.cases or row.part.stale_cases
+        cases, badge = row.part.cases or row.part.stale_cases, _BADGES[row.part.status]
         count = f" · {plural(len(cases), 'case')}" if cases else ""
         place = f" · {safe_line(row.part.place)}" if row.part.place else ""
         return (
             StyledText(f"     {fold if cases else ' '} ", Style.MUTED),
-            _SYMBOLS[row.part.status],
+            StyledText(badge.symbol, badge.style),
             StyledText(f" {safe_line(row.part.name)}", Style.TEXT),
             StyledText(f"{count}{place}", Style.MUTED),
         )
@@ -198,7 +254,24 @@ class CoverageTree(CursorRows):
             yield Paragraph.from_text(f"note: {safe_line(note)}", Style.WARNING, indent=2)
         for line in argument_lines(section, show_all=False):
             yield Paragraph.from_text(line.strip(), indent=2 + 2 * line.startswith(" "))
-        for line in uncertain_lines(self.coverage):
+        for kind, parts in group_by_kind(section.parts):
+            counts = Counter(
+                "expected"
+                if kind is PartKind.EXPECTED_TOOL and part.cases
+                else "never expected"
+                if kind is PartKind.EXPECTED_TOOL
+                else STATUS_NAMES[part.status]
+                for part in parts
+            )
+            text = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+            yield Paragraph((StyledText(f"{KIND_NAMES[kind]}  ", Style.KEY), StyledText(text)), indent=2, hang=2)
+        targets = {*section.targets}
+        of_section = replace(
+            self.coverage,
+            stale=[each for each in self.coverage.stale if each.case.target in targets],
+            unknown=[each for each in self.coverage.unknown if each.case.target in targets],
+        )
+        for line in uncertain_lines(of_section):
             yield Paragraph.from_text(line.strip(), Style.MUTED, indent=2)
 
 
@@ -233,38 +306,38 @@ def _describe_part(part: Part) -> Iterator[Block]:
                 yield Paragraph.from_text(f"and {len(cases) - _MOST_CASES:,} more", Style.MUTED, indent=2)
 
 
-@dataclass(frozen=True, slots=True)
-class ScenariosWanted:
-    """The user wants scenarios for an agent, with this topic."""
-
-    target: str
-    topic: str
+def describe_wanted(parts: Iterable[Part]) -> str:
+    """Describe the parts that no case reaches as a topic. A run shows whether parts that are unknown need scenarios."""
+    return describe_gaps(part for part in parts if part.status is PartStatus.UNREACHED)
 
 
-class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
-    """The tree. The result is the case that the user opens, or the scenarios that a model should write."""
+class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
+    """The tree. The result is the case that the user opens."""
 
     HELP: ClassVar[str] = (
         "Which parts of agents and their code the cases of the project reach, by the records of earlier runs; nothing "
         "runs. Enter unfolds a row, lists the cases of a part, and goes to a case. ✓ reached, ✗ not reached, ? unknown "
         "because some cases have no current record, ~ reached only before something changed."
     )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (*_BADGES.values(), Badge("▒", "stale or unknown, in a bar", Style.MUTED))
     CSS_PATH = "coverage.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("coverage",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("coverage")]
 
-    def __init__(self, context: ScreenContext) -> None:
+    def __init__(self, context: ScreenContext, main: Widget) -> None:
+        """Create the screen. `main` gets the messages about new scenarios."""
         super().__init__()
         self._screen_context = context
+        self._main = main
         self._tree: CoverageTree | None = None
         self._listed: FilteredDetails[CoverageTree] | None = None
 
     def compose(self) -> ComposeResult:
         """Yield the counts, the filter, the tree with the details of a row, and the keys."""
         yield StatusLine(id="coverage-head")
-        yield FilterLine("letters of a part, a file or a case")
+        yield FilterLine("letters of a part or a file")
         yield RowsAndText()
-        yield KeyLine()
+        yield KeyLine(enter="open", first=("coverage_close",))
 
     def on_mount(self) -> None:
         """Start to measure."""
@@ -273,8 +346,11 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
         self._measure()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Leave letters to the filter while the user types."""
-        return action != "generate" or not any(line.has_focus_within for line in self.query(FilterLine))
+        """Leave letters to the filter while the user types. Without anything to list, no key changes the list."""
+        if action in ("generate", "toggle_gaps") and any(line.has_focus_within for line in self.query(FilterLine)):
+            return False
+        has_rows = self._tree is not None and bool(self._tree.coverage.sections)
+        return action not in ("generate", "toggle_gaps") or has_rows
 
     @work(group="measure", exclusive=True)
     async def _measure(self) -> None:
@@ -286,9 +362,8 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
             return
         self._tree = CoverageTree(coverage)
         self._listed = FilteredDetails(self._tree)
-        head = StyledText(f" {safe_line(summary_line(coverage))}", Style.HEADING)
-        self.query_one("#coverage-head", StatusLine).show((head,))
-        self._show()
+        self.filter_rows(self.query_one(FilterLine).text)  # typed meanwhile
+        self.refresh_bindings()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
@@ -296,6 +371,10 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
             return
         if self._tree.selected_row.case is not None:
             self.dismiss(self._tree.selected_row.case)
+            return
+        if self.query_one(FilterLine).text:  # it would hide what the row contains
+            self._tree.unfold()
+            self.end_filter()
             return
         self._tree.toggle_fold()
         self._refresh_rows(from_top=False)
@@ -306,8 +385,9 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
 
     def filter_rows(self, text: str) -> bool:
         """List the rows that match a text. Return False if no row does."""
-        if self._listed is None:
+        if self._listed is None or self._tree is None:
             return True
+        self._tree.search(is_searched=bool(text))
         self._listed.filter(text)
         self._show()
         return self._listed.is_found
@@ -318,17 +398,21 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
             self._tree.toggle_gaps()
             self._refresh_rows(from_top=True)
 
-    def action_generate(self) -> None:
-        """Close, and ask for scenarios for what no case reaches in the row under the cursor."""
+    @work(group="generate", exclusive=True)
+    async def action_generate(self) -> None:
+        """Let a model write scenarios for what no case reaches in the row under the cursor. Close if some are saved."""
         row = None if self._tree is None else self._tree.selected_row
         if row is None:
             return
-        topic = describe_gaps(row.parts)
+        topic = describe_wanted(row.parts)
         if not topic:
             message = "no scenario can be asked for: choose an agent, or a tool or transfer that no case reaches"
             say(self, message, severity="warning")
             return
-        self.dismiss(ScenariosWanted(row.section.targets[0], topic))
+        target = row.section.targets[0]
+        agent = Row(kind=RowKind.TARGET, label=safe_line(target), target=target)
+        if await generate(self._main, self._screen_context, agent, topic=topic):
+            self.dismiss(None)
 
     def action_close(self) -> None:
         """List all rows again; without a filter, close the coverage."""
@@ -340,9 +424,31 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
             self._listed.refresh()
             self._show(from_top=from_top)
 
+    def on_resize(self) -> None:
+        """Fit the counts to the new width."""
+        self._show_head()
+
+    def _show_head(self) -> None:
+        if self._tree is None:
+            return
+        coverage = self._tree.coverage
+        gaps = "   only what no current record reaches" if self._tree.only_gaps else ""
+        whole = f" {safe_line(summary_line(coverage))}"
+        if cell_len(whole + gaps) > self.size.width:
+            counts = [f"{coverage.current:,} current"]
+            counts += [
+                f"{len(cases):,} {word}"
+                for word, cases in (("stale", coverage.stale), ("unknown", coverage.unknown))
+                if cases
+            ]
+            whole, gaps = f" {plural(coverage.selected, 'case')}: {', '.join(counts)}", gaps and "   gaps"
+        head = StyledText(whole, Style.HEADING), StyledText(gaps, Style.WARNING)
+        self.query_one("#coverage-head", StatusLine).show(head)
+
     def _show(self, *, from_top: bool = True) -> None:
         if self._listed is None:
             return
+        self._show_head()
         body = self.query_one(RowsAndText)
         if len(self._listed):
             body.show(self._listed, from_top=from_top)
@@ -351,10 +457,7 @@ class CoverageScreen(ResultScreen[CaseKey | ScenariosWanted | None], Filtering):
 
 
 async def show_coverage(widget: Widget, context: ScreenContext) -> None:
-    """Show the coverage, then go to the chosen case, or let a model write the wanted scenarios."""
-    chosen = await widget.app.push_screen_wait(CoverageScreen(context))
-    if isinstance(chosen, CaseKey):
+    """Show the coverage, then go to the chosen case."""
+    chosen = await widget.app.push_screen_wait(CoverageScreen(context, widget))
+    if chosen is not None:
         widget.post_message(CaseWanted(chosen, tab="diff"))
-    elif chosen is not None:
-        row = Row(kind=RowKind.TARGET, label=safe_line(chosen.target), target=chosen.target)
-        await generate(widget, context, row, topic=chosen.topic)

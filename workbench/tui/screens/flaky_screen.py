@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
-from workbench.tui.state.case_status import QUARANTINED
+from workbench.tui.state.case_status import QUARANTINED, Badge
 from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import (
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _DAYS = 14
 _MOST_DAYS = 3650
+_LONGEST_NAME = 24  # characters of a case in a question or message
 
 
 def open_flaky_cases(screen: Screen[None], context: ScreenContext) -> None:
@@ -94,8 +96,10 @@ class FlakyRows(CursorRows):
         row = self.rows[index]
         mark = _format_quarantine_mark(row.quarantine)
         if isinstance(row, QuarantinedCase):
-            share = StyledText(f" {'not flaky':<{_PROBABILITY_BAR + 5}}", Style.MUTED)
-            return cut_parts((share, mark, StyledText(f" {safe_line(f'{row.eval_set}:{row.name}')}")), width)
+            what = "not found" if row.is_missing else "not flaky"
+            share = StyledText(f" {what:<{_PROBABILITY_BAR + 5}}", Style.MUTED)
+            name = StyledText(f" {safe_line(f'{row.eval_set}:{row.name}')}")
+            return cut_parts((share, mark, name, *_note_expired(row.quarantine)), width)
         share = StyledText(f" {bar(row.probability, width=_PROBABILITY_BAR)} {row.probability:>4.0%}", Style.WARNING)
         place = "" if row.divergence is None else f"turn {row.divergence.turn + 1}, {row.divergence.what}"
         pieces = (
@@ -103,6 +107,7 @@ class FlakyRows(CursorRows):
             mark,
             StyledText(f" {safe_line(row.case.name)}", Style.STRONG),
             StyledText(f"  {format_set_name(row.case.eval_set)}", Style.MUTED),
+            *_note_expired(row.quarantine),
             StyledText(f"  {safe_line(place)}"),
         )
         return cut_parts(pieces, width)
@@ -123,8 +128,11 @@ class FlakyRows(CursorRows):
     def title(self) -> Line:
         """Count the cases, and those left out."""
         flaky = sum(isinstance(row, FlakyCase) for row in self.rows)
-        others = len(self.rows) - flaky
-        more = f", {plural(others, 'other case')} in quarantine" if others else ""
+        others = [row for row in self.rows if isinstance(row, QuarantinedCase)]
+        active = sum(not row.quarantine.is_expired for row in others)
+        over = len(others) - active
+        more = f", {plural(active, 'other case')} in quarantine" if active else ""
+        more += f", {plural(over, 'other quarantine')} that ended" if over else ""
         left_out = f"   left out after an outage: {plural(len(self.left_out), 'case')}" if self.left_out else ""
         return (
             StyledText(f" {plural(flaky, 'flaky case')}{more}", Style.STRONG),
@@ -143,7 +151,8 @@ class FlakyRows(CursorRows):
         ]
         if row.quarantine is not None:
             style = Style.ERROR if row.quarantine.is_expired else Style.WARNING
-            text = f"{QUARANTINED.symbol} {redact(str(row.quarantine))}"
+            mark = "" if row.quarantine.is_expired else f"{QUARANTINED.symbol} "
+            text = f"{mark}{redact(str(row.quarantine))}"
             blocks.append(Paragraph.from_text(safe(text), style, indent=2, hang=2))
         if isinstance(row, QuarantinedCase):
             why = "the eval set no longer has this case" if row.is_missing else "no execution shows that it is flaky"
@@ -171,9 +180,15 @@ def _format_side(word: str, text: str, style: Style) -> Paragraph:
 
 
 def _format_quarantine_mark(quarantine: Quarantine | None) -> StyledText:
-    if quarantine is None:
+    if quarantine is None or quarantine.is_expired:
         return StyledText("  ")
-    return StyledText(f" {QUARANTINED.symbol}", Style.ERROR if quarantine.is_expired else Style.WARNING)
+    return StyledText(f" {QUARANTINED.symbol}", QUARANTINED.style)
+
+
+def _note_expired(quarantine: Quarantine | None) -> Line:
+    if quarantine is None or not quarantine.is_expired:
+        return ()
+    return (StyledText("  quarantine ended", Style.ERROR),)
 
 
 # The screen.
@@ -196,6 +211,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         "the first step that sets failed ones apart. Enter shows an execution that passed beside one that failed. A "
         "case in quarantine (⊘) runs and is reported, but its FAILED fails no run until a day; x begins and ends it."
     )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (QUARANTINED,)
     PLACES: ClassVar[tuple[str, ...]] = ("flaky",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("flaky")]
 
@@ -211,7 +227,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         yield StatusLine(id="flaky-title")
         yield FilterLine("letters of a case or of a step")
         yield RowsAndText()
-        yield KeyLine()
+        yield KeyLine(enter="executions", first=("flaky_close",))
 
     def on_mount(self) -> None:
         """Start to search the history."""
@@ -225,10 +241,17 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             return True if self._rows.selected is not None else None
         return True
 
+    def name_action(self, action: str) -> str:
+        """Name what the key does with the case under the cursor."""
+        return "end quarantine" if action == "quarantine" and _can_be_ended(self._rows.selected) else ""
+
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         row = self._rows.selected
-        if not isinstance(row, FlakyCase):
+        if row is None:
+            return
+        if isinstance(row, QuarantinedCase):
+            say(self, "no execution shows that it is flaky, so there is nothing to compare", severity="warning")
             return
         if row.compared is None:
             say(self, "the traces of its executions are not stored any more", severity="warning")
@@ -307,7 +330,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
                 BLANK,
                 Paragraph.from_text(
                     "A case is flaky if it passed and failed while nothing that it uses changed. More executions show "
-                    "it: run cases several times, with `workbench run --runs 5`.",
+                    "it: C in the main screen plans a run with several repeats of each case.",
                     Style.MUTED,
                 ),
             ]
@@ -332,20 +355,25 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         if row is None or name is None:
             return
         eval_set, case = name
-        if row.quarantine is not None and not row.quarantine.is_expired:
-            await self._change(lambda workspace: release_cases(workspace.root / eval_set, [case]), "its FAILED counts")
+        shown = safe_line(case, width=_LONGEST_NAME)
+        if _can_be_ended(row):
+            await self._change(
+                lambda workspace: release_cases(workspace.root / eval_set, [case]),
+                f"{shown}: the quarantine is over, a FAILED counts from the next run on",
+            )
             return
+        example = date.today() + timedelta(_DAYS)
         answer = await self.app.push_screen_wait(
             AskScreen(
-                f"Why is {case} in quarantine for {_DAYS} days? For another time, begin with days or a last day, as "
-                f"{date.today() + timedelta(_DAYS)}.",
-                check=lambda text: None if parse_quarantine(text) else "the last day is over, or too far away",
+                f"Quarantine of {shown}: why? Ends in {_DAYS} days, or begin with `30 days` or {example}.",
+                check=explain_invalid_quarantine,
             )
         )
         quarantine = None if answer is None else parse_quarantine(answer)
         if quarantine is not None:
             await self._change(
-                lambda workspace: set_quarantine(workspace.root / eval_set, [case], quarantine), str(quarantine)
+                lambda workspace: set_quarantine(workspace.root / eval_set, [case], quarantine),
+                f"{shown}: {quarantine}; it counts from the next run on",
             )
 
     async def _change(self, write: Callable[[Workspace], object], done: str) -> None:
@@ -359,13 +387,35 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         self._read()
 
 
+def _can_be_ended(row: FlakyCase | QuarantinedCase | None) -> bool:
+    """True for a quarantine in force, and for the entry of a case that no longer exists."""
+    if row is None or row.quarantine is None:
+        return False
+    return not row.quarantine.is_expired or (isinstance(row, QuarantinedCase) and row.is_missing)
+
+
+_DAYS_TYPED = re.compile(r"([0-9]{1,9})\s*(?:d|days?)(?:\s+(.*)|)", re.DOTALL)
+
+
+def explain_invalid_quarantine(text: str) -> str | None:
+    """Describe the problem of a typed quarantine; None if it has none."""
+    if text.strip().isdecimal():
+        return f'found only a number, expected days such as "{text.strip()[:4]} days", or a reason in words'
+    return None if parse_quarantine(text) else "the last day is over, or too far away"
+
+
 def parse_quarantine(text: str) -> Quarantine | None:
-    """Read a reason, after a number of days or a last day if they are given. Return None for a day that is over."""
+    """Read a reason, after a number of days or a last day if they are given. Return None for a day that is over.
+
+    A number without a unit belongs to the reason, as in "404 from the api".
+    """
     word, _, reason = text.strip().partition(" ")
     today = date.today()
-    if word.isascii() and word.isdecimal():
-        days = int(word) if len(word) <= len(str(_MOST_DAYS)) else 0
-        return Quarantine(until=today + timedelta(days), reason=reason.strip()) if 1 <= days <= _MOST_DAYS else None
+    typed = _DAYS_TYPED.fullmatch(text.strip())
+    if typed is not None:
+        days = int(typed[1])
+        until = today + timedelta(days) if 1 <= days <= _MOST_DAYS else None
+        return None if until is None else Quarantine(until=until, reason=(typed[2] or "").strip())
     if len(word) == len("2026-12-24"):
         with suppress(ValueError):
             until = date.fromisoformat(word)

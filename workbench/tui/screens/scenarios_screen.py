@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 # Dialogs: the progress of the generation, and the generated scenarios.
 
+_LONGEST_TOPIC = 120  # characters in a question
 _UPDATE = 0.1  # seconds between two updates of the progress
 
 
@@ -179,24 +180,29 @@ class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
 _USER = "test_user_id"  # as in the generated cases of ADK
 
 
-async def generate(widget: Widget, context: ScreenContext, row: Row | None, *, topic: str = "") -> None:
-    """Run all steps for the agent of `row`. `widget` shows dialogs and messages. The user can edit the topic."""
+async def generate(widget: Widget, context: ScreenContext, row: Row | None, *, topic: str = "") -> bool:
+    """Run all steps for the agent of `row`. `widget` shows dialogs and messages. The user can edit the topic.
+
+    Return True if the user has saved scenarios.
+    """
     if row is None or not row.target or context.state.browser.is_from_history(row.target, row.eval_set):
         reason = explain_empty_selection(context.state)
         say(widget, f"no scenarios can be written: {reason}", severity="warning")
-        return
+        return False
     try:
         generation = await _run_generation(widget, context, row, topic)
         generated = None if generation is None else generation.done.result()
         if generation is None or generated is None:
-            return
+            return False
         spent = spending_text(generation.list_spending())
         scenarios = GeneratedScenarios(generated.scenarios, generated.notes, spent=spent)
         chosen = await _choose_scenarios(widget.app, context, row, scenarios)
         if chosen is not None:
             await _save(widget, context, chosen, row=row, state=generated.state)
+            return True
     except (GenerationError, StoreError) as error:
         say(widget, str(error), severity="error")
+    return False
 
 
 class _Chosen(NamedTuple):
@@ -243,7 +249,8 @@ async def _run_generation(widget: Widget, context: ScreenContext, row: Row, topi
     """Ask for number and topic, and wait for the generation. Return None if cancelled. Raises StoreError."""
     count = await widget.app.push_screen_wait(
         AskScreen(
-            f"How many scenarios should a model write for {safe_line(row.target)}?",
+            f"How many scenarios should a model write for {safe_line(row.target)}?"
+            + (f" Topic: {safe_line(topic, width=_LONGEST_TOPIC)}" if topic else ""),
             value=str(DEFAULT_COUNT),
             check=lambda text: check_count(text, most=MOST_SCENARIOS),
         )

@@ -26,8 +26,8 @@ from workbench.tui.state.case_status import (
     Outcome,
     StatusBoard,
     count_passed,
-    find_worst_state,
     get_badge,
+    get_state,
 )
 from workbench.tui.state.diff_lines import StyledTexts
 from workbench.tui.state.text_layout import (
@@ -131,7 +131,7 @@ def _has_verdict(record: CaseRecord) -> bool:
 def _format_time(record: CaseRecord) -> StyledText:
     """Format the duration; for several repeats how many passed; a word if it neither passed nor failed."""
     badge = get_badge(record.state)
-    if record.state not in (CaseState.PASSED, CaseState.FAILED):
+    if record.state not in (CaseState.PASSED, CaseState.FAILED, CaseState.QUARANTINED):
         return StyledText(badge.word, badge.style)
     if len(record.verdicts) > 1:
         return StyledText(f"{record.passed_repeats}/{len(record.verdicts)}", Style.MUTED)
@@ -155,7 +155,7 @@ def _summarize_counts(row: Row, counts: Mapping[CaseState, int]) -> StyledText:
         return StyledText(row.problem, _TONES_OF_UNREAD.get(row.problem, Style.ERROR))
     total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
     text = f"{passed:,}/{total:,}"
-    for state in (CaseState.ERROR, CaseState.FAILED):
+    for state in (CaseState.ERROR, CaseState.FAILED, CaseState.QUARANTINED):
         if counts.get(state):
             return _format_badge(text, get_badge(state))
     return (
@@ -418,7 +418,7 @@ def make_heading(subject: Subject) -> Heading:
     """Make the heading in the border around the panes."""
     if subject.pinned is not None:
         result = subject.pinned.result
-        status = _format_status(find_worst_state([result.status]), partly=has_missing_samples(result.metrics))
+        status = _format_status(get_state(result), partly=has_missing_samples(result.metrics))
         mark = f"{REPLAYED.symbol} " if result.execution.is_replayed else ""
         return Heading(subject.pinned.title, status, ran=f"{mark}{format_time_taken(result.agent_seconds)}")
     row = subject.row

@@ -684,5 +684,5 @@ def choose_repeat(record: CaseRecord | None, chosen: int | None) -> int | None:
         return chosen
     if record.turns:
         return min(record.turns)
-    ended_so = (r for r, outcome in sorted(record.outcomes.items()) if outcome.status.name == record.state.name)
+    ended_so = (r for r, outcome in sorted(record.outcomes.items()) if outcome.state is record.state)
     return next(ended_so, record.repeats[0])

@@ -175,6 +175,7 @@ class Order(StrEnum):
 _WORST_FIRST = (
     CaseState.ERROR,
     CaseState.FAILED,
+    CaseState.QUARANTINED,
     CaseState.NOT_EVALUATED,
     CaseState.CANCELLED,
     CaseState.RUNNING,

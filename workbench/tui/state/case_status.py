@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from workbench.model.evalset import Content
 from workbench.model.identity import CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, MetricStatus, TurnResult, has_missing_samples
+from workbench.model.results import (
+    CaseResult,
+    CaseStatus,
+    MetricStatus,
+    TurnResult,
+    has_missing_samples,
+    is_quarantined,
+)
 from workbench.model.run_events import CaseFinished, CaseStarted, InvocationFinished, RunEvent, SpanFinished, UserSpoke
 from workbench.model.trace import Span
 from workbench.report.run_report import QUARANTINE_SYMBOL, REPLAY_MARK
@@ -22,13 +29,17 @@ from workbench.tui.state.text_layout import RankedPart, Style, StyledText, measu
 
 
 class CaseState(StrEnum):
-    """State of a case: the outcome of its newest results, or its progress in the current run."""
+    """State of a case: the outcome of its newest results, or its progress in the current run.
+
+    QUARANTINED: it FAILED, but only in quarantine, which fails no run.
+    """
 
     NOT_RUN = "not run"
     WAITING = "waiting"
     RUNNING = "running"
     PASSED = "passed"
     FAILED = "failed"
+    QUARANTINED = "quarantined"
     ERROR = "error"
     NOT_EVALUATED = "not evaluated"
     SKIPPED = "skipped"
@@ -44,12 +55,16 @@ class Badge:
     style: Style
 
 
+QUARANTINED = Badge(QUARANTINE_SYMBOL, "quarantine", Style.WARNING)
+"""Badge of a FAILED that does not fail a run."""
+
 _BADGES = {
     CaseState.NOT_RUN: Badge("○", "not run", Style.MUTED),
     CaseState.WAITING: Badge("○", "waiting", Style.RUNNING),
     CaseState.RUNNING: Badge("◐", "running", Style.RUNNING),
     CaseState.PASSED: Badge("✓", "passed", Style.PASSED),
     CaseState.FAILED: Badge("✗", "failed", Style.FAILED),
+    CaseState.QUARANTINED: QUARANTINED,
     CaseState.ERROR: Badge("!", "error", Style.ERROR),
     CaseState.NOT_EVALUATED: Badge("?", "not evaluated", Style.WARNING),
     CaseState.SKIPPED: Badge("-", "skipped", Style.MUTED),
@@ -88,9 +103,6 @@ PARTLY_JUDGED = Badge("†", "judged by fewer samples than asked", Style.WARNING
 REPLAYED = Badge(REPLAY_MARK, "rests on recorded answers of models; alt+l asks them again", Style.MUTED)
 """Badge of a case whose agent got recorded answers of its models."""
 
-QUARANTINED = Badge(QUARANTINE_SYMBOL, "quarantine", Style.WARNING)
-"""Badge of a FAILED that does not fail a run."""
-
 FAILING_STATES = frozenset({CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED})
 """States of finished cases that did not pass: "run failed" runs them, and "next failing" finds them."""
 
@@ -112,8 +124,20 @@ def find_worst_state(statuses: Iterable[CaseStatus]) -> CaseState:
     return CaseState.NOT_RUN if worst is None else CaseState[worst.name]
 
 
+def get_state(result: CaseResult | StoredJob) -> CaseState:
+    """Return the state of a case with this one result."""
+    in_quarantine = is_quarantined(result.status, result.quarantine)
+    return CaseState.QUARANTINED if in_quarantine else CaseState[result.status.name]
+
+
 _OTHERS = (CaseState.RUNNING, CaseState.WAITING, CaseState.CANCELLED, CaseState.SKIPPED, CaseState.NOT_RUN)
-VERDICTS = (CaseState.PASSED, CaseState.FAILED, CaseState.ERROR, CaseState.NOT_EVALUATED)
+VERDICTS = (
+    CaseState.PASSED,
+    CaseState.FAILED,
+    CaseState.QUARANTINED,
+    CaseState.ERROR,
+    CaseState.NOT_EVALUATED,
+)
 """States of cases with a verdict, which may be stale."""
 
 _FAILING_BADGES = frozenset(_BADGES[state] for state in FAILING_STATES)
@@ -166,7 +190,7 @@ class ResultLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of one repeat.
+    """Outcome of one repeat. `state` is that of a case with this outcome alone.
 
     `result` may be None if the history has it: it is then read when the case is selected. `location`: None if the
     result is not stored or its location is unknown. `is_played`: the agent ran, but nothing was scored; the status may
@@ -175,6 +199,7 @@ class Outcome:
     """
 
     status: CaseStatus
+    state: CaseState
     agent_seconds: float
     result: CaseResult | None = None
     stored_at: datetime | None = None  # None for a result of this session
@@ -476,6 +501,7 @@ class StatusBoard:
         """
         outcome = Outcome(
             result.status,
+            get_state(result),
             result.agent_seconds,
             result,
             stored_at=stored_at,
@@ -632,6 +658,7 @@ def _convert_stored_jobs(stored: Iterable[StoredJob]) -> dict[int, Outcome]:
 def _convert_stored_job(job: StoredJob) -> Outcome:
     return Outcome(
         job.status,
+        get_state(job),
         job.agent_seconds,
         stored_at=job.finished_at,
         is_played=job.is_from_unscored_run,
@@ -648,6 +675,7 @@ def _make_outcome(event: CaseFinished, run_id: str) -> Outcome:
     )
     return Outcome(
         event.status,
+        get_state(event.result),
         event.result.agent_seconds,
         event.result,
         in_history=event.in_history,
@@ -670,4 +698,6 @@ def _is_under_way(record: CaseRecord) -> bool:
 
 
 def _find_state(record: CaseRecord) -> CaseState:
-    return find_worst_state(outcome.status for outcome in record.verdicts.values())
+    worst = find_worst_state(outcome.status for outcome in record.verdicts.values())
+    has_failed = any(outcome.state is CaseState.FAILED for outcome in record.verdicts.values())
+    return CaseState.QUARANTINED if worst is CaseState.FAILED and not has_failed else worst

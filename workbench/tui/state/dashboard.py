@@ -605,7 +605,9 @@ class _ProjectGroup(_Group):
         rows = []
         for (_, counts), name, number, target in zip(counted, names, numbers, targets, strict=True):
             total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
-            worst = (state for state in (*FAILING_STATES, CaseState.NOT_RUN) if counts.get(state))
+            worst = (
+                state for state in (*FAILING_STATES, CaseState.QUARANTINED, CaseState.NOT_RUN) if counts.get(state)
+            )
             badge = get_badge(next(worst, CaseState.PASSED if passed else CaseState.NOT_RUN))
             share = passed / total if total else 0.0
             pieces = [StyledText(f"{badge.symbol} ", badge.style), StyledText(_pad(shorten(name, column), column))]

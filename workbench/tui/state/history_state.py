@@ -14,7 +14,6 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult
 from workbench.model.run_events import RunSummary
 from workbench.model.text import format_score_change, redact, score_text
-from workbench.report.bisect_report import BisectReport, Outcome, Step, bisect_lines, describe_step, describe_work
 from workbench.report.comparison import (
     CHANGE_SYMBOLS,
     FLIPS,
@@ -51,6 +50,7 @@ from workbench.tui.state.case_status import (
     find_worst_state,
     get_badge,
     get_metric_badge,
+    get_state,
 )
 from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
@@ -366,7 +366,7 @@ class Executions(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """Format one execution: time, repeat, status, duration, scores with a threshold."""
         job, metrics = self.history.executions[index]
-        badge = get_badge(find_worst_state([job.status]))
+        badge = get_badge(get_state(job))
         mark = "●" if job.run_id == self.marked else " "
         current = CURRENT if self._is_current(job) else " "
         is_usual = job.status in (CaseStatus.PASSED, CaseStatus.FAILED)
@@ -680,111 +680,3 @@ def calculate_pass_rate(summary: RunSummary) -> float | None:
     """
     judged = summary.passed + summary.failed + summary.quarantined + summary.error + summary.not_evaluated
     return summary.passed / judged if judged else None
-
-
-# The search for the commit that turned a case red: a row for each commit that was looked at.
-
-_OUTCOMES = {
-    Outcome.PASSED: ("✓", Style.PASSED),
-    Outcome.FAILED: ("✗", Style.FAILED),
-    Outcome.SKIPPED: ("-", Style.MUTED),
-}
-_DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
-
-
-class BisectSteps(CursorRows):
-    """Rows of a list: first the result, once there is one, then the commits in the order in which they came."""
-
-    def __init__(self, case: CaseKey) -> None:
-        self._case = case
-        self._steps: dict[str, Step] = {}
-        self._report: BisectReport | None = None
-        self.problem = ""
-
-    def __len__(self) -> int:
-        return len(self._steps) + (self._report is not None)
-
-    def add(self, step: Step) -> None:
-        """Add a commit, or what else is now known of one. The cursor follows the newest unless the user moved it."""
-        is_at_end = self.cursor >= len(self) - 1
-        self._steps[step.commit.id] = step
-        if is_at_end:
-            self.cursor = len(self) - 1
-
-    def finish(self, report: BisectReport) -> None:
-        """Add the result, and put the cursor on it."""
-        self._report = report
-        self.cursor = 0
-
-    @property
-    def selected_step(self) -> Step | None:
-        """Commit under the cursor; None on the result."""
-        number = self.cursor - (self._report is not None)
-        return list(self._steps.values())[number] if 0 <= number < len(self._steps) else None
-
-    def line(self, index: int, width: int) -> Line:
-        """Format one commit, or the result."""
-        if self._report is not None and index == 0:
-            return (StyledText(f" ▸ {self._result_text(self._report)}", Style.STRONG),)
-        step = list(self._steps.values())[index - (self._report is not None)]
-        symbol, style = _OUTCOMES[step.outcome]
-        pieces = (
-            StyledText(f" {symbol} ", style),
-            StyledText(step.commit.short, Style.KEY),
-            StyledText(f"  {describe_step(step)}", style),
-            StyledText(f"  {safe_line(step.commit.subject)}", Style.MUTED),
-        )
-        return cut_line(pieces, width)
-
-    def header_lines(self) -> list[Line]:
-        """Format the case, and how far the search is."""
-        if self._report is not None:
-            done = describe_work(self._report)
-        elif self.problem:
-            done = "no commit was found"
-        else:
-            left = next((step.suspects for step in reversed(self._steps.values()) if step.suspects is not None), None)
-            searched = f", {plural(left, 'commit')} left" if left is not None else ""
-            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}"
-        name = StyledText(f" {safe_line(str(self._case))}", Style.STRONG)
-        return [(name, StyledText("   which commit turned it red?", Style.MUTED)), (StyledText(f" {done}"),)]
-
-    def blocks(self) -> list[Block]:
-        """Describe the result, or the selected commit; before them what stopped the search."""
-        blocks: list[Block] = [Paragraph.from_text(safe(self.problem), Style.ERROR), BLANK] if self.problem else []
-        step = self.selected_step
-        if step is not None:
-            return [*blocks, *_describe_commit(step)]
-        if self._report is not None:
-            blocks += map(_format_diff_line, bisect_lines(self._report))
-        return blocks
-
-    @staticmethod
-    def _result_text(report: BisectReport) -> str:
-        found = report.found
-        if report.doubt:
-            return f"not certain: {report.suspects[0].commit.short}"
-        if found is None:
-            return f"one of {plural(len(report.suspects), 'commit')}"
-        return f"{found.short}  {safe_line(found.subject)}"
-
-
-def _describe_commit(step: Step) -> Iterator[Block]:
-    commit = step.commit
-    yield Paragraph.from_text(f"{commit.id}", Style.HEADING)
-    yield Paragraph.from_text(f"{commit.date[:10]}  {safe_line(commit.author)}", Style.MUTED)
-    yield Paragraph.from_text(safe_line(commit.subject))
-    yield BLANK
-    yield Paragraph.from_text(safe(redact(describe_step(step))), _OUTCOMES[step.outcome][1])
-    if step.reason:
-        yield Paragraph.from_text(safe(redact(step.reason)), indent=2)
-    for sample in step.samples:
-        text = f"{sample.status.value.lower()}, {sample.source.value}, run {safe_line(sample.run_id)}"
-        yield Paragraph.from_text(text, Style.MUTED, indent=2)
-
-
-def _format_diff_line(line: str) -> Block:
-    """Format a line of the result, whose differences begin with a sign."""
-    text = line.lstrip()
-    style = _DIFF_STYLES.get(text[:1], Style.TEXT)
-    return Paragraph.from_text(safe(text), style, indent=len(line) - len(text)) if text else BLANK

@@ -28,7 +28,7 @@ from workbench.model.run_events import (
 from workbench.model.text import redact
 from workbench.report.run_report import describe_model_calls
 from workbench.report.text_report import quota_wait_text, spending_text
-from workbench.tui.state.case_status import EDITED, FAILING_STATES, CaseState, find_worst_state, get_badge
+from workbench.tui.state.case_status import EDITED, FAILING_STATES, CaseState, get_badge, get_state
 from workbench.tui.state.text_layout import (
     Line,
     RankedPart,
@@ -128,7 +128,7 @@ class FailureGroups:
         reason = _format_reason(result)
         if reason is None:
             return
-        standing = find_worst_state([result.status])
+        standing = get_state(result)
         place = (standing, _PARTICULAR.sub("…", reason))
         group = self._groups.setdefault(place, FailureGroup(standing, reason))
         group.jobs[key] = None
@@ -316,7 +316,7 @@ class RunJobs:
         job = FinishedJob(
             key,
             len(self._order),
-            find_worst_state([event.status]),
+            get_state(event.result),
             event.result.agent_seconds,
             is_reused,
             None if is_reused else event.result.execution.node,
@@ -340,6 +340,7 @@ _PROGRESS_WIDTH = 16
 SHOWN_COUNTS = (
     CaseState.PASSED,
     CaseState.FAILED,
+    CaseState.QUARANTINED,
     CaseState.ERROR,
     CaseState.NOT_EVALUATED,
     CaseState.SKIPPED,

@@ -85,6 +85,11 @@ class FilterInput(FindInput):
     def __init__(self, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, compact=True, select_on_focus=False)
 
+    def allow_focus(self) -> bool:
+        """Return False while the filter line is hidden: a new screen would focus it, and take keys as its text."""
+        is_hidden = any(isinstance(each, Widget) and not each.display for each in self.ancestors)
+        return super().allow_focus() and not is_hidden
+
     def action_leave(self) -> None:
         """Clear the filter and leave the input."""
         self.value = ""
@@ -330,7 +335,8 @@ class KeyLine(Widget):
         room = room if room >= _LEAST_ROOM else self.size.width
         if measure_line(self._message) <= room:
             return self._message
-        more = StyledText(_WHOLE_MESSAGE, Style.MUTED)
+        lists_messages = any(each.binding.id == "problems_pane" for each in self.screen.active_bindings.values())
+        more = StyledText(_WHOLE_MESSAGE if lists_messages else " ", Style.MUTED)
         return (*cut_line(self._message[:1], room - measure_line((more,))), more)
 
     def _update_hints(self, screen: Screen[object]) -> None:

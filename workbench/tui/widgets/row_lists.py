@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from rich.cells import cell_len
@@ -676,11 +676,15 @@ class DetailedRows(RowSource, Steerable, Protocol):
 
 
 class RowsAndText(Vertical):
-    """A list that moves its own cursor, with the details of the selected row. The parent handles `RowList.Entered`."""
+    """A list that moves its own cursor, with the details of the selected row. The parent handles `RowList.Entered`.
+
+    Keys typed before there is anything to show have their effect on the first rows.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._rows: DetailedRows | None = None
+        self._early: list[RowList.Steered | RowList.Entered] | None = []  # typed before the first rows
         self._stands_in = False  # whether the text has the focus because there is no list
 
     def compose(self) -> ComposeResult:
@@ -699,12 +703,15 @@ class RowsAndText(Vertical):
             rows_list.focus()
         self._stands_in = False
         self._show_text(rows.blocks(), from_top=from_top)
+        early, self._early = self._early or (), None
+        for message in early:
+            rows_list.post_message(replace(message))
 
     def show_text(self, blocks: Sequence[Block]) -> None:
         """Show a text alone."""
         rows_list = self.query_one(RowList)
         had_focus = rows_list.has_focus
-        self._rows = None
+        self._rows = self._early = None
         rows_list.display = False
         rows_list.show(NoRows())
         self._show_text(blocks, from_top=True)
@@ -728,6 +735,15 @@ class RowsAndText(Vertical):
             message.steer(self._rows)
             self.query_one(RowList).show(self._rows)
             self._show_text(self._rows.blocks(), from_top=True)
+            self.screen.refresh_bindings()  # some depend on the row
+        elif self._early is not None:
+            self._early.append(message)
+
+    @on(RowList.Entered)
+    def _keep_early(self, message: RowList.Entered) -> None:
+        if self._early is not None:
+            message.stop()
+            self._early.append(message)
 
     def _show_text(self, blocks: Sequence[Block], *, from_top: bool) -> None:
         self.query_one(LinesView).show_blocks(blocks, from_top=from_top)
