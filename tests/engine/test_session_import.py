@@ -244,7 +244,7 @@ def test_a_case_expects_what_happened(tmp_path: Path) -> None:
     path = tmp_path / "new.evalset.json"
     (session,) = read(tmp_path / "a.json", [{"eval_id": "a b:c", "messages": MESSAGES}])
 
-    assert keep(path, session) == [("a_b_c", True)]
+    assert [name and name[:6] for name, _ in keep(path, session)] == ["a_b_c_"]
 
     (case,) = read_cases(path)
     (turn,) = case["conversation"]
@@ -288,13 +288,31 @@ def test_equal_ids_of_other_users_are_other_sessions(tmp_path: Path) -> None:
     assert keep(path, bob, ann) == [("s1_2", False), ("s1", False)]
 
 
-def test_redaction_comes_before_the_comparison(tmp_path: Path) -> None:
+def test_sessions_that_look_the_same_after_redaction_are_all_there(tmp_path: Path) -> None:
     path = tmp_path / "new.evalset.json"
-    session = read_adk_session(export(user="ann@example.org"))
+    sessions = [
+        read_adk_session(export(user=user, id=session_id))
+        for user, session_id in (("ann@x.org", "s1"), ("bob@x.org", "s1"), ("eve", "ann@x.org"), ("eve", "bob@x.org"))
+    ]
 
-    assert keep(path, session, patterns=(r"\w+@",)) == [("s1", True)]
-    assert keep(path, session, patterns=(r"\w+@",)) == [("s1", False)]
+    kept = keep(path, *sessions, patterns=(r"\w+@x.org",))
+
+    assert [is_added for _, is_added in kept] == [True] * 4
+    assert len({name for name, _ in kept}) == 4
     assert "ann@" not in path.read_text()
+    again = keep(path, *reversed(sessions), patterns=(r"\w+@x.org",))
+    assert again == [(name, False) for name, _ in reversed(kept)]
+
+
+def test_ids_that_look_the_same_without_unfit_characters_are_different(tmp_path: Path) -> None:
+    path = tmp_path / "new.evalset.json"
+    sessions = [read_adk_session(export(id=each)) for each in ("a/b", "a_b", "a b")]
+
+    kept = [keep(path, session)[0] for session in sessions]
+
+    assert [is_added for _, is_added in kept] == [True] * 3
+    assert kept[1][0] == "a_b"
+    assert keep(path, *sessions) == [(name, False) for name, _ in kept]
 
 
 def test_unknown_fields_and_the_form_of_a_set_stay(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ messages that of datasets. Sources are never changed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -421,7 +422,11 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 _Owner = tuple[str, str]
 """The app and the user of a session."""
 
+_Identity = tuple[str, str, str]
+"""The app, the user and the id of a session before redaction."""
+
 _USER = "test_user_id"  # as in generated cases
+_DIGEST = 10  # hexadecimal digits
 _UNFIT = re.compile(r"[\s:/\\\x00-\x1f\x7f]+")
 
 
@@ -458,37 +463,51 @@ def keep_sessions(
 ) -> list[ImportedSession]:
     """Append each session to a set as a case, unless the set has it. The set is not saved.
 
-    The set has a session if it has its id with its app and user. The expected side is what happened, in the form of the
-    set's other cases. Raises StoreError.
+    The set has a session if it has its id with its app and user, as they were before redaction. The expected side is
+    what happened, in the form of the set's other cases. Raises StoreError.
     """
     indexes = {entry.eval_id: entry.index for entry in document.entries}
-    added: dict[str, _Owner] = {}
+    folder = document.path.resolve().parent.name
+    taken: dict[str, _Identity] = {}
+    new: list[NewCase] = []
     kept: list[ImportedSession] = []
 
-    def is_free(eval_id: str, owner: _Owner) -> bool:
+    def is_free(eval_id: str, identity: _Identity, owner: _Owner) -> bool:
         """True if no other session has this id."""
-        if eval_id in added:
-            return added[eval_id] == owner
+        if eval_id in taken:
+            return taken[eval_id] == identity
         return eval_id not in indexes or _is_of(document, indexes[eval_id], owner)
 
-    new: list[NewCase] = []
     for original in sessions:
         session, redactions = redactor.redact_session(original)
         if session.problem is not None or not session.turns:
             kept.append(ImportedSession(session=session, eval_id=None, is_added=False))
             continue
-        owner = (session.app or document.path.resolve().parent.name, session.user or _USER)
-        name = _UNFIT.sub("_", session.id).strip("_") or "session"
+        owner = (session.app or folder, session.user or _USER)
+        identity = (original.app or folder, original.user or _USER, original.id)
+        name = _name_case(session.id, identity, is_whole=(*owner, session.id) == identity)
         names = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        eval_id = next(each for each in names if is_free(each, owner))
-        is_added = eval_id not in indexes and eval_id not in added
+        eval_id = next(each for each in names if is_free(each, identity, owner))
+        is_added = eval_id not in indexes and eval_id not in taken
+        taken[eval_id] = identity
         if is_added:
-            added[eval_id] = owner
             new.append(_make_case(session, eval_id, owner))
         kept.append(ImportedSession(session=session, eval_id=eval_id, is_added=is_added, redactions=tuple(redactions)))
     if new:
         append_cases(document, new)
     return kept
+
+
+def _name_case(session_id: str, identity: _Identity, *, is_whole: bool) -> str:
+    """Return the id of a case: that of its session, with a digest if redaction or unfit characters changed it.
+
+    Different sessions may look the same after that. `is_whole` is False if redaction changed the identity.
+    """
+    name = _UNFIT.sub("_", session_id.replace(REDACTED, "redacted")).strip("_") or "session"
+    if is_whole and name == session_id:
+        return name
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    return f"{name}_{digest[:_DIGEST]}"
 
 
 def _is_of(document: EvalSetDocument, index: int, owner: _Owner) -> bool:
