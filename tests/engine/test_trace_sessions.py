@@ -259,6 +259,15 @@ def test_the_same_prompt_twice_without_a_history_is_two_turns(recorder: Recorder
     assert list_turns(session) == ONE_TURN * 2
 
 
+def test_long_texts_are_whole(recorder: Recorder) -> None:
+    prompt = "x" * 300_000
+    record_newest(recorder, prompt=prompt)
+
+    (session,) = recorder.read()
+
+    assert [said for said, _, _ in list_turns(session)] == [prompt]
+
+
 def test_agents_in_one_trace_are_turns(recorder: Recorder) -> None:
     with recorder.span("script"):
         record_newest(recorder)
