@@ -64,6 +64,22 @@ class SessionHead:
 NO_USER_MESSAGE = "has no message of a user"
 
 
+def name_turns(numbers: Sequence[int]) -> str:
+    """Name turns by their ascending numbers: `turn 2`, `turns 1, 3 to 7`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][-1] + 1 == number:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    shown = [f"{first} to {rest[0]}" if rest else str(first) for first, *rest in ranges]
+    more = [] if len(shown) <= _MOST_RANGES else [f"and {len(shown) - _MOST_RANGES} more"]
+    return f"{'turn' if len(numbers) == 1 else 'turns'} {', '.join([*shown[:_MOST_RANGES], *more])}"
+
+
+_MOST_RANGES = 10
+
+
 class SessionFault(ValueError):
     """A value in a session is invalid. `place` is its path in the session."""
 
@@ -152,9 +168,9 @@ def _build_session(
         start, state_notes = _find_start_state(state, events, remaining)
         notes += state_notes
     turns = [turn.build(number) for number, turn in enumerate(reader.turns, start=1)]
-    silent = [str(number) for number, turn in enumerate(turns, start=1) if turn.final_response is None]
+    silent = [number for number, turn in enumerate(turns, start=1) if turn.final_response is None]
     if silent:
-        notes.append(f"no response is expected in turn {', '.join(silent)}: the agent gave none")
+        notes.append(f"no response is expected in {name_turns(silent)}: the agent gave none")
     first = next((time for event in remaining if (time := parse_time(event.get("timestamp"))) is not None), None)
     return SourceSession(
         id=head.id,

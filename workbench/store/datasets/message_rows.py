@@ -97,7 +97,7 @@ class Turn:
     """A message of the user and the events until the next one.
 
     `answer` is the text of the last message, if it calls no tool; `said` are the texts before it. `calls`: None if
-    unknown. `left_out` are types of content that is no text, such as `image_url`.
+    unknown. `left_out` are types of content that is no text, such as `image_url`. `notes` say what else is unknown.
     """
 
     prompt: str | None = None
@@ -106,6 +106,7 @@ class Turn:
     said: list[str] = field(default_factory=list)
     answer: str | None = None
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
