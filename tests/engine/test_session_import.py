@@ -22,10 +22,12 @@ from workbench.engine.session_import import (
     get_first_message,
     keep_sessions,
     open_source,
+    open_sources,
     open_target,
     parse_since,
 )
 from workbench.model.evalset import EvalCase
+from workbench.model.trace import get_trajectory
 from workbench.store.datasets.adk_sessions import SourceSession, read_adk_session
 from workbench.store.errors import StoreError
 
@@ -105,6 +107,54 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         open_source(tmp_path / "a.json")
     with pytest.raises(StoreError, match="found a folder, expected a file"):
         open_source(tmp_path)
+
+
+def test_json_lines_need_no_ending(tmp_path: Path) -> None:
+    sessions = read(tmp_path / "a.json", f"{json.dumps(export(1))}\n{json.dumps(export(2))}\n")
+
+    assert [session.id for session in sessions] == ["s2", "s1"]
+
+
+def write_observations(path: Path, *numbers: int) -> Path:
+    """Write some observations of one trace: model, tool, model."""
+    inputs = [MESSAGES[:1], {"on": True}, MESSAGES[:3]]
+    outputs = [MESSAGES[1], {}, MESSAGES[3]]
+    rows = [
+        {
+            "id": f"o{number}",
+            "traceId": "t1",
+            "sessionId": "s1",
+            "userId": "ann",
+            "type": "TOOL" if number == 1 else "GENERATION",
+            "name": "set_light",
+            "startTime": f"2026-03-01T10:00:0{number}Z",
+            "endTime": f"2026-03-01T10:00:0{number}.500Z",
+            "input": inputs[number],
+            "output": outputs[number],
+        }
+        for number in numbers
+    ]
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_traces_may_have_parts_in_several_files(tmp_path: Path) -> None:
+    paths = [write_observations(tmp_path / "a.json", 0, 1), write_observations(tmp_path / "b.json", 1, 2)]
+
+    (session,) = find_sessions(open_sources(paths), SessionFilter())
+
+    assert [call.name for call in get_trajectory(session.turns[0])] == ["set_light"]
+    assert session.turns[0].final_response is not None
+
+
+def test_the_newest_sessions_of_all_files(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    paths[0].write_text(json.dumps([export(1), export(3)]))
+    paths[1].write_text(json.dumps([export(2), export(4)]))
+
+    found = find_sessions(open_sources(paths), SessionFilter(limit=3))
+
+    assert [session.id for session in found] == ["s4", "s3", "s2"]
 
 
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
@@ -206,6 +256,24 @@ def test_binary_data_is_not_redacted() -> None:
 
     assert redacted.turns[0].user_content.model_dump()["parts"][0]["inlineData"]["data"] == data
     assert not [each for each in found if each.place == "turn 1, message" and each.what == "secret"]
+
+
+def test_patterns_apply_to_numbers() -> None:
+    session = read_adk_session(export(state={"account": 5551234567, "ratio": 0.5, "on": True}))
+
+    redacted, found = Redactor([compile_pattern(r"\b\d{10}\b")]).redact_session(session)
+
+    assert redacted.state == {"account": "[redacted]", "ratio": 0.5, "on": True}
+    assert [each for each in found if each.place == "state"] == [Redaction("state", r"\b\d{10}\b", 1)]
+
+
+def test_an_argument_is_redacted_whatever_its_name() -> None:
+    call = {"functionCall": {"name": "send", "args": {"inline_data": {"data": KEY}}}}
+    events = [{"author": "user", "content": {"parts": [{"text": "hi"}]}}, {"author": "a", "content": {"parts": [call]}}]
+
+    redacted, _ = Redactor().redact_session(read_adk_session(export(events=events)))
+
+    assert KEY not in json.dumps([turn.model_dump(mode="json") for turn in redacted.turns])
 
 
 @pytest.mark.parametrize("pattern", ["(", "x*", ""])

@@ -17,7 +17,6 @@ import pytest
 from workbench.engine.trace_sessions import (
     NO_CONTENT,
     build_sessions,
-    find_messages,
     is_langfuse,
     is_langsmith,
     is_otlp,
@@ -896,8 +895,3 @@ def test_arguments_that_are_no_object_are_read_from_the_messages() -> None:
     (session,) = build_sessions(read_langfuse_steps([{**TRACE, "observations": observations}]))
 
     assert list_turns(session) == ONE_TURN
-
-
-@pytest.mark.parametrize("value", [None, 5, "text", [], {}, [[]], {"messages": []}, "[", [[[[[[[["deep"]]]]]]]]])
-def test_what_has_no_messages(value: Any) -> None:
-    assert find_messages(value) == []

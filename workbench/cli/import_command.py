@@ -96,7 +96,7 @@ def import_sessions(
 
     Exit status: 0 done; 2 the command or a file is wrong, no session matches, or none of them can be a case.
     """
-    from workbench.engine.session_import import Redactor, SessionFilter, find_sessions, open_source
+    from workbench.engine.session_import import Redactor, SessionFilter, find_sessions, open_sources
 
     wanted = SessionFilter(
         ids=ids if show is None else (show,),
@@ -107,7 +107,7 @@ def import_sessions(
         limit=limit,
     )
     redactor = Redactor(patterns)
-    opened = [open_source(path) for path in sources]
+    opened = open_sources(sources)
     for source in opened:
         for note in source.notes:
             message(f"{source.path}: {note}")

@@ -7,13 +7,14 @@ messages that of datasets. Sources are never changed.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from workbench.engine.chat_session import NewCase, append_cases
 from workbench.engine.conversion import Losses, choose_reported_side, make_names, read_row_sessions
 from workbench.engine.plan import PlanError
 from workbench.engine.trace_sessions import (
+    TraceStep,
     build_sessions,
     is_langfuse,
     is_langsmith,
@@ -130,12 +132,16 @@ _ENVELOPES = ("data", "runs", "sessions")
 
 @dataclass
 class SourceFile:
-    """A file with sessions. `kind` says in words what it is, `notes` what of it could not be read."""
+    """A file with sessions. `kind` says in words what it is, `notes` what of it could not be read.
+
+    `steps` are those of traces, which may continue in other files.
+    """
 
     path: Path
     kind: str
     read: Callable[[SessionFilter], Iterator[SourceSession]]
     notes: list[str] = field(default_factory=list)
+    steps: Sequence[TraceStep] = ()
 
     def find_sessions(self, wanted: SessionFilter) -> Iterator[SourceSession]:
         """Yield the sessions that match, the newest first if times are known. Raises StoreError."""
@@ -146,6 +152,23 @@ class SourceFile:
             if wanted.matches(session):
                 found += 1
                 yield session
+
+
+def open_sources(paths: Iterable[Path]) -> list[SourceFile]:
+    """Recognise what files are. Traces may have parts in several of them: the first has the sessions of all.
+
+    Raises StoreError.
+    """
+    sources = [open_source(path) for path in paths]
+    traced = [source for source in sources if source.steps]
+    steps = [step for source in traced for step in source.steps]
+    for number, source in enumerate(traced):
+        source.read = _make_reader(steps if number == 0 else ())
+    return sources
+
+
+def _make_reader(steps: Sequence[TraceStep]) -> Callable[[SessionFilter], Iterator[SourceSession]]:
+    return lambda _: _sort_sessions(build_sessions(steps))
 
 
 def open_source(path: Path) -> SourceFile:
@@ -164,7 +187,8 @@ def open_source(path: Path) -> SourceFile:
     if not data.strip():
         raise StoreError(path, found="an empty file", expected=_EXPECTED)
     notes: list[str] = []
-    documents = _parse_lines(path, data, notes) if suffix in _LINES else [_parse_document(path, data)]
+    has_lines = suffix in _LINES or _has_lines(data)
+    documents = _parse_lines(path, data, notes) if has_lines else [_parse_document(path, data)]
     source = _recognise(path, documents)
     source.notes += notes
     return source
@@ -182,6 +206,18 @@ def _read_store(path: Path, wanted: SessionFilter) -> Iterator[SourceSession]:
         for head in store.list_heads():
             if wanted.may_match(head):
                 yield store.read_session(head)
+
+
+def _has_lines(data: bytes) -> bool:
+    """True if the first line is a whole JSON value, and more follow."""
+    first, _, rest = data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    if not rest.lstrip().startswith((b"[", b"{")):
+        return False
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _parse_document(path: Path, data: bytes) -> Any:
@@ -221,13 +257,13 @@ def _recognise(path: Path, documents: Sequence[Any]) -> SourceFile:
         steps, problems = read_otlp_steps(items)
         if problems and not steps:
             raise StoreError(path, problems[0])
-        source = _make_source(path, "OpenTelemetry traces", lambda: build_sessions(steps))
-        source.notes += problems
-        return source
+        return SourceFile(path, "OpenTelemetry traces", _make_reader(steps), notes=[*problems], steps=steps)
     if any(map(is_langsmith, items)):
-        return _make_source(path, "runs of LangSmith", lambda: build_sessions(read_langsmith_steps(items)))
+        steps = read_langsmith_steps(items)
+        return SourceFile(path, "runs of LangSmith", _make_reader(steps), steps=steps)
     if any(map(is_langfuse, items)):
-        return _make_source(path, "traces of Langfuse", lambda: build_sessions(read_langfuse_steps(items)))
+        steps = read_langfuse_steps(items)
+        return SourceFile(path, "traces of Langfuse", _make_reader(steps), steps=steps)
     if is_messages(items):
         return _open_messages(path, dataset_from_rows([{ID: path.stem, MESSAGES: items}], name=str(path)))
     if isinstance(first, Mapping) and not _CASES.isdisjoint(first):
@@ -268,12 +304,21 @@ def _list_items(documents: Sequence[Any]) -> list[Any]:
     return items
 
 
+_OLDEST = datetime.min.replace(tzinfo=UTC)
+
+
 def _make_source(path: Path, kind: str, read: Callable[[], Iterable[SourceSession]]) -> SourceFile:
-    """Make a source of which everything is in memory; sessions without a time come last."""
-    oldest = datetime.min.replace(tzinfo=UTC)
-    return SourceFile(
-        path, kind, lambda _: iter(sorted(read(), key=lambda session: session.began or oldest, reverse=True))
-    )
+    """Make a source of which everything is in memory."""
+    return SourceFile(path, kind, lambda _: _sort_sessions(read()))
+
+
+def _sort_sessions(sessions: Iterable[SourceSession]) -> Iterator[SourceSession]:
+    """Yield the newest session first; those without a time come last."""
+    return iter(sorted(sessions, key=_get_time, reverse=True))
+
+
+def _get_time(session: SourceSession) -> datetime:
+    return session.began or _OLDEST
 
 
 def _read_exported(path: Path, items: Sequence[Any]) -> Iterator[SourceSession]:
@@ -307,18 +352,17 @@ def _open_messages(path: Path, dataset: Dataset) -> SourceFile:
 
 
 def find_sessions(sources: Sequence[SourceFile], wanted: SessionFilter) -> Iterator[SourceSession]:
-    """Yield the sessions of all sources that match; `limit` counts them together.
+    """Yield the sessions of all sources that match, the newest first; `limit` counts them together.
 
     Raises StoreError, and PlanError if a session that was named does not exist.
     """
     found = 0
     missing = set(wanted.ids)
-    for source in sources:
-        rest = wanted if wanted.limit is None else replace(wanted, limit=wanted.limit - found)
-        for session in source.find_sessions(rest):
-            found += 1
-            missing.discard(session.id)
-            yield session
+    newest_first = heapq.merge(*(source.find_sessions(wanted) for source in sources), key=_get_time, reverse=True)
+    for session in islice(newest_first, wanted.limit):
+        found += 1
+        missing.discard(session.id)
+        yield session
     if missing and (wanted.limit is None or found < wanted.limit):
         others = SessionFilter(users=wanted.users, since=wanted.since)
         known = [session.id for source in sources for session in source.find_sessions(others)]
@@ -356,11 +400,13 @@ class Redactor:
         found: Counter[tuple[str, str]] = Counter()
 
         def clean(value: Any, place: str, name: object = "") -> Any:
-            return self._clean(value, name, place, found)
+            return self._clean(value, name, place, found, binary)
 
+        binary: set[int] = set()
         turns = []
         for number, turn in enumerate(session.turns, start=1):
             data = turn.model_dump(mode="json", exclude_none=True)
+            binary = {id(each) for each in _list_binary(data)}
             for key, shown in _PLACES.items():
                 if key in data:
                     data[key] = clean(data[key], f"turn {number}, {shown}")
@@ -380,22 +426,28 @@ class Redactor:
         """Return a text without secrets and matches of the patterns."""
         return str(self._clean(text, "", "", Counter()))
 
-    def _clean(self, value: Any, name: object, place: str, found: Counter[tuple[str, str]]) -> Any:
+    def _clean(
+        self,
+        value: Any,
+        name: object,
+        place: str,
+        found: Counter[tuple[str, str]],
+        binary: Collection[int] = (),
+    ) -> Any:
+        """Return a value without secrets. `binary` are the ids of objects whose data is not text."""
         if isinstance(value, Mapping):
             return {
                 self._clean(key, "", place, found): item
-                if name in _BINARY and key == "data"  # base64 contains anything by chance
-                else self._clean(item, key, place, found)
+                if key == "data" and id(value) in binary  # base64 contains anything by chance
+                else self._clean(item, key, place, found, binary)
                 for key, item in value.items()
             }
         if isinstance(value, list):
-            return [self._clean(item, name, place, found) for item in value]
-        if not isinstance(value, str):
-            masked = mask_named_secrets(value, name)
-            if masked != value:
-                found[place, _SECRET] += 1
-            return masked
-        text = value
+            return [self._clean(item, name, place, found, binary) for item in value]
+        if value is None or isinstance(value, bool):
+            return value
+        given = value if isinstance(value, str) else json.dumps(value)
+        text = given
         for pattern in self._patterns:
             text, times = pattern.subn(REDACTED, text)
             if times:
@@ -403,7 +455,16 @@ class Redactor:
         masked = mask_named_secrets(redact(text), name)
         if masked != text:
             found[place, _SECRET] += max(1, masked.count(REDACTED) - text.count(REDACTED))
-        return masked
+        return value if masked == given else masked
+
+
+def _list_binary(turn: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the objects of a turn that contain binary data: parts of what was said, not values in calls."""
+    calls = turn.get("intermediate_data") or {}
+    events = [event.get("content") or {} for event in calls.get("invocation_events") or ()]
+    for content in (turn["user_content"], turn.get("final_response") or {}, *events):
+        for part in content.get("parts") or ():
+            yield from (part[key] for key in _BINARY if isinstance(part.get(key), Mapping))
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:

@@ -27,11 +27,16 @@ from workbench.model.evalset import Invocation
 from workbench.model.trace import ToolCall
 from workbench.store.datasets.adk_sessions import NO_USER_MESSAGE, SourceSession, name_turns, parse_time
 from workbench.store.datasets.message_rows import (
+    PROMPT_KEYS,
+    REPLY_KEYS,
     Conversation,
     MessageError,
     ToolResult,
     Turn,
-    is_messages,
+    find_messages,
+    find_text,
+    has_parts,
+    parse_text,
     read_messages,
 )
 
@@ -70,93 +75,6 @@ NO_CONTENT = (
     "(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_only, "
     "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental)"
 )
-
-
-def find_messages(value: Any, depth: int = 0) -> list[Any]:
-    """Return the messages in a value of a trace: a list of them, one, or an object or a JSON text that contains some.
-
-    Return an empty list if there are none. Parts of the GenAI conventions become those of message lists.
-    """
-    if isinstance(value, str):
-        document = _parse_text(value)
-        return [] if document is value else find_messages(document, depth)
-    if depth > _DEEPEST:
-        return []
-    if isinstance(value, list):
-        if is_messages([value[0] if value else None]) or (value and _has_parts(value[0])):
-            return [_convert_message(each) for each in value]
-        return find_messages(value[0], depth + 1) if len(value) == 1 else []
-    if not isinstance(value, Mapping):
-        return []
-    for key in ("messages", "contents", "choices", "generations"):
-        if found := _find_in(value.get(key), depth):
-            return found
-    if is_messages([value]) or _has_parts(value):
-        return [_convert_message(value)]
-    for key in ("message", "content", "input", "output", "inputs", "outputs", "return_value"):
-        if found := find_messages(value.get(key), depth + 1):
-            return found
-    return []
-
-
-_DEEPEST = 6
-
-
-def _find_in(value: Any, depth: int) -> list[Any]:
-    """Return the messages of a list whose items are messages, or have one each as the choices of OpenAI do."""
-    if not isinstance(value, list):
-        return []
-    if found := find_messages(value, depth + 1):
-        return found
-    return find_messages(value[0], depth + 1) if value else []
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("parts"), list) and isinstance(value.get("role"), str)
-
-
-def _convert_message(message: Any) -> Any:
-    """Convert a message of the GenAI conventions: its parts have `content` where lists of messages have `text`."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("parts"), list):
-        return message
-    return {**message, "parts": [_convert_part(part) for part in message["parts"]]}
-
-
-def _convert_part(part: Any) -> Any:
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "text" and isinstance(part.get("content"), str):
-        return {"type": "text", "text": part["content"]}
-    if kind == "tool_call_response":
-        return {**part, "type": "tool_result"}
-    return {"type": "media"} if kind in ("blob", "uri", "file") else part
-
-
-def _parse_text(text: str) -> Any:
-    """Return the value of a JSON text, the text itself if it is none."""
-    if not text.lstrip().startswith(("[", "{")):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-_PROMPTS = ("input", "question", "query", "prompt", "text", "message", "user_input", "user_message")
-_REPLIES = ("output", "answer", "response", "text", "result", "content", "return_value")
-
-
-def _find_text(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the text of an input or output without messages; None if it is not certain which text that is."""
-    if isinstance(value, str):
-        document = _parse_text(value)
-        return (value or None) if document is value else _find_text(document, keys)
-    if not isinstance(value, Mapping):
-        return None
-    if isinstance(value.get("args"), list) and "kwargs" in value:  # what decorators record of a call
-        given = [*value["args"], *(value["kwargs"].values() if isinstance(value["kwargs"], Mapping) else ())]
-        return given[0] if len(given) == 1 and isinstance(given[0], str) else None
-    texts = [value[key] for key in keys if isinstance(value.get(key), str)]
-    return texts[0] if len(texts) == 1 else None
 
 
 # OpenTelemetry
@@ -220,8 +138,8 @@ def _make_otlp_step(span: OtlpSpan) -> TraceStep:
         messages=messages,
         replies=replies,
         texts=(
-            _find_text(span.attributes.get("input.value"), _PROMPTS),
-            _find_text(span.attributes.get("output.value"), _REPLIES),
+            find_text(span.attributes.get("input.value"), PROMPT_KEYS),
+            find_text(span.attributes.get("output.value"), REPLY_KEYS),
         ),
     )
 
@@ -255,7 +173,7 @@ def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
 
 
 def _is_context(message: Any) -> bool:
-    """True for what ADK shows an agent of others: an introduction, and a part such as `[home] said: …` for each step."""
+    """True for what ADK shows an agent of others: an introduction, and parts such as `[home] said: …`."""
     parts = message.get("parts") if isinstance(message, Mapping) else None
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
     first, second = (str(text) for text in [*texts, "", ""][:2])
@@ -293,7 +211,7 @@ def _read_indexed(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
 def _parse_content(value: Any) -> Any:
     """Return a content; parts that are not text are recorded as JSON text of a list."""
-    parsed = _parse_text(value) if isinstance(value, str) else value
+    parsed = parse_text(value) if isinstance(value, str) else value
     is_parts = isinstance(parsed, list) and all(isinstance(each, Mapping) and "type" in each for each in parsed)
     return parsed if is_parts else value
 
@@ -313,7 +231,7 @@ def _read_events(events: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[
 def _read_event(attributes: Mapping[str, Any], role: str) -> dict[str, Any]:
     message = {"role": role, "content": attributes.get("content")}
     calls = attributes.get("tool_calls")
-    calls = _parse_text(calls) if isinstance(calls, str) else calls
+    calls = parse_text(calls) if isinstance(calls, str) else calls
     if isinstance(calls, list):
         message["tool_calls"] = calls
     if role == "tool":
@@ -436,7 +354,7 @@ def _read_inputs(run: Mapping[str, Any]) -> Any:
     text = inputs.get("input") if isinstance(inputs, Mapping) and len(inputs) == 1 else None
     if run["run_type"] != "tool" or not isinstance(text, str):
         return inputs
-    document = _parse_text(text)
+    document = parse_text(text)
     try:
         return ast.literal_eval(text) if document is text else document
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -450,7 +368,7 @@ def _unwrap_result(outputs: Any) -> Any:
 
 
 def _parse_field(value: Any) -> Any:
-    return _parse_text(value) if isinstance(value, str) else value
+    return parse_text(value) if isinstance(value, str) else value
 
 
 def _make_step(
@@ -490,7 +408,7 @@ def _make_step(
         app=app,
         messages=find_messages(asked) if kind != "tool" else [],
         replies=find_messages(replied) if kind != "tool" else [],
-        texts=(_find_text(asked, _PROMPTS), _find_text(replied, _REPLIES)) if kind != "tool" else (None, None),
+        texts=(find_text(asked, PROMPT_KEYS), find_text(replied, REPLY_KEYS)) if kind != "tool" else (None, None),
     )
 
 
@@ -794,8 +712,8 @@ def _prepare_span(step: TraceStep, by_id: Mapping[str, TraceStep]) -> dict[str, 
         calls = read_messages(step.replies).calls or ()
         parts = [{"type": "tool_call", "name": call.name, "arguments": call.args} for call in calls]
         response = span["response"]
-        has_parts = isinstance(response, list) and any(map(_has_parts, response))
-        if parts and not has_parts and not any(map(_is_request, span["attributes"])):
+        is_read = isinstance(response, list) and any(map(has_parts, response))
+        if parts and not is_read and not any(map(_is_request, span["attributes"])):
             return {**span, "response": [{"parts": parts}]}
     return span
 
@@ -863,5 +781,5 @@ def _repeats(later: Turn, earlier: Turn) -> bool:
     """True if a turn of a history is an earlier turn."""
     if later.prompt == earlier.prompt:
         return True
-    is_part = bool(later.prompt) and later.prompt in (earlier.prompt or "")
-    return is_part or bool(later.answer and later.answer == earlier.answer)
+    is_part = later.prompt is not None and later.prompt in (earlier.prompt or "")
+    return (is_part and later.prompt != "") or bool(later.answer and later.answer == earlier.answer)
