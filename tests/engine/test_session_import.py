@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,6 +156,42 @@ def test_the_newest_sessions_of_all_files(tmp_path: Path) -> None:
     found = find_sessions(open_sources(paths), SessionFilter(limit=3))
 
     assert [session.id for session in found] == ["s4", "s3", "s2"]
+
+
+def test_half_a_surrogate_pair_does_not_refuse_a_file(tmp_path: Path) -> None:
+    sessions = read(tmp_path / "a.json", [export(1, prompt="a\ud800b"), export(2)])
+
+    assert [session.id for session in sessions] == ["s2", "s1"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="pipes have no paths here")
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as file:
+        file.write(json.dumps(export()))
+    try:
+        (session,) = open_source(Path(f"/dev/fd/{reading}")).find_sessions(SessionFilter())
+    finally:
+        os.close(reading)
+
+    assert session.id == "s1"
+
+
+def test_messages_do_not_suggest_what_is_redacted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(export(id="ann@x.org")))
+    redactor = Redactor([compile_pattern(r"\w+@x.org")])
+
+    with pytest.raises(PlanError) as error:
+        next(find_sessions([open_source(path)], SessionFilter(ids=("an@x.org",)), redactor))
+
+    assert str(error.value) == "--session an@x.org: no such session"
+
+
+def test_the_problem_of_a_session_is_redacted() -> None:
+    session = SourceSession(id="s1", problem=f"found {KEY}")
+
+    assert Redactor().redact_session(session)[0].problem == "found [redacted]"
 
 
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:

@@ -113,10 +113,10 @@ def import_sessions(
             message(f"{source.path}: {note}")
     as_json = report_format == "json"
     if show is not None:
-        return _show(next(iter(find_sessions(opened, wanted))), redactor, as_json=as_json)
+        return _show(next(iter(find_sessions(opened, wanted, redactor))), redactor, as_json=as_json)
     if into is None or only_lists:
         return _list(opened, wanted, redactor, as_json=as_json)
-    return _keep(find_sessions(opened, wanted), into, redactor, as_json=as_json)
+    return _keep(find_sessions(opened, wanted, redactor), into, redactor, as_json=as_json)
 
 
 def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
@@ -157,7 +157,7 @@ def _list(sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redact
     from workbench.model.text import pluralise
     from workbench.report.report_formats import dump
 
-    found = [redactor.redact_session(session)[0] for session in find_sessions(sources, wanted)]
+    found = [redactor.redact_session(session)[0] for session in find_sessions(sources, wanted, redactor)]
     if as_json:
         listed: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,

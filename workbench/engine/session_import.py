@@ -175,15 +175,19 @@ def open_source(path: Path) -> SourceFile:
     """Recognise what a file is. Raises StoreError if it contains no sessions that can be read."""
     if path.is_dir():
         raise StoreError(path, found="a folder", expected=f"a file: {_EXPECTED}")
+    is_pipe = path.exists() and not path.is_file()
     with _open_binary(path) as file:
-        start = file.read(16)
-    if is_sqlite(start):
+        data = file.read() if is_pipe else file.read(16)
+    if is_pipe and is_sqlite(data):
+        raise StoreError(path, found="a session store in a pipe", expected="the file itself")
+    if is_sqlite(data):
         with open_adk_store(path):
             return SourceFile(path, "session store of ADK", lambda wanted: _read_store(path, wanted))
     suffix = path.suffix.lower()
     if suffix in _TABLES:
         return _open_messages(path, read_dataset(path))
-    data, _ = read_bytes(path)
+    if not is_pipe:  # a pipe can be read only once
+        data, _ = read_bytes(path)
     if not data.strip():
         raise StoreError(path, found="an empty file", expected=_EXPECTED)
     notes: list[str] = []
@@ -223,7 +227,10 @@ def _has_lines(data: bytes) -> bool:
 def _parse_document(path: Path, data: bytes) -> Any:
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"[", b"{", b"/"):
         raise StoreError(path, found="a file that is neither JSON nor SQLite", expected=_EXPECTED)
-    return parse_json(path, data, make_stamp(data)).data
+    try:  # accepts half surrogate pairs: one text cannot refuse all sessions
+        return json.loads(decode_utf8(path, data).removeprefix("\ufeff"))
+    except (ValueError, RecursionError):  # it knows comments, and says where the fault is
+        return parse_json(path, data, make_stamp(data)).data
 
 
 def _parse_lines(path: Path, data: bytes, notes: list[str]) -> list[Any]:
@@ -351,10 +358,13 @@ def _open_messages(path: Path, dataset: Dataset) -> SourceFile:
     return _make_source(path, "lists of messages", read)
 
 
-def find_sessions(sources: Sequence[SourceFile], wanted: SessionFilter) -> Iterator[SourceSession]:
+def find_sessions(
+    sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redactor | None = None
+) -> Iterator[SourceSession]:
     """Yield the sessions of all sources that match, the newest first; `limit` counts them together.
 
-    Raises StoreError, and PlanError if a session that was named does not exist.
+    `redactor` is for messages: ids that it changes are not suggested. Raises StoreError, and PlanError if a session
+    that was named does not exist.
     """
     found = 0
     missing = set(wanted.ids)
@@ -367,8 +377,10 @@ def find_sessions(sources: Sequence[SourceFile], wanted: SessionFilter) -> Itera
         others = SessionFilter(users=wanted.users, since=wanted.since)
         known = [session.id for source in sources for session in source.find_sessions(others)]
         name = min(missing)
+        clean = (redactor or Redactor()).redact_text
+        shown = [each for each in known if clean(each) == each]
         reason = (
-            "it does not match the other filters" if name in known else f"no such session{suggest_name(name, known)}"
+            "it does not match the other filters" if name in known else f"no such session{suggest_name(name, shown)}"
         )
         raise PlanError(f"--session {name}: {reason}")
 
@@ -419,6 +431,7 @@ class Redactor:
             turns=tuple(turns),
             state=replace_unwritable(clean(dict(session.state), "state")),
             notes=tuple(clean(note, "notes") for note in session.notes),
+            problem=clean(session.problem, "notes"),
         )
         return redacted, [Redaction(place, what, times) for (place, what), times in found.items() if place != "notes"]
 
