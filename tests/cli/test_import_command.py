@@ -30,10 +30,10 @@ def test_list(workbench: CommandLine) -> None:
     assert done.status == 0
     head, *rows = done.out.splitlines()
     assert head.split() == ["id", "user", "when", "turns", "tools", "first", "message"]
-    assert [row.split()[:2] for row in rows] == [["s1", "ann"], ["s3", "ann"], ["s2", "bob"]]
-    assert rows[0].endswith("2      set_light, find  turn on the light")
-    assert "(has no message of a user)" in rows[1]
-    assert rows[2].endswith("my key is [redacted] ␛[31m")
+    assert [row.split()[:2] for row in rows] == [["s3", "ann"], ["s2", "bob"], ["s1", "ann"]]
+    assert "(has no message of a user)" in rows[0]
+    assert rows[1].endswith("my key is [redacted] ␛[31m")
+    assert rows[2].endswith("2      set_light, find  turn on the light")
     assert done.error == "workbench: 3 sessions: session store of ADK\n"
 
 
@@ -44,7 +44,7 @@ def test_list_as_json(workbench: CommandLine) -> None:
 
     assert done.data["schema_version"] == 1
     assert done.data["sources"][0] == {"path": "a.db", "kind": "session store of ADK", "notes": []}
-    first, second = done.data["sessions"]
+    second, first = done.data["sessions"]
     assert {key: first[key] for key in ("id", "app", "user", "turns", "tools", "first_message", "problem")} == {
         "id": "s1",
         "app": "home",
@@ -82,17 +82,17 @@ def test_keep(workbench: CommandLine) -> None:
 
     assert done.status == 0
     assert done.out.splitlines() == [
+        "added s2: 1 turn",
+        "  redacted: secret (turn 1, message), /kitchen/ (state)",
         "added s1: 2 turns",
         "  note: state that the session set is left out, its value at the start is unknown: on",
         "  redacted: /kitchen/ (state)",
-        "added s2: 1 turn",
-        "  redacted: secret (turn 1, message), /kitchen/ (state)",
         "s3: skipped, has no message of a user",
         "2 cases added to home/prod.evalset.json",
     ]
     cases = json.loads((workbench.root / "home/prod.evalset.json").read_text())["eval_cases"]
-    assert [case["eval_id"] for case in cases] == ["s1", "s2"]
-    assert cases[0]["session_input"]["state"] == {"room": "[redacted]", "language": "en"}
+    assert [case["eval_id"] for case in cases] == ["s2", "s1"]
+    assert cases[1]["session_input"]["state"] == {"room": "[redacted]", "language": "en"}
 
 
 def test_a_session_that_is_imported_again_is_skipped(workbench: CommandLine) -> None:
@@ -108,7 +108,7 @@ def test_a_session_that_is_imported_again_is_skipped(workbench: CommandLine) -> 
     again = workbench("import", "a.db", "b.db", "--into", "home/prod.evalset.json", "--format", "json").data
     assert again["eval_set"] == "home/prod.evalset.json"
     found = [(each["id"], each["eval_id"], each["status"]) for each in again["sessions"]]
-    assert found == [("s1", "s1", "present"), ("s3", None, "refused"), ("s2", "s2", "added")]
+    assert found == [("s3", None, "refused"), ("s2", "s2", "added"), ("s1", "s1", "present")]
 
 
 def test_list_with_a_target_keeps_nothing(workbench: CommandLine) -> None:

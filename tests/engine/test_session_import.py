@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +23,12 @@ from workbench.engine.session_import import (
     get_first_message,
     keep_sessions,
     open_source,
+    open_sources,
     open_target,
     parse_since,
 )
 from workbench.model.evalset import EvalCase
+from workbench.model.trace import get_trajectory
 from workbench.store.datasets.adk_sessions import SourceSession, read_adk_session
 from workbench.store.errors import StoreError
 
@@ -105,6 +108,90 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         open_source(tmp_path / "a.json")
     with pytest.raises(StoreError, match="found a folder, expected a file"):
         open_source(tmp_path)
+
+
+def test_json_lines_need_no_ending(tmp_path: Path) -> None:
+    sessions = read(tmp_path / "a.json", f"{json.dumps(export(1))}\n{json.dumps(export(2))}\n")
+
+    assert [session.id for session in sessions] == ["s2", "s1"]
+
+
+def write_observations(path: Path, *numbers: int) -> Path:
+    """Write some observations of one trace: model, tool, model."""
+    inputs = [MESSAGES[:1], {"on": True}, MESSAGES[:3]]
+    outputs = [MESSAGES[1], {}, MESSAGES[3]]
+    rows = [
+        {
+            "id": f"o{number}",
+            "traceId": "t1",
+            "sessionId": "s1",
+            "userId": "ann",
+            "type": "TOOL" if number == 1 else "GENERATION",
+            "name": "set_light",
+            "startTime": f"2026-03-01T10:00:0{number}Z",
+            "endTime": f"2026-03-01T10:00:0{number}.500Z",
+            "input": inputs[number],
+            "output": outputs[number],
+        }
+        for number in numbers
+    ]
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_traces_may_have_parts_in_several_files(tmp_path: Path) -> None:
+    paths = [write_observations(tmp_path / "a.json", 0, 1), write_observations(tmp_path / "b.json", 1, 2)]
+
+    (session,) = find_sessions(open_sources(paths), SessionFilter())
+
+    assert [call.name for call in get_trajectory(session.turns[0])] == ["set_light"]
+    assert session.turns[0].final_response is not None
+
+
+def test_the_newest_sessions_of_all_files(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    paths[0].write_text(json.dumps([export(1), export(3)]))
+    paths[1].write_text(json.dumps([export(2), export(4)]))
+
+    found = find_sessions(open_sources(paths), SessionFilter(limit=3))
+
+    assert [session.id for session in found] == ["s4", "s3", "s2"]
+
+
+def test_half_a_surrogate_pair_does_not_refuse_a_file(tmp_path: Path) -> None:
+    sessions = read(tmp_path / "a.json", [export(1, prompt="a\ud800b"), export(2)])
+
+    assert [session.id for session in sessions] == ["s2", "s1"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="pipes have no paths here")
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as file:
+        file.write(json.dumps(export()))
+    try:
+        (session,) = open_source(Path(f"/dev/fd/{reading}")).find_sessions(SessionFilter())
+    finally:
+        os.close(reading)
+
+    assert session.id == "s1"
+
+
+def test_messages_do_not_suggest_what_is_redacted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(export(id="ann@x.org")))
+    redactor = Redactor([compile_pattern(r"\w+@x.org")])
+
+    with pytest.raises(PlanError) as error:
+        next(find_sessions([open_source(path)], SessionFilter(ids=("an@x.org",)), redactor))
+
+    assert str(error.value) == "--session an@x.org: no such session"
+
+
+def test_the_problem_of_a_session_is_redacted() -> None:
+    session = SourceSession(id="s1", problem=f"found {KEY}")
+
+    assert Redactor().redact_session(session)[0].problem == "found [redacted]"
 
 
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
@@ -208,6 +295,24 @@ def test_binary_data_is_not_redacted() -> None:
     assert not [each for each in found if each.place == "turn 1, message" and each.what == "secret"]
 
 
+def test_patterns_apply_to_numbers() -> None:
+    session = read_adk_session(export(state={"account": 5551234567, "ratio": 0.5, "on": True}))
+
+    redacted, found = Redactor([compile_pattern(r"\b\d{10}\b")]).redact_session(session)
+
+    assert redacted.state == {"account": "[redacted]", "ratio": 0.5, "on": True}
+    assert [each for each in found if each.place == "state"] == [Redaction("state", r"\b\d{10}\b", 1)]
+
+
+def test_an_argument_is_redacted_whatever_its_name() -> None:
+    call = {"functionCall": {"name": "send", "args": {"inline_data": {"data": KEY}}}}
+    events = [{"author": "user", "content": {"parts": [{"text": "hi"}]}}, {"author": "a", "content": {"parts": [call]}}]
+
+    redacted, _ = Redactor().redact_session(read_adk_session(export(events=events)))
+
+    assert KEY not in json.dumps([turn.model_dump(mode="json") for turn in redacted.turns])
+
+
 @pytest.mark.parametrize("pattern", ["(", "x*", ""])
 def test_a_pattern_that_cannot_redact(pattern: str) -> None:
     with pytest.raises(ValueError, match="found "):
@@ -244,7 +349,7 @@ def test_a_case_expects_what_happened(tmp_path: Path) -> None:
     path = tmp_path / "new.evalset.json"
     (session,) = read(tmp_path / "a.json", [{"eval_id": "a b:c", "messages": MESSAGES}])
 
-    assert keep(path, session) == [("a_b_c", True)]
+    assert [name and name[:6] for name, _ in keep(path, session)] == ["a_b_c_"]
 
     (case,) = read_cases(path)
     (turn,) = case["conversation"]
@@ -288,13 +393,31 @@ def test_equal_ids_of_other_users_are_other_sessions(tmp_path: Path) -> None:
     assert keep(path, bob, ann) == [("s1_2", False), ("s1", False)]
 
 
-def test_redaction_comes_before_the_comparison(tmp_path: Path) -> None:
+def test_sessions_that_look_the_same_after_redaction_are_all_there(tmp_path: Path) -> None:
     path = tmp_path / "new.evalset.json"
-    session = read_adk_session(export(user="ann@example.org"))
+    sessions = [
+        read_adk_session(export(user=user, id=session_id))
+        for user, session_id in (("ann@x.org", "s1"), ("bob@x.org", "s1"), ("eve", "ann@x.org"), ("eve", "bob@x.org"))
+    ]
 
-    assert keep(path, session, patterns=(r"\w+@",)) == [("s1", True)]
-    assert keep(path, session, patterns=(r"\w+@",)) == [("s1", False)]
+    kept = keep(path, *sessions, patterns=(r"\w+@x.org",))
+
+    assert [is_added for _, is_added in kept] == [True] * 4
+    assert len({name for name, _ in kept}) == 4
     assert "ann@" not in path.read_text()
+    again = keep(path, *reversed(sessions), patterns=(r"\w+@x.org",))
+    assert again == [(name, False) for name, _ in reversed(kept)]
+
+
+def test_ids_that_look_the_same_without_unfit_characters_are_different(tmp_path: Path) -> None:
+    path = tmp_path / "new.evalset.json"
+    sessions = [read_adk_session(export(id=each)) for each in ("a/b", "a_b", "a b")]
+
+    kept = [keep(path, session)[0] for session in sessions]
+
+    assert [is_added for _, is_added in kept] == [True] * 3
+    assert kept[1][0] == "a_b"
+    assert keep(path, *sessions) == [(name, False) for name, _ in kept]
 
 
 def test_unknown_fields_and_the_form_of_a_set_stay(tmp_path: Path) -> None:

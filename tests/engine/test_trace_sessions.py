@@ -6,7 +6,8 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,6 @@ import pytest
 from workbench.engine.trace_sessions import (
     NO_CONTENT,
     build_sessions,
-    find_messages,
     is_langfuse,
     is_langsmith,
     is_otlp,
@@ -24,7 +24,7 @@ from workbench.engine.trace_sessions import (
     read_langsmith_steps,
     read_otlp_steps,
 )
-from workbench.model.trace import get_trajectory
+from workbench.model.trace import ResponseEvent, get_trajectory, iterate_events
 from workbench.report.turn_diff import list_messages
 from workbench.store.datasets.adk_sessions import SourceSession, read_adk_session
 
@@ -259,6 +259,15 @@ def test_the_same_prompt_twice_without_a_history_is_two_turns(recorder: Recorder
     assert list_turns(session) == ONE_TURN * 2
 
 
+def test_long_texts_are_whole(recorder: Recorder) -> None:
+    prompt = "x" * 300_000
+    record_newest(recorder, prompt=prompt)
+
+    (session,) = recorder.read()
+
+    assert [said for said, _, _ in list_turns(session)] == [prompt]
+
+
 def test_agents_in_one_trace_are_turns(recorder: Recorder) -> None:
     with recorder.span("script"):
         record_newest(recorder)
@@ -332,6 +341,201 @@ def test_messages_of_an_unknown_form_are_a_problem(recorder: Recorder) -> None:
     assert session.problem.startswith("the messages cannot be read: [1]: found an object")
 
 
+# Calls of models that are no part of the conversation, and histories that differ from what the model got
+
+
+def say(role: str, text: str) -> Any:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+@contextmanager
+def record_agent(recorder: Recorder, *, session: str = "s1", name: str = "home", **attributes: Any) -> Iterator[Any]:
+    given = {"gen_ai__operation__name": "invoke_agent", "gen_ai__conversation__id": session, **attributes}
+    with recorder.span(f"invoke_agent {name}", **given) as span:
+        yield span
+
+
+def record_chat(recorder: Recorder, messages: Any, reply: Any | None, error: str | None = None) -> None:
+    replied = {} if reply is None else {"gen_ai__output__messages": json.dumps(reply)}
+    with recorder.span(
+        "chat m", gen_ai__operation__name="chat", gen_ai__input__messages=json.dumps(messages), **replied
+    ) as span:
+        if error is not None:
+            fail(span, error)
+
+
+def record_tool(recorder: Recorder, *, error: str | None = None, **attributes: Any) -> None:
+    with recorder.span(
+        "execute_tool set_light",
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="set_light",
+        **attributes,
+    ) as span:
+        if error is not None:
+            fail(span, error)
+
+
+def fail(span: Any, error: str) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    span.set_status(Status(StatusCode.ERROR, error))
+
+
+TITLE = [say("system", "Write a title"), say("user", "Conversation: light on")]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_call_for_a_title_is_no_message_of_the_user(recorder: Recorder, is_first: bool) -> None:
+    calls = [(ASKED, ANSWERED), (TITLE, [say("assistant", "Light")])]
+    with record_agent(recorder):
+        for messages, reply in reversed(calls) if is_first else calls:
+            record_chat(recorder, messages, reply)
+
+    (session,) = recorder.read()
+
+    assert list_turns(session) == [("light on", [], "It is on.")]
+    assert "check the message" in session.notes[0]
+
+
+def test_the_outermost_step_says_what_the_user_wrote(recorder: Recorder) -> None:
+    attributes = {"session__id": "s1", "input__value": "light on", "output__value": "It is on."}
+    with recorder.span("chain", **attributes):
+        record_chat(recorder, ASKED, ANSWERED)
+        for _ in range(3):
+            record_chat(recorder, [say("user", "Is this safe?")], [say("assistant", "SAFE")])
+
+    (session,) = recorder.read()
+
+    assert list_turns(session) == [("light on", [], "It is on.")]
+    assert session.notes == ()
+
+
+def test_a_history_may_have_less_text_than_the_model_got(recorder: Recorder) -> None:
+    history: list[Any] = []
+    for number in range(1, 4):
+        with record_agent(recorder):
+            asked = say("user", f"Context: a\nQuestion: q{number}")
+            record_chat(recorder, [*history, asked], [say("assistant", f"r{number}")])
+        history += [say("user", f"q{number}"), say("assistant", f"r{number}")]
+
+    (session,) = recorder.read()
+
+    assert [said for said, _, _ in list_turns(session)] == ["q1", "q2", "Context: a\nQuestion: q3"]
+    assert session.notes[0].startswith("turns 1 to 2: the message is as later messages repeat it")
+    assert session.notes[1].startswith("turn 3: no later message repeats the message")
+
+
+def test_a_history_that_is_another_one_is_left_out(recorder: Recorder) -> None:
+    record_newest(recorder, prompt="first")
+    record_newest(recorder, earlier=[say("user", "summary of before"), say("assistant", "ok")], prompt="second")
+
+    (session,) = recorder.read()
+
+    assert [said for said, _, _ in list_turns(session)] == ["first", "second"]
+    assert session.notes == (
+        "turn 2: the earlier messages that the model got differ from the turns before it, and are left out",
+    )
+
+
+def test_equal_ids_of_other_users_are_other_sessions(recorder: Recorder) -> None:
+    for user in ("ann", "bob", ""):
+        with record_agent(recorder, session="default", user__id=user):
+            record_chat(recorder, [say("user", f"I am {user}")], ANSWERED)
+
+    sessions = {session.user: session for session in recorder.read()}
+
+    assert {user: [said for said, _, _ in list_turns(each)] for user, each in sessions.items()} == {
+        "ann": ["I am ann"], "bob": ["I am bob"], "": ["I am "],
+    }  # fmt: skip
+
+
+def test_texts_of_other_agents_are_intermediate(recorder: Recorder) -> None:
+    context = {
+        "role": "user",
+        "parts": [{"type": "text", "content": "For context:"}, {"type": "text", "content": "[one] said: First."}],
+    }
+    with record_agent(recorder):
+        with record_agent(recorder, name="one"):
+            record_chat(recorder, ASKED, [say("assistant", "First.")])
+        with record_agent(recorder, name="two"):
+            record_chat(recorder, [*ASKED, context], ANSWERED)
+
+    (session,) = recorder.read()
+
+    assert list_turns(session) == [("light on", [], "It is on.")]
+    assert [each.text for each in list_messages(session.turns[0])] == ["First."]
+
+
+# What is unknown, and what failed
+
+
+def test_calls_between_the_input_and_output_of_an_agent_are_unknown(recorder: Recorder) -> None:
+    attributes = {"gen_ai__input__messages": json.dumps(ASKED), "gen_ai__output__messages": json.dumps(ANSWERED)}
+    with record_agent(recorder, **attributes):
+        pass
+
+    (session,) = recorder.read()
+
+    assert session.turns[0].intermediate_data is None
+    assert session.notes == ("turn 1: tool calls are unknown, so none are expected or excluded",)
+
+
+def test_calls_without_arguments_are_unknown(recorder: Recorder) -> None:
+    with record_agent(recorder):
+        record_tool(recorder)
+        record_chat(recorder, ASKED, ANSWERED)
+
+    (session,) = recorder.read()
+
+    assert session.turns[0].intermediate_data is None
+
+
+def test_calls_of_a_reply_that_is_missing_are_unknown(recorder: Recorder) -> None:
+    with record_agent(recorder):
+        record_chat(recorder, ASKED, None)
+
+    (session,) = recorder.read()
+
+    assert session.turns[0].intermediate_data is None
+    assert "turn 1: no response is known, so none is expected" in session.notes
+
+
+def test_a_run_that_failed(recorder: Recorder) -> None:
+    with record_agent(recorder):
+        record_chat(recorder, ASKED, None, error="no quota")
+
+    (session,) = recorder.read()
+
+    assert session.turns[0].intermediate_data is None
+    assert "turn 1: the run failed: no quota" in session.notes
+
+
+def test_a_call_that_failed_has_its_own_result(recorder: Recorder) -> None:
+    arguments = {"gen_ai__tool__call__arguments": '{"on": true}'}
+    with record_agent(recorder):
+        record_chat(recorder, ASKED, CALLED)
+        record_tool(recorder, error="timeout", **arguments)
+        record_tool(recorder, gen_ai__tool__call__result='{"ok": true}', **arguments)
+        record_chat(recorder, [*ASKED, *CALLED, *RETURNED], ANSWERED)
+
+    (session,) = recorder.read()
+
+    results = [each.response.response for each in iterate_events(session.turns[0]) if isinstance(each, ResponseEvent)]
+    assert results == [{"error": "timeout"}, {"ok": True}]
+    assert session.notes == ("turn 1: calls failed: set_light",)
+
+
+def test_notes_name_turns_in_short(recorder: Recorder) -> None:
+    for number in range(40):
+        with record_agent(recorder):
+            record_chat(recorder, [say("user", f"q{number}")], None)
+
+    (session,) = recorder.read()
+
+    assert len(session.turns) == 40
+    assert [note.split(":")[0] for note in session.notes] == ["turns 1 to 40"] * 2
+
+
 def test_spans_that_are_exported_twice_count_once(recorder: Recorder) -> None:
     record_newest(recorder)
     document = recorder.encode()
@@ -339,6 +543,48 @@ def test_spans_that_are_exported_twice_count_once(recorder: Recorder) -> None:
     steps, _ = read_otlp_steps([document, document])
 
     assert len(steps) == 3
+
+
+def make_run(number: int, kind: str, inputs: Any, outputs: Any = None, **changes: Any) -> Any:
+    return {
+        "id": f"r{number}",
+        "trace_id": "r0",
+        "parent_run_id": "r0" if number else None,
+        "name": changes.pop("name", kind),
+        "run_type": kind,
+        "inputs": inputs,
+        "outputs": outputs,
+        "start_time": f"2026-11-01T10:00:0{number}",
+        "end_time": f"2026-11-01T10:00:0{number}.5",
+        **changes,
+    }
+
+
+def test_inputs_of_langchain_tools_are_arguments_in_the_order_of_the_model() -> None:
+    calls = [
+        {"id": name, "type": "function", "function": {"name": name, "arguments": '{"a": 2}'}} for name in ("add", "mul")
+    ]
+    question = {"role": "user", "content": "2 and 2"}
+    asked = {"role": "assistant", "content": "", "tool_calls": calls}
+    runs = [
+        make_run(0, "chain", {"messages": [question]}, {"messages": [{"role": "assistant", "content": "4"}]}),
+        make_run(1, "llm", {"messages": [question]}, asked),
+        make_run(2, "tool", {"input": "{'a': 2}"}, {"output": 4}, name="mul"),
+        make_run(3, "tool", {"input": '{"a": 2}'}, {"output": 4}, name="add"),
+    ]
+
+    (session,) = build_sessions(read_langsmith_steps(runs))
+
+    assert list_turns(session) == [("2 and 2", [("add", {"a": 2}), ("mul", {"a": 2})], "4")]
+
+
+def test_a_run_of_langsmith_that_failed() -> None:
+    runs = [make_run(0, "chain", {"input": "do it"}, error="ValueError: no")]
+
+    (session,) = build_sessions(read_langsmith_steps(runs))
+
+    assert session.turns[0].intermediate_data is None
+    assert "turn 1: the run failed: ValueError: no" in session.notes
 
 
 def test_a_circle_of_parents_ends(recorder: Recorder) -> None:
@@ -649,8 +895,3 @@ def test_arguments_that_are_no_object_are_read_from_the_messages() -> None:
     (session,) = build_sessions(read_langfuse_steps([{**TRACE, "observations": observations}]))
 
     assert list_turns(session) == ONE_TURN
-
-
-@pytest.mark.parametrize("value", [None, 5, "text", [], {}, [[]], {"messages": []}, "[", [[[[[[[["deep"]]]]]]]]])
-def test_what_has_no_messages(value: Any) -> None:
-    assert find_messages(value) == []

@@ -24,6 +24,7 @@ from workbench.model.text import (
     format_threshold,
     is_secret_key,
     mask_data,
+    mask_named_secrets,
     mask_secrets,
     may_be_redacted,
     may_hold_secret,
@@ -239,17 +240,58 @@ def test_a_json_line_that_may_hold_a_secret_is_detected_without_parsing() -> Non
         ("MY_AUTH_TOKEN", True),
         ("authorization", True),
         ("Proxy-Authorization", True),
+        ("clientSecret", True),
+        ("dbPassword", True),
+        ("DBPassword", True),
+        ("refreshToken", True),
+        ("id_token", True),
         ("tokens", False),
+        ("tokenCount", False),
+        ("max_tokens", False),
+        ("page_token", False),
+        ("secretary", False),
     ],
 )
 def test_secret_keys_are_recognised_by_their_name(name: str, is_secret: bool) -> None:
     assert is_secret_key(name) is is_secret
 
 
+def test_a_token_is_a_secret_if_it_is_long() -> None:
+    value = {"token": "abcdef0123456789", "cookie": "sid=0123456789", "logprobs": [{"token": " Hello", "bytes": 5}]}
+
+    assert mask_named_secrets(value) == {
+        "token": "[redacted]", "cookie": "[redacted]", "logprobs": [{"token": " Hello", "bytes": 5}],
+    }  # fmt: skip
+    assert may_be_redacted(json.dumps({"token": "abcdef0123456789"}))
+    assert not may_be_redacted(json.dumps({"prompt_token_count": 5, "max_tokens": 6, "token_count": 7}))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("use sk_live_4eC39HqLyjWDarjtT1 here", "use [redacted] here"),
+        ("github_pat_11ABCDEFG0123456789_abcdef", "[redacted]"),
+        ("postgres://ann:hunter2@db.example.org/x", "postgres://ann:[redacted]@db.example.org/x"),
+        ("redis://:hunter2@cache:6379", "redis://:[redacted]@cache:6379"),
+        ('{"clientSecret": "hunter2"}', '{"clientSecret": "[redacted]"}'),
+        ("refresh_token=abcdef123", "refresh_token=[redacted]"),
+        ("see http://example.org:8080/@ann and mail ann@x.org", None),
+        ("https://example.org/a:b@c", None),
+        ("the next token: continue with it", None),
+        ("token_count: 1234567", None),
+        ("isSecretary: nobodyhere", None),
+    ],
+)
+def test_keys_and_passwords_of_other_services(text: str, expected: str | None) -> None:
+    assert redact(text) == (text if expected is None else expected)
+    assert may_be_redacted(text) or expected is None
+
+
 _FRAGMENTS = st.sampled_from(
     [
         *("AIza", "sk-", "ghp_", "AKIA", "ya29.", "xoxb-", "eyJ", "-----BEGIN PRIVATE KEY-----", "Bearer ", "basic "),
         *("api_key", "APIKEY", "private-key", "secret", "Password", "passwd", "passphrase", "access_token"),
+        *("github_pat_", "sk_live_", "://", "ann:pw@", "refreshToken"),
         *("auth-token", "Authorization", "=", ": ", '": "', "a1" * 9, "A" * 31, ".", "...", " ", "\n", "é", "\u017f"),
     ]
 )
@@ -259,7 +301,13 @@ _FRAGMENTS = st.sampled_from(
 @given(st.lists(_FRAGMENTS, max_size=12).map("".join))
 def test_a_text_without_signs_of_secrets_contains_none(text: str) -> None:
     found = any(
-        pattern.search(text) for pattern in (text_module._SECRETS, text_module._ASSIGNED_SECRETS, text_module._BEARER)
+        pattern.search(text)
+        for pattern in (
+            text_module._SECRETS,
+            text_module._ASSIGNED_SECRETS,
+            text_module._BEARER,
+            text_module._LOGIN,
+        )
     )
 
     assert may_be_redacted(text) or not found

@@ -96,7 +96,7 @@ def import_sessions(
 
     Exit status: 0 done; 2 the command or a file is wrong, no session matches, or none of them can be a case.
     """
-    from workbench.engine.session_import import Redactor, SessionFilter, find_sessions, open_source
+    from workbench.engine.session_import import Redactor, SessionFilter, find_sessions, open_sources
 
     wanted = SessionFilter(
         ids=ids if show is None else (show,),
@@ -107,16 +107,16 @@ def import_sessions(
         limit=limit,
     )
     redactor = Redactor(patterns)
-    opened = [open_source(path) for path in sources]
+    opened = open_sources(sources)
     for source in opened:
         for note in source.notes:
             message(f"{source.path}: {note}")
     as_json = report_format == "json"
     if show is not None:
-        return _show(next(iter(find_sessions(opened, wanted))), redactor, as_json=as_json)
+        return _show(next(iter(find_sessions(opened, wanted, redactor))), redactor, as_json=as_json)
     if into is None or only_lists:
         return _list(opened, wanted, redactor, as_json=as_json)
-    return _keep(find_sessions(opened, wanted), into, redactor, as_json=as_json)
+    return _keep(find_sessions(opened, wanted, redactor), into, redactor, as_json=as_json)
 
 
 def _show(session: SourceSession, redactor: Redactor, *, as_json: bool) -> int:
@@ -157,7 +157,7 @@ def _list(sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redact
     from workbench.model.text import pluralise
     from workbench.report.report_formats import dump
 
-    found = [redactor.redact_session(session)[0] for session in find_sessions(sources, wanted)]
+    found = [redactor.redact_session(session)[0] for session in find_sessions(sources, wanted, redactor)]
     if as_json:
         listed: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,

@@ -6,13 +6,15 @@ messages that of datasets. Sources are never changed.
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from workbench.engine.chat_session import NewCase, append_cases
 from workbench.engine.conversion import Losses, choose_reported_side, make_names, read_row_sessions
 from workbench.engine.plan import PlanError
 from workbench.engine.trace_sessions import (
+    TraceStep,
     build_sessions,
     is_langfuse,
     is_langsmith,
@@ -129,12 +132,16 @@ _ENVELOPES = ("data", "runs", "sessions")
 
 @dataclass
 class SourceFile:
-    """A file with sessions. `kind` says in words what it is, `notes` what of it could not be read."""
+    """A file with sessions. `kind` says in words what it is, `notes` what of it could not be read.
+
+    `steps` are those of traces, which may continue in other files.
+    """
 
     path: Path
     kind: str
     read: Callable[[SessionFilter], Iterator[SourceSession]]
     notes: list[str] = field(default_factory=list)
+    steps: Sequence[TraceStep] = ()
 
     def find_sessions(self, wanted: SessionFilter) -> Iterator[SourceSession]:
         """Yield the sessions that match, the newest first if times are known. Raises StoreError."""
@@ -147,23 +154,45 @@ class SourceFile:
                 yield session
 
 
+def open_sources(paths: Iterable[Path]) -> list[SourceFile]:
+    """Recognise what files are. Traces may have parts in several of them: the first has the sessions of all.
+
+    Raises StoreError.
+    """
+    sources = [open_source(path) for path in paths]
+    traced = [source for source in sources if source.steps]
+    steps = [step for source in traced for step in source.steps]
+    for number, source in enumerate(traced):
+        source.read = _make_reader(steps if number == 0 else ())
+    return sources
+
+
+def _make_reader(steps: Sequence[TraceStep]) -> Callable[[SessionFilter], Iterator[SourceSession]]:
+    return lambda _: _sort_sessions(build_sessions(steps))
+
+
 def open_source(path: Path) -> SourceFile:
     """Recognise what a file is. Raises StoreError if it contains no sessions that can be read."""
     if path.is_dir():
         raise StoreError(path, found="a folder", expected=f"a file: {_EXPECTED}")
+    is_pipe = path.exists() and not path.is_file()
     with _open_binary(path) as file:
-        start = file.read(16)
-    if is_sqlite(start):
+        data = file.read() if is_pipe else file.read(16)
+    if is_pipe and is_sqlite(data):
+        raise StoreError(path, found="a session store in a pipe", expected="the file itself")
+    if is_sqlite(data):
         with open_adk_store(path):
             return SourceFile(path, "session store of ADK", lambda wanted: _read_store(path, wanted))
     suffix = path.suffix.lower()
     if suffix in _TABLES:
         return _open_messages(path, read_dataset(path))
-    data, _ = read_bytes(path)
+    if not is_pipe:  # a pipe can be read only once
+        data, _ = read_bytes(path)
     if not data.strip():
         raise StoreError(path, found="an empty file", expected=_EXPECTED)
     notes: list[str] = []
-    documents = _parse_lines(path, data, notes) if suffix in _LINES else [_parse_document(path, data)]
+    has_lines = suffix in _LINES or _has_lines(data)
+    documents = _parse_lines(path, data, notes) if has_lines else [_parse_document(path, data)]
     source = _recognise(path, documents)
     source.notes += notes
     return source
@@ -183,10 +212,25 @@ def _read_store(path: Path, wanted: SessionFilter) -> Iterator[SourceSession]:
                 yield store.read_session(head)
 
 
+def _has_lines(data: bytes) -> bool:
+    """True if the first line is a whole JSON value, and more follow."""
+    first, _, rest = data.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    if not rest.lstrip().startswith((b"[", b"{")):
+        return False
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _parse_document(path: Path, data: bytes) -> Any:
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"[", b"{", b"/"):
         raise StoreError(path, found="a file that is neither JSON nor SQLite", expected=_EXPECTED)
-    return parse_json(path, data, make_stamp(data)).data
+    try:  # accepts half surrogate pairs: one text cannot refuse all sessions
+        return json.loads(decode_utf8(path, data).removeprefix("\ufeff"))
+    except (ValueError, RecursionError):  # it knows comments, and says where the fault is
+        return parse_json(path, data, make_stamp(data)).data
 
 
 def _parse_lines(path: Path, data: bytes, notes: list[str]) -> list[Any]:
@@ -220,13 +264,13 @@ def _recognise(path: Path, documents: Sequence[Any]) -> SourceFile:
         steps, problems = read_otlp_steps(items)
         if problems and not steps:
             raise StoreError(path, problems[0])
-        source = _make_source(path, "OpenTelemetry traces", lambda: build_sessions(steps))
-        source.notes += problems
-        return source
+        return SourceFile(path, "OpenTelemetry traces", _make_reader(steps), notes=[*problems], steps=steps)
     if any(map(is_langsmith, items)):
-        return _make_source(path, "runs of LangSmith", lambda: build_sessions(read_langsmith_steps(items)))
+        steps = read_langsmith_steps(items)
+        return SourceFile(path, "runs of LangSmith", _make_reader(steps), steps=steps)
     if any(map(is_langfuse, items)):
-        return _make_source(path, "traces of Langfuse", lambda: build_sessions(read_langfuse_steps(items)))
+        steps = read_langfuse_steps(items)
+        return SourceFile(path, "traces of Langfuse", _make_reader(steps), steps=steps)
     if is_messages(items):
         return _open_messages(path, dataset_from_rows([{ID: path.stem, MESSAGES: items}], name=str(path)))
     if isinstance(first, Mapping) and not _CASES.isdisjoint(first):
@@ -267,12 +311,21 @@ def _list_items(documents: Sequence[Any]) -> list[Any]:
     return items
 
 
+_OLDEST = datetime.min.replace(tzinfo=UTC)
+
+
 def _make_source(path: Path, kind: str, read: Callable[[], Iterable[SourceSession]]) -> SourceFile:
-    """Make a source of which everything is in memory; sessions without a time come last."""
-    oldest = datetime.min.replace(tzinfo=UTC)
-    return SourceFile(
-        path, kind, lambda _: iter(sorted(read(), key=lambda session: session.began or oldest, reverse=True))
-    )
+    """Make a source of which everything is in memory."""
+    return SourceFile(path, kind, lambda _: _sort_sessions(read()))
+
+
+def _sort_sessions(sessions: Iterable[SourceSession]) -> Iterator[SourceSession]:
+    """Yield the newest session first; those without a time come last."""
+    return iter(sorted(sessions, key=_get_time, reverse=True))
+
+
+def _get_time(session: SourceSession) -> datetime:
+    return session.began or _OLDEST
 
 
 def _read_exported(path: Path, items: Sequence[Any]) -> Iterator[SourceSession]:
@@ -305,25 +358,29 @@ def _open_messages(path: Path, dataset: Dataset) -> SourceFile:
     return _make_source(path, "lists of messages", read)
 
 
-def find_sessions(sources: Sequence[SourceFile], wanted: SessionFilter) -> Iterator[SourceSession]:
-    """Yield the sessions of all sources that match; `limit` counts them together.
+def find_sessions(
+    sources: Sequence[SourceFile], wanted: SessionFilter, redactor: Redactor | None = None
+) -> Iterator[SourceSession]:
+    """Yield the sessions of all sources that match, the newest first; `limit` counts them together.
 
-    Raises StoreError, and PlanError if a session that was named does not exist.
+    `redactor` is for messages: ids that it changes are not suggested. Raises StoreError, and PlanError if a session
+    that was named does not exist.
     """
     found = 0
     missing = set(wanted.ids)
-    for source in sources:
-        rest = wanted if wanted.limit is None else replace(wanted, limit=wanted.limit - found)
-        for session in source.find_sessions(rest):
-            found += 1
-            missing.discard(session.id)
-            yield session
+    newest_first = heapq.merge(*(source.find_sessions(wanted) for source in sources), key=_get_time, reverse=True)
+    for session in islice(newest_first, wanted.limit):
+        found += 1
+        missing.discard(session.id)
+        yield session
     if missing and (wanted.limit is None or found < wanted.limit):
         others = SessionFilter(users=wanted.users, since=wanted.since)
         known = [session.id for source in sources for session in source.find_sessions(others)]
         name = min(missing)
+        clean = (redactor or Redactor()).redact_text
+        shown = [each for each in known if clean(each) == each]
         reason = (
-            "it does not match the other filters" if name in known else f"no such session{suggest_name(name, known)}"
+            "it does not match the other filters" if name in known else f"no such session{suggest_name(name, shown)}"
         )
         raise PlanError(f"--session {name}: {reason}")
 
@@ -355,11 +412,13 @@ class Redactor:
         found: Counter[tuple[str, str]] = Counter()
 
         def clean(value: Any, place: str, name: object = "") -> Any:
-            return self._clean(value, name, place, found)
+            return self._clean(value, name, place, found, binary)
 
+        binary: set[int] = set()
         turns = []
         for number, turn in enumerate(session.turns, start=1):
             data = turn.model_dump(mode="json", exclude_none=True)
+            binary = {id(each) for each in _list_binary(data)}
             for key, shown in _PLACES.items():
                 if key in data:
                     data[key] = clean(data[key], f"turn {number}, {shown}")
@@ -372,6 +431,7 @@ class Redactor:
             turns=tuple(turns),
             state=replace_unwritable(clean(dict(session.state), "state")),
             notes=tuple(clean(note, "notes") for note in session.notes),
+            problem=clean(session.problem, "notes"),
         )
         return redacted, [Redaction(place, what, times) for (place, what), times in found.items() if place != "notes"]
 
@@ -379,22 +439,28 @@ class Redactor:
         """Return a text without secrets and matches of the patterns."""
         return str(self._clean(text, "", "", Counter()))
 
-    def _clean(self, value: Any, name: object, place: str, found: Counter[tuple[str, str]]) -> Any:
+    def _clean(
+        self,
+        value: Any,
+        name: object,
+        place: str,
+        found: Counter[tuple[str, str]],
+        binary: Collection[int] = (),
+    ) -> Any:
+        """Return a value without secrets. `binary` are the ids of objects whose data is not text."""
         if isinstance(value, Mapping):
             return {
                 self._clean(key, "", place, found): item
-                if name in _BINARY and key == "data"  # base64 contains anything by chance
-                else self._clean(item, key, place, found)
+                if key == "data" and id(value) in binary  # base64 contains anything by chance
+                else self._clean(item, key, place, found, binary)
                 for key, item in value.items()
             }
         if isinstance(value, list):
-            return [self._clean(item, name, place, found) for item in value]
-        if not isinstance(value, str):
-            masked = mask_named_secrets(value, name)
-            if masked != value:
-                found[place, _SECRET] += 1
-            return masked
-        text = value
+            return [self._clean(item, name, place, found, binary) for item in value]
+        if value is None or isinstance(value, bool):
+            return value
+        given = value if isinstance(value, str) else json.dumps(value)
+        text = given
         for pattern in self._patterns:
             text, times = pattern.subn(REDACTED, text)
             if times:
@@ -402,7 +468,16 @@ class Redactor:
         masked = mask_named_secrets(redact(text), name)
         if masked != text:
             found[place, _SECRET] += max(1, masked.count(REDACTED) - text.count(REDACTED))
-        return masked
+        return value if masked == given else masked
+
+
+def _list_binary(turn: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the objects of a turn that contain binary data: parts of what was said, not values in calls."""
+    calls = turn.get("intermediate_data") or {}
+    events = [event.get("content") or {} for event in calls.get("invocation_events") or ()]
+    for content in (turn["user_content"], turn.get("final_response") or {}, *events):
+        for part in content.get("parts") or ():
+            yield from (part[key] for key in _BINARY if isinstance(part.get(key), Mapping))
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
@@ -421,7 +496,11 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 _Owner = tuple[str, str]
 """The app and the user of a session."""
 
+_Identity = tuple[str, str, str]
+"""The app, the user and the id of a session before redaction."""
+
 _USER = "test_user_id"  # as in generated cases
+_DIGEST = 10  # hexadecimal digits
 _UNFIT = re.compile(r"[\s:/\\\x00-\x1f\x7f]+")
 
 
@@ -458,37 +537,51 @@ def keep_sessions(
 ) -> list[ImportedSession]:
     """Append each session to a set as a case, unless the set has it. The set is not saved.
 
-    The set has a session if it has its id with its app and user. The expected side is what happened, in the form of the
-    set's other cases. Raises StoreError.
+    The set has a session if it has its id with its app and user, as they were before redaction. The expected side is
+    what happened, in the form of the set's other cases. Raises StoreError.
     """
     indexes = {entry.eval_id: entry.index for entry in document.entries}
-    added: dict[str, _Owner] = {}
+    folder = document.path.resolve().parent.name
+    taken: dict[str, _Identity] = {}
+    new: list[NewCase] = []
     kept: list[ImportedSession] = []
 
-    def is_free(eval_id: str, owner: _Owner) -> bool:
+    def is_free(eval_id: str, identity: _Identity, owner: _Owner) -> bool:
         """True if no other session has this id."""
-        if eval_id in added:
-            return added[eval_id] == owner
+        if eval_id in taken:
+            return taken[eval_id] == identity
         return eval_id not in indexes or _is_of(document, indexes[eval_id], owner)
 
-    new: list[NewCase] = []
     for original in sessions:
         session, redactions = redactor.redact_session(original)
         if session.problem is not None or not session.turns:
             kept.append(ImportedSession(session=session, eval_id=None, is_added=False))
             continue
-        owner = (session.app or document.path.resolve().parent.name, session.user or _USER)
-        name = _UNFIT.sub("_", session.id).strip("_") or "session"
+        owner = (session.app or folder, session.user or _USER)
+        identity = (original.app or folder, original.user or _USER, original.id)
+        name = _name_case(session.id, identity, is_whole=(*owner, session.id) == identity)
         names = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        eval_id = next(each for each in names if is_free(each, owner))
-        is_added = eval_id not in indexes and eval_id not in added
+        eval_id = next(each for each in names if is_free(each, identity, owner))
+        is_added = eval_id not in indexes and eval_id not in taken
+        taken[eval_id] = identity
         if is_added:
-            added[eval_id] = owner
             new.append(_make_case(session, eval_id, owner))
         kept.append(ImportedSession(session=session, eval_id=eval_id, is_added=is_added, redactions=tuple(redactions)))
     if new:
         append_cases(document, new)
     return kept
+
+
+def _name_case(session_id: str, identity: _Identity, *, is_whole: bool) -> str:
+    """Return the id of a case: that of its session, with a digest if redaction or unfit characters changed it.
+
+    Different sessions may look the same after that. `is_whole` is False if redaction changed the identity.
+    """
+    name = _UNFIT.sub("_", session_id.replace(REDACTED, "redacted")).strip("_") or "session"
+    if is_whole and name == session_id:
+        return name
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    return f"{name}_{digest[:_DIGEST]}"
 
 
 def _is_of(document: EvalSetDocument, index: int, owner: _Owner) -> bool:

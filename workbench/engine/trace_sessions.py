@@ -11,9 +11,10 @@ and `TraceWithFullDetails` of its API; LangSmith "Run data format" and `langsmit
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,13 +25,18 @@ from workbench.agents.worker.telemetry import ReportedCalls, convert_span
 from workbench.engine.conversion import build_invocation
 from workbench.model.evalset import Invocation
 from workbench.model.trace import ToolCall
-from workbench.store.datasets.adk_sessions import NO_USER_MESSAGE, SourceSession, parse_time
+from workbench.store.datasets.adk_sessions import NO_USER_MESSAGE, SourceSession, name_turns, parse_time
 from workbench.store.datasets.message_rows import (
+    PROMPT_KEYS,
+    REPLY_KEYS,
     Conversation,
     MessageError,
     ToolResult,
     Turn,
-    is_messages,
+    find_messages,
+    find_text,
+    has_parts,
+    parse_text,
     read_messages,
 )
 
@@ -71,93 +77,6 @@ NO_CONTENT = (
 )
 
 
-def find_messages(value: Any, depth: int = 0) -> list[Any]:
-    """Return the messages in a value of a trace: a list of them, one, or an object or a JSON text that contains some.
-
-    Return an empty list if there are none. Parts of the GenAI conventions become those of message lists.
-    """
-    if isinstance(value, str):
-        document = _parse_text(value)
-        return [] if document is value else find_messages(document, depth)
-    if depth > _DEEPEST:
-        return []
-    if isinstance(value, list):
-        if is_messages([value[0] if value else None]) or (value and _has_parts(value[0])):
-            return [_convert_message(each) for each in value]
-        return find_messages(value[0], depth + 1) if len(value) == 1 else []
-    if not isinstance(value, Mapping):
-        return []
-    for key in ("messages", "contents", "choices", "generations"):
-        if found := _find_in(value.get(key), depth):
-            return found
-    if is_messages([value]) or _has_parts(value):
-        return [_convert_message(value)]
-    for key in ("message", "content", "input", "output", "inputs", "outputs", "return_value"):
-        if found := find_messages(value.get(key), depth + 1):
-            return found
-    return []
-
-
-_DEEPEST = 6
-
-
-def _find_in(value: Any, depth: int) -> list[Any]:
-    """Return the messages of a list whose items are messages, or have one each as the choices of OpenAI do."""
-    if not isinstance(value, list):
-        return []
-    if found := find_messages(value, depth + 1):
-        return found
-    return find_messages(value[0], depth + 1) if value else []
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("parts"), list) and isinstance(value.get("role"), str)
-
-
-def _convert_message(message: Any) -> Any:
-    """Convert a message of the GenAI conventions: its parts have `content` where lists of messages have `text`."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("parts"), list):
-        return message
-    return {**message, "parts": [_convert_part(part) for part in message["parts"]]}
-
-
-def _convert_part(part: Any) -> Any:
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "text" and isinstance(part.get("content"), str):
-        return {"type": "text", "text": part["content"]}
-    if kind == "tool_call_response":
-        return {**part, "type": "tool_result"}
-    return {"type": "media"} if kind in ("blob", "uri", "file") else part
-
-
-def _parse_text(text: str) -> Any:
-    """Return the value of a JSON text, the text itself if it is none."""
-    if not text.lstrip().startswith(("[", "{")):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-_PROMPTS = ("input", "question", "query", "prompt", "text", "message", "user_input", "user_message")
-_REPLIES = ("output", "answer", "response", "text", "result", "content", "return_value")
-
-
-def _find_text(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the text of an input or output without messages; None if it is not certain which text that is."""
-    if isinstance(value, str):
-        document = _parse_text(value)
-        return (value or None) if document is value else _find_text(document, keys)
-    if not isinstance(value, Mapping):
-        return None
-    if isinstance(value.get("args"), list) and "kwargs" in value:  # what decorators record of a call
-        given = [*value["args"], *(value["kwargs"].values() if isinstance(value["kwargs"], Mapping) else ())]
-        return given[0] if len(given) == 1 and isinstance(given[0], str) else None
-    texts = [value[key] for key in keys if isinstance(value.get(key), str)]
-    return texts[0] if len(texts) == 1 else None
-
-
 # OpenTelemetry
 
 _SESSIONS = ("gen_ai.conversation.id", "gcp.vertex.agent.session_id", "session.id", "langfuse.session.id")
@@ -169,7 +88,6 @@ _EVENT_ROLES = {
     "gen_ai.system.message": "system", "gen_ai.user.message": "user", "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }  # fmt: skip
-_ADK = "gcp.vertex.agent."
 _CONTEXT = "For context:"
 """How ADK begins what it shows a sub-agent of other agents, as a message of the user."""
 
@@ -186,7 +104,7 @@ def read_otlp_steps(documents: Iterable[Any]) -> tuple[list[TraceStep], tuple[st
     """Return the steps of OTLP documents, and descriptions of what could not be read."""
     read = OtlpDocument()
     for document in documents:
-        found = read_json(document)
+        found = read_json(document, longest=None)
         read.spans += found.spans
         for problem in found.problems:
             read.refuse(problem)
@@ -220,8 +138,8 @@ def _make_otlp_step(span: OtlpSpan) -> TraceStep:
         messages=messages,
         replies=replies,
         texts=(
-            _find_text(span.attributes.get("input.value"), _PROMPTS),
-            _find_text(span.attributes.get("output.value"), _REPLIES),
+            find_text(span.attributes.get("input.value"), PROMPT_KEYS),
+            find_text(span.attributes.get("output.value"), REPLY_KEYS),
         ),
     )
 
@@ -240,8 +158,7 @@ def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
         messages = next((found for each in holders if (found := find_messages(each.get(asked)))), [])
         if messages:
             replies = next((found for each in holders if (found := find_messages(each.get(replied)))), [])
-            is_adk = any(key.startswith(_ADK) for key in span.attributes)
-            return [_REMARK if is_adk and _is_context(each) else each for each in messages], replies
+            return [_REMARK if _is_context(each) else each for each in messages], replies
     messages, replies = _read_indexed(span.attributes)
     if messages:
         return messages, replies
@@ -256,9 +173,11 @@ def _find_span_messages(span: OtlpSpan) -> tuple[list[Any], list[Any]]:
 
 
 def _is_context(message: Any) -> bool:
+    """True for what ADK shows an agent of others: an introduction, and parts such as `[home] said: …`."""
     parts = message.get("parts") if isinstance(message, Mapping) else None
-    first = parts[0] if isinstance(parts, list) and parts else None
-    return isinstance(first, Mapping) and str(first.get("text")).startswith(_CONTEXT)
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+    first, second = (str(text) for text in [*texts, "", ""][:2])
+    return first.startswith(_CONTEXT) and second.startswith("[")
 
 
 def _read_indexed(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -292,7 +211,7 @@ def _read_indexed(attributes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
 def _parse_content(value: Any) -> Any:
     """Return a content; parts that are not text are recorded as JSON text of a list."""
-    parsed = _parse_text(value) if isinstance(value, str) else value
+    parsed = parse_text(value) if isinstance(value, str) else value
     is_parts = isinstance(parsed, list) and all(isinstance(each, Mapping) and "type" in each for each in parsed)
     return parsed if is_parts else value
 
@@ -312,7 +231,7 @@ def _read_events(events: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[list[
 def _read_event(attributes: Mapping[str, Any], role: str) -> dict[str, Any]:
     message = {"role": role, "content": attributes.get("content")}
     calls = attributes.get("tool_calls")
-    calls = _parse_text(calls) if isinstance(calls, str) else calls
+    calls = parse_text(calls) if isinstance(calls, str) else calls
     if isinstance(calls, list):
         message["tool_calls"] = calls
     if role == "tool":
@@ -380,6 +299,7 @@ def _make_observation_step(item: Mapping[str, Any], trace_id: str, trace: Mappin
         times=(_get(item, "start_time"), _get(item, "end_time")),
         asked=item.get("input"),
         replied=item.get("output"),
+        error=(_get(item, "status_message") or "error") if item.get("level") == "ERROR" else None,
         session=str(_get(trace, "session_id") or ""),
         user=str(_get(trace, "user_id") or ""),
         app=str(_get(trace, "trace_name") or trace.get("name") or ""),
@@ -417,7 +337,8 @@ def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
                 kind=_RUN_KINDS.get(str(run["run_type"]), "other"),
                 name=str(run.get("name") or ""),
                 times=(run.get("start_time"), run.get("end_time")),
-                asked=_parse_field(run.get("inputs")),
+                asked=_read_inputs(run),
+                error=run.get("error"),
                 replied=_unwrap_result(_parse_field(run.get("outputs"))),
                 session=_get_first(known, _THREADS),
                 user=_get_first(known, ("user_id", "ls_user_id")),
@@ -427,6 +348,19 @@ def read_langsmith_steps(items: Iterable[Any]) -> list[TraceStep]:
     return steps
 
 
+def _read_inputs(run: Mapping[str, Any]) -> Any:
+    """Return the inputs of a run. LangChain records those of a tool as the text of an object, in JSON or Python."""
+    inputs = _parse_field(run.get("inputs"))
+    text = inputs.get("input") if isinstance(inputs, Mapping) and len(inputs) == 1 else None
+    if run["run_type"] != "tool" or not isinstance(text, str):
+        return inputs
+    document = parse_text(text)
+    try:
+        return ast.literal_eval(text) if document is text else document
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return text  # the name of the argument is unknown
+
+
 def _unwrap_result(outputs: Any) -> Any:
     """Return the result of a tool of LangChain, which is a message in an object; all other outputs unchanged."""
     output = outputs.get("output") if isinstance(outputs, Mapping) and len(outputs) == 1 else None
@@ -434,7 +368,7 @@ def _unwrap_result(outputs: Any) -> Any:
 
 
 def _parse_field(value: Any) -> Any:
-    return _parse_text(value) if isinstance(value, str) else value
+    return parse_text(value) if isinstance(value, str) else value
 
 
 def _make_step(
@@ -447,6 +381,7 @@ def _make_step(
     times: tuple[Any, Any],
     asked: Any,
     replied: Any,
+    error: Any,
     session: str,
     user: str,
     app: str,
@@ -463,7 +398,7 @@ def _make_step(
             "name": name,
             "start": began,
             "end": began if end is None else end.timestamp(),
-            "error": None,
+            "error": str(error) if error else None,
             "request": _parse_field(asked),
             "response": _parse_field(replied),
             "attributes": {"gen_ai.operation.name": "invoke_agent"} if kind == "agent" else {},
@@ -473,7 +408,7 @@ def _make_step(
         app=app,
         messages=find_messages(asked) if kind != "tool" else [],
         replies=find_messages(replied) if kind != "tool" else [],
-        texts=(_find_text(asked, _PROMPTS), _find_text(replied, _REPLIES)) if kind != "tool" else (None, None),
+        texts=(find_text(asked, PROMPT_KEYS), find_text(replied, REPLY_KEYS)) if kind != "tool" else (None, None),
     )
 
 
@@ -487,17 +422,29 @@ def _get(data: Mapping[str, Any], name: str) -> Any:
 
 # From steps to sessions
 
+_BEFORE_USER = "what the agent said before the first message of the user is left out"
+
 
 def build_sessions(steps: Iterable[TraceStep]) -> list[SourceSession]:
-    """Join the steps of each session; a trace without the id of one is a session of its own."""
-    traces: defaultdict[str, list[TraceStep]] = defaultdict(list)
+    """Join the steps of each session; a trace without the id of one is a session of its own.
+
+    A session belongs to one user: equal ids of other users are other sessions.
+    """
+    traces: defaultdict[str, dict[str, TraceStep]] = defaultdict(dict)
     for step in steps:
-        traces[step.trace_id].append(step)
-    by_session: defaultdict[str, list[list[TraceStep]]] = defaultdict(list)
-    for trace_id, of_trace in traces.items():
-        of_trace.sort(key=lambda step: step.span["start"])
-        by_session[next((step.session for step in of_trace if step.session), trace_id)].append(of_trace)
-    return [_build_session(session_id, of_session) for session_id, of_session in by_session.items()]
+        traces[step.trace_id][step.span["id"]] = step
+    by_session: defaultdict[str, defaultdict[str, list[list[TraceStep]]]] = defaultdict(lambda: defaultdict(list))
+    for trace_id, by_id in traces.items():
+        of_trace = sorted(by_id.values(), key=lambda step: step.span["start"])
+        session_id = next((step.session for step in of_trace if step.session), trace_id)
+        by_session[session_id][next((step.user for step in of_trace if step.user), "")].append(of_trace)
+    sessions = []
+    for session_id, by_user in by_session.items():
+        if len(by_user) == 2 and "" in by_user:  # traces that do not name the user
+            named = next(user for user in by_user if user)
+            by_user[named] += by_user.pop("")
+        sessions += [_build_session(session_id, of_session) for of_session in by_user.values()]
+    return sessions
 
 
 def _build_session(session_id: str, traces: list[list[TraceStep]]) -> SourceSession:
@@ -511,42 +458,42 @@ def _build_session(session_id: str, traces: list[list[TraceStep]]) -> SourceSess
         began=datetime.fromtimestamp(start, UTC) if start else None,
     )
     turns: list[Turn] = []
-    notes: dict[str, None] = {}
     try:
         for trace in traces:
             for steps in _split_invocations(trace):
-                new = _read_invocation(steps)
-                turns += new[_count_known(turns, new) :]
+                _add_turns(turns, _read_invocation(steps))
     except MessageError as error:
         return replace(session, problem=f"the messages cannot be read: {error}")
     except RecursionError:
         return replace(session, problem="the messages are nested too deeply")
-    return make_session(session, Conversation(turns=turns), notes=notes, problem=None if turns else NO_CONTENT)
+    if any(_LONGER_PROMPT in turn.notes for turn in turns) and _LONGER_PROMPT not in turns[-1].notes:
+        turns[-1].notes.append(_MAYBE_LONGER)
+    return make_session(session, Conversation(turns=turns), problem=None if turns else NO_CONTENT)
 
 
-def make_session(
-    session: SourceSession, conversation: Conversation, *, notes: Iterable[str] = (), problem: str | None = None
-) -> SourceSession:
+def make_session(session: SourceSession, conversation: Conversation, *, problem: str | None = None) -> SourceSession:
     """Return a session with the turns of a conversation; it has a problem if no user speaks in it."""
     turns = [turn for turn in conversation.turns if turn.prompt is not None]
-    found = dict.fromkeys(notes)
-    if len(turns) < len(conversation.turns):
-        found["what the agent said before the first message of the user is left out"] = None
+    general = [] if len(turns) == len(conversation.turns) else [_BEFORE_USER]
+    found: defaultdict[str, list[int]] = defaultdict(list)
     built: list[Invocation] = []
     for number, turn in enumerate(turns, start=1):
         calls = turn.calls
         if calls is None:
-            found[f"turn {number}: tool calls are unknown, so none are expected or excluded"] = None
+            found["tool calls are unknown, so none are expected or excluded"].append(number)
         elif any(call.args is None for call in calls):
-            found[f"turn {number}: arguments of tool calls are unknown, so no calls are expected"] = None
+            found["arguments of tool calls are unknown, so no calls are expected"].append(number)
             calls = None
         for kind in sorted(set(turn.left_out)):
-            found[f"turn {number}: a part that is no text is left out: {kind}"] = None
+            found[f"a part that is no text is left out: {kind}"].append(number)
+        for note in dict.fromkeys(turn.notes):
+            found[note].append(number)
         data = build_invocation(replace(turn, calls=calls))
         built.append(Invocation.model_validate({"invocation_id": f"turn_{number}", **data}))
     if problem is None and not built:
         problem = NO_USER_MESSAGE
-    return replace(session, turns=tuple(built), notes=(*session.notes, *found), problem=problem)
+    notes = [*general, *(f"{name_turns(numbers)}: {note}" for note, numbers in found.items())]
+    return replace(session, turns=tuple(built), notes=(*session.notes, *notes), problem=problem)
 
 
 def _split_invocations(trace: Sequence[TraceStep]) -> list[list[TraceStep]]:
@@ -564,10 +511,10 @@ def _split_invocations(trace: Sequence[TraceStep]) -> list[list[TraceStep]]:
     invocations: list[list[TraceStep]] = []
     last: str | None = None
     for group in groups.values():
-        speaking = [step for step in group if step.has_messages]
-        if not speaking:
+        spoken = [turns for step in group if step.has_messages and (turns := read_messages(step.messages).turns)]
+        if not spoken:
             continue
-        prompt = read_messages(speaking[-1].messages).turns[-1].prompt
+        prompt = spoken[-1][-1].prompt
         if invocations and prompt == last:
             invocations[-1] += group
         else:
@@ -589,32 +536,142 @@ def _walk_up(step: TraceStep, by_id: Mapping[str, TraceStep]) -> Iterator[TraceS
 def _read_invocation(steps: Sequence[TraceStep]) -> list[Turn]:
     """Return the turns that an invocation shows: earlier ones as its messages have them, and its own as the last."""
     by_id = {step.span["id"]: step for step in steps}
-    models = [step for step in steps if step.kind == "model" and step.has_messages]
+    models = [
+        step for step in steps if step.kind == "model" and step.has_messages and read_messages(step.messages).turns
+    ]
     if not models:
-        return _read_outermost(steps)
-    depth = {step.span["id"]: sum(each.kind == "agent" for each in _walk_up(step, by_id)) for step in models}
-    top = min(depth.values())
-    last = max((step for step in models if depth[step.span["id"]] == top), key=lambda step: step.span["start"])
-    newest = max(models, key=lambda step: step.span["start"])
-    turns = read_messages([*last.messages, *last.replies]).turns
-    turn = turns[-1]
-    if newest is not last and newest.replies:  # another agent gave the response
-        reply = read_messages(newest.replies).turns[-1]
-        if reply.answer:
-            turn.answer = reply.answer
-    reported = _find_reported_calls(steps, by_id)
-    if reported is not None:
-        turn.calls, turn.results = reported
+        turns = _read_outermost(steps)
+        if turns:
+            _settle_calls(turns[-1], steps, by_id, is_known=bool(turns[-1].calls))
     else:
-        replied = [call for model in _list_outermost(models, by_id) for call in _read_calls(model)]
-        if len(replied) > len(turn.calls or ()):  # the messages of one agent do not have the calls of another
-            turn.calls = replied
+        turns = _read_models(steps, models, by_id)
+    if turns:
+        _note_failures(turns[-1], steps, by_id)
     return turns
 
 
+def _read_models(steps: Sequence[TraceStep], models: list[TraceStep], by_id: Mapping[str, TraceStep]) -> list[Turn]:
+    """Return the turns in the messages of model calls."""
+    shown = _read_shown(steps)
+    last, others, is_certain = _find_conversation(models, shown, by_id)
+    models = [step for step in models if step not in others]
+    newest = max(models, key=lambda step: step.span["start"])
+    turns = read_messages([*last.messages, *last.replies]).turns
+    turn = turns[-1]
+    if not is_certain:
+        turn.notes.append(_OTHER_CALLS)
+    replies = [(step, read_messages(step.replies).turns[-1]) for step in _list_outermost(models, by_id) if step.replies]
+    if shown.answer and any(reply.answer == shown.answer for _, reply in replies):
+        turn.answer = shown.answer
+    elif newest is not last and newest.replies:  # another agent gave the response
+        turn.answer = read_messages(newest.replies).turns[-1].answer or turn.answer
+    turn.answer = turn.answer or shown.answer
+    said = [
+        text
+        for step, reply in replies
+        if not _is_in_tool(step, by_id)
+        for text in (*reply.said, *([reply.answer] if reply.answer else ()))
+    ]
+    if turn.answer in said:
+        del said[len(said) - 1 - said[::-1].index(turn.answer)]
+    if len(said) > len(turn.said):  # the messages of one agent do not have the texts of another
+        turn.said = said
+    replied = [call for _, reply in replies for call in reply.calls or ()]
+    if len(replied) > len(turn.calls or ()):
+        turn.calls = replied
+    is_known = all(step.replies or step.span["error"] for step in (last, newest))
+    _settle_calls(turn, [step for step in steps if step not in others], by_id, is_known=is_known)
+    return turns
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What the outermost step of an invocation says of it; None if it is unknown."""
+
+    prompt: str | None = None
+    answer: str | None = None
+
+
+_OTHER_CALLS = "the model also got other messages, which seem to be no part of the conversation: check the message"
+
+
+def _read_shown(steps: Sequence[TraceStep]) -> _Shown:
+    """Return the prompt and the answer of the outermost step that is neither a model nor a tool."""
+    for step in steps:
+        if step.kind in ("model", "tool") or not (step.has_messages or step.texts[0]):
+            continue
+        prompt, answer = step.texts
+        try:
+            if step.has_messages and (turns := read_messages(step.messages).turns):
+                prompt = turns[-1].prompt
+            if step.replies and (turns := read_messages(step.replies).turns):
+                answer = turns[-1].answer
+        except MessageError:
+            return _Shown()
+        return _Shown(prompt, answer)
+    return _Shown()
+
+
+def _find_conversation(
+    models: Sequence[TraceStep], shown: _Shown, by_id: Mapping[str, TraceStep]
+) -> tuple[TraceStep, list[TraceStep], bool]:
+    """Return the last call of the conversation, the calls of its agent that are no part of it, and if that is certain.
+
+    Agents also ask models for titles, checks or better queries. If the trace does not say what the user wrote, the
+    conversation is the one with the most calls, then the one whose prompt does not quote that of another.
+    """
+    agents = {
+        step.span["id"]: [each.span["id"] for each in _walk_up(step, by_id) if each.kind == "agent"] for step in models
+    }
+    prompts = {step.span["id"]: [turn.prompt for turn in read_messages(step.messages).turns] for step in models}
+    asked = [step for step in models if shown.prompt and prompts[step.span["id"]][-1] == shown.prompt]
+    candidates = asked or models
+    top = min(len(agents[step.span["id"]]) for step in candidates)
+    level = sorted(
+        (step for step in models if len(agents[step.span["id"]]) == top), key=lambda step: step.span["start"]
+    )
+    threads: list[list[TraceStep]] = []
+    for step in level:
+        own = prompts[step.span["id"]]
+        for thread in reversed(threads):
+            before = prompts[thread[-1].span["id"]]
+            if before[-1] == own[-1] or (before == own[: len(before)] and step not in asked):
+                thread.append(step)
+                break
+        else:
+            threads.append([step])
+    own_agent = agents[level[0].span["id"]][:1]
+    if not asked:
+        threads = [thread for thread in threads if agents[thread[0].span["id"]][:1] == own_agent] or threads
+    known = [thread for thread in threads if any(step in asked for step in thread)]
+    if not known and shown.answer:
+        known = [thread for thread in threads if _gives(thread[-1], shown.answer)]
+
+    def rank(thread: Sequence[TraceStep]) -> tuple[int, bool, float]:
+        said = prompts[thread[-1].span["id"]][-1] or ""
+        quoted = [prompts[each[-1].span["id"]][-1] for each in threads if each is not thread]
+        is_own = not any(other and other != said and other in said for other in quoted)
+        return len(thread), is_own, thread[-1].span["start"]
+
+    chosen = max(known or threads, key=rank)
+    others = [step for thread in threads if thread is not chosen for step in thread]
+    last = next((step for step in reversed(chosen) if step in asked), chosen[-1])
+    return last, others, len(known) == 1 or len({tuple(prompts[step.span["id"]][-1:]) for step in level}) == 1
+
+
+def _gives(step: TraceStep, answer: str) -> bool:
+    return bool(step.replies) and read_messages(step.replies).turns[-1].answer == answer
+
+
+def _is_in_tool(step: TraceStep, by_id: Mapping[str, TraceStep]) -> bool:
+    return any(each.kind == "tool" for each in _walk_up(step, by_id))
+
+
 def _read_outermost(steps: Sequence[TraceStep]) -> list[Turn]:
-    """Return the turns of an invocation whose model calls have no messages: what went into its outermost step."""
-    by_id = {step.span["id"]: step for step in steps}
+    """Return the turns of an invocation whose model calls have no messages: what went into its outermost step.
+
+    Its input and output do not show whether tools were called in between.
+    """
     for step in steps:
         if not step.has_messages and step.texts[0] is None:
             continue
@@ -622,29 +679,63 @@ def _read_outermost(steps: Sequence[TraceStep]) -> list[Turn]:
             turns = read_messages([*step.messages, *step.replies]).turns
         else:
             turns = [Turn(prompt=step.texts[0], calls=None)]
-        turns[-1].answer = turns[-1].answer or step.texts[1]
-        reported = _find_reported_calls(steps, by_id)
-        if reported is not None:
-            turns[-1].calls, turns[-1].results = reported
+        if turns:
+            turns[-1].answer = turns[-1].answer or step.texts[1]
         return turns
     return []
 
 
-def _find_reported_calls(
-    steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep]
-) -> tuple[list[ToolCall], list[ToolResult]] | None:
-    """Return the calls of the spans with their results; None if they do not report all calls and arguments."""
-    sound = [
-        step.span if step.span["parent_id"] in by_id else {**step.span, "parent_id": None}
-        for step in steps
-        if _ends(step, by_id)
+def _settle_calls(turn: Turn, steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep], *, is_known: bool) -> None:
+    """Take the calls of the spans with their results if these report all of them, else those of the messages.
+
+    `is_known` is False if the messages may lack calls. Calls are unknown if spans show more than the messages.
+    """
+    reported = ReportedCalls([_prepare_span(step, by_id) for step in steps if _ends(step, by_id)])
+    if reported.calls and not reported.incomplete and not reported.without_arguments:
+        turn.calls = [ToolCall(call["name"], call["args"]) for call in reported.calls]
+        called, returned = (Counter(each["name"] for each in side) for side in (reported.calls, reported.responses))
+        turn.results = [
+            ToolResult(each["name"], json.dumps(each["response"]))
+            for each in reported.responses
+            if called[each["name"]] == returned[each["name"]]  # else it is unknown which call this result is of
+        ]
+    elif not is_known or len(reported.calls) > len(turn.calls or ()):
+        turn.calls = None
+
+
+def _prepare_span(step: TraceStep, by_id: Mapping[str, TraceStep]) -> dict[str, Any]:
+    """Return a span with what `ReportedCalls` needs: parents that exist, results of failures, calls in replies."""
+    span = step.span if step.span["parent_id"] in by_id else {**step.span, "parent_id": None}
+    if step.kind == "tool" and span["response"] is None and span["error"]:
+        return {**span, "response": {"error": span["error"]}}
+    if step.kind == "model" and step.replies:
+        calls = read_messages(step.replies).calls or ()
+        parts = [{"type": "tool_call", "name": call.name, "arguments": call.args} for call in calls]
+        response = span["response"]
+        is_read = isinstance(response, list) and any(map(has_parts, response))
+        if parts and not is_read and not any(map(_is_request, span["attributes"])):
+            return {**span, "response": [{"parts": parts}]}
+    return span
+
+
+def _is_request(key: str) -> bool:
+    return key.startswith("llm.output_messages.") and ".tool_calls." in key
+
+
+def _note_failures(turn: Turn, steps: Sequence[TraceStep], by_id: Mapping[str, TraceStep]) -> None:
+    """Note what failed. Calls that a failed run did not reach are unknown."""
+    errors = [str(step.span["error"]) for step in steps if step.span["error"]]
+    outermost = [
+        str(step.span["error"]) for step in steps if step.span["error"] and step.span["parent_id"] not in by_id
     ]
-    reported = ReportedCalls(sound)
-    tools = [step for step in steps if step.kind == "tool"]
-    if not tools or reported.incomplete or reported.without_arguments:
-        return None
-    results = [ToolResult(each["name"], json.dumps(each["response"])) for each in reported.responses]
-    return [ToolCall(call["name"], call["args"]) for call in reported.calls], results
+    if outermost or (errors and not turn.answer):
+        turn.notes.append(f"the run failed: {(outermost or errors[-1:])[0]}")
+        turn.calls = turn.calls or None
+    if not turn.answer:
+        turn.notes.append("no response is known, so none is expected")
+    failed = dict.fromkeys(step.span["name"] for step in steps if step.kind == "tool" and step.span["error"])
+    if failed:
+        turn.notes.append(f"calls failed: {', '.join(failed)}")
 
 
 def _ends(step: TraceStep, by_id: Mapping[str, TraceStep]) -> bool:
@@ -661,14 +752,34 @@ def _list_outermost(models: Sequence[TraceStep], by_id: Mapping[str, TraceStep])
     ]
 
 
-def _read_calls(model: TraceStep) -> Iterator[ToolCall]:
-    if model.replies:
-        yield from read_messages(model.replies).calls or ()
+_LONGER_PROMPT = "the message is as later messages repeat it; the model got more text with it"
+_MAYBE_LONGER = "no later message repeats the message, which may have text that the user did not write"
+_OTHER_HISTORY = "the earlier messages that the model got differ from the turns before it, and are left out"
 
 
-def _count_known(known: Sequence[Turn], new: Sequence[Turn]) -> int:
-    """Return how many of the new turns repeat the end of the known ones, as the history of a conversation does."""
+def _add_turns(known: list[Turn], new: Sequence[Turn]) -> None:
+    """Add the turns that an invocation shows to those known from earlier ones, which its history may repeat.
+
+    A history has what the user wrote, where the call of the model itself may have more, such as documents.
+    """
     for number in range(min(len(known), len(new) - 1), 0, -1):
-        if [turn.prompt for turn in known[-number:]] == [turn.prompt for turn in new[:number]]:
-            return number
-    return 0
+        pairs = [*zip(known[-number:], new[:number], strict=True)]
+        if all(_repeats(later, earlier) for earlier, later in pairs):
+            for earlier, later in pairs:
+                if later.prompt != earlier.prompt and later.prompt and later.prompt in (earlier.prompt or ""):
+                    earlier.prompt = later.prompt
+                    earlier.notes.append(_LONGER_PROMPT)
+            known += new[number:]
+            return
+    if known and len(new) > 1:
+        new[-1].notes.append(_OTHER_HISTORY)
+        new = new[-1:]
+    known += new
+
+
+def _repeats(later: Turn, earlier: Turn) -> bool:
+    """True if a turn of a history is an earlier turn."""
+    if later.prompt == earlier.prompt:
+        return True
+    is_part = later.prompt is not None and later.prompt in (earlier.prompt or "")
+    return (is_part and later.prompt != "") or bool(later.answer and later.answer == earlier.answer)

@@ -35,6 +35,8 @@ _SECRETS = re.compile(
       AIza[0-9A-Za-z_\-]{30,}                 # Google API key
     | sk-[A-Za-z0-9_\-]{16,}                  # OpenAI, Anthropic
     | gh[pousr]_[A-Za-z0-9]{30,}              # GitHub
+    | github_pat_[A-Za-z0-9_]{20,}
+    | [rs]k_live_[A-Za-z0-9]{10,}             # Stripe
     | AKIA[0-9A-Z]{16}                        # AWS access key id
     | ya29\.[0-9A-Za-z_\-.]{20,}              # Google OAuth token
     | xox[abprs]-[0-9A-Za-z\-]{10,}           # Slack
@@ -45,15 +47,24 @@ _SECRETS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SECRET_NAME = (
-    r"(?:api[_-]?key|(?:secret|private|access)[_-]?key|secret|password|passwd|passphrase|access[_-]?token|auth[_-]?token"
-    r"|authorization)"
+    r"(?:api[_-]?key|(?:secret|private|access)[_-]?key|secret|password|passwd|passphrase"
+    r"|(?:access|auth|refresh|session)[_-]?token|authorization)"
 )
-_NAMES_SECRET = re.compile(rf"(?:[a-z0-9]+[_-])*{_SECRET_NAME}", re.IGNORECASE)
+_NAMES_SECRET = re.compile(
+    rf"(?:[a-z0-9]+[_-])*(?:{_SECRET_NAME}|(?:api|bearer|bot|client|csrf|id|jwt|secret|security|xsrf)[_-]?token)",
+    re.IGNORECASE,
+)
+_NAMES_TOKEN = re.compile(r"token|(?:[a-z0-9]+[_-])*(?:set[_-]?)?cookies?", re.IGNORECASE)
+"""Names that other values have as well: a piece of text that a model reads or writes is a token, too."""
+
+_SHORTEST_TOKEN = 12
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # of a name such as dbPassword
+_LOGIN = re.compile(r"""://([^\s/:@"'<>]{0,100}):[^\s/@"'<>]{1,200}@""")  # user and password before a host
 # Without the text before the name: searching it from every position of a long base64 text would take minutes. After a
 # colon without quotes there may be prose (`secret: must be set`): there, a word of letters only is a secret only at the
 # end of the line. The lookahead is bounded and possessive, because the text may be hostile.
 _ASSIGNED_SECRETS = re.compile(
-    rf"""(?<![a-z0-9])({_SECRET_NAME}
+    rf"""(?:(?<![a-z0-9])|(?-i:(?<=[a-z0-9])(?=[A-Z])))({_SECRET_NAME}
         (?:
             ["']?\s*=\s*["']? | ["']?\s*:\s*["'] | ["']?\s*:\s*(?=(?:basic|bearer)\s)
             | ["']?\s*:\s*(?=[a-z'’-]*+[^a-z\s.,;:!?"'’()-]|[^\s"',;&]{{6,200}}+[ \t]{{0,20}}+$)
@@ -64,17 +75,26 @@ _ASSIGNED_SECRETS = re.compile(
 )
 _BEARER = re.compile(r"\b(bearer\s+)(?=[a-z._~+/=\-]*[0-9])[a-z0-9._~+/=\-]{12,}", re.IGNORECASE)
 # Texts that a match always contains: searching for them first takes a tenth of the time.
-_MARKS = ("AIza", "sk-", "AKIA", "ya29.", "eyJ", "PRIVATE KEY", "xox")
+_MARKS = ("AIza", "sk-", "AKIA", "ya29.", "eyJ", "PRIVATE KEY", "xox", "github_pat_", "k_live_")
 _GITHUB = "gh"
 _MARKS_OF_GITHUB = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")
 _MARKS_OF_NAMES = ("secret", "passw", "passphrase", "authorization")
 _OWNED = ("key", "token")
 _MARKS_OF_OWNED = tuple(
     name.format(joint)
-    for name in ("api{}key", "private{}key", "access{}key", "access{}token", "auth{}token")
+    for name in (
+        "api{}key",
+        "private{}key",
+        "access{}key",
+        "access{}token",
+        "auth{}token",
+        "refresh{}token",
+        "session{}token",
+    )
     for joint in ("", "_", "-")
 )
 _MARK_OF_BEARER = "bearer"
+_ENDS_IN_TOKEN = re.compile(r"token(?![a-z0-9_])")  # not `token_count` or `tokens`, which most traces have
 _SHORTEST_SECRET = len("secret=abcdef")
 _CUT = re.compile(r"\.\.\.|…|\Z")
 _SHORTEST_PART = 6  # characters of a known secret at a cut in the text
@@ -137,6 +157,8 @@ def redact(text: str) -> str:
         return text
     if _has_mark(text):
         text = _SECRETS.sub(REDACTED, text)
+    if _may_have_login(text):
+        text = _LOGIN.sub(rf"://\1:{REDACTED}@", text)
     folded = text.casefold()
     if _has_mark_of_name(folded):
         text = _ASSIGNED_SECRETS.sub(rf"\1{REDACTED}", text)
@@ -145,11 +167,13 @@ def redact(text: str) -> str:
 
 def may_be_redacted(text: str) -> bool:
     """True if `redact` or `mask_named_secrets` may change JSON data with this text. False is certain."""
-    if _has_mark(text):
+    if _has_mark(text) or (_may_have_login(text) and _LOGIN.search(text) is not None):
         return True
     folded = text.casefold()
     return (
         _has_mark_of_name(folded)
+        or "cookie" in folded
+        or ("token" in folded and _ENDS_IN_TOKEN.search(folded) is not None)
         or _MARK_OF_BEARER in folded
         or (bool(_known_secrets) and may_hold_secret(text.encode("utf-8", "replace")))
     )
@@ -158,6 +182,10 @@ def may_be_redacted(text: str) -> bool:
 def _has_mark(text: str) -> bool:
     """True if a text may contain a key or password that is recognised by its form."""
     return any(map(text.__contains__, _MARKS)) or (_GITHUB in text and any(map(text.__contains__, _MARKS_OF_GITHUB)))
+
+
+def _may_have_login(text: str) -> bool:
+    return "@" in text and "://" in text
 
 
 def _has_mark_of_name(folded: str) -> bool:
@@ -272,9 +300,23 @@ def is_short_word(text: str) -> bool:
     return len(text) < _SHORTEST_WORD and (text.isalpha() or text.isdecimal())
 
 
+@lru_cache(maxsize=4096)  # data repeats the same few keys
 def is_secret_key(name: str) -> bool:
-    """True if a key or variable of this name holds a secret, such as `GOOGLE_API_KEY`."""
-    return _NAMES_SECRET.fullmatch(name) is not None
+    """True if a key or variable of this name holds a secret, such as `GOOGLE_API_KEY` or `dbPassword`."""
+    return _NAMES_SECRET.fullmatch(name) is not None or _NAMES_SECRET.fullmatch(_WORDS.sub("_", name)) is not None
+
+
+@lru_cache(maxsize=4096)
+def may_name_secret(name: str) -> bool:
+    """True if `mask_named_secrets` may replace a value under this name."""
+    return is_secret_key(name) or _NAMES_TOKEN.fullmatch(name) is not None
+
+
+def _is_secret(name: str, value: str | float) -> bool:
+    """True if a value under this name is a secret. A `token` or `cookie` is one only if it is long."""
+    if is_secret_key(name):
+        return True
+    return may_name_secret(name) and isinstance(value, str) and len(value) >= _SHORTEST_TOKEN
 
 
 def mask_named_secrets(value: Any, name: object = "") -> Any:
@@ -288,7 +330,7 @@ def mask_named_secrets(value: Any, name: object = "") -> Any:
     if isinstance(value, list | tuple):
         return [mask_named_secrets(item, name) for item in value]
     if isinstance(name, str) and isinstance(value, str | int | float) and not isinstance(value, bool):
-        return REDACTED if is_secret_key(name) else value
+        return REDACTED if _is_secret(name, value) else value
     return value
 
 

@@ -31,9 +31,9 @@ from workbench.model.results import (
 )
 from workbench.model.run_events import RunSummary
 from workbench.model.text import (
-    is_secret_key,
     mask_named_secrets,
     may_be_redacted,
+    may_name_secret,
     neutralise,
     one_line,
     redact,
@@ -332,8 +332,8 @@ def _clean_member(key: str, value: Any) -> tuple[str, Any]:
 
 @lru_cache(maxsize=1_000)  # a report repeats the same few keys
 def _clean_key(key: str) -> tuple[str, bool]:
-    """Return the cleaned key, and True if its value is a secret."""
-    return _clean(key), is_secret_key(key)
+    """Return the cleaned key, and True if its value may be a secret."""
+    return _clean(key), may_name_secret(key)
 
 
 # CSV for spreadsheets: a row for each case and repeat, structured values as JSON.

@@ -140,6 +140,24 @@ def test_a_log_without_its_index_is_read_from_a_copy(tmp_path: Path) -> None:
     assert not (tmp_path / "copy.db-shm").exists()
 
 
+def test_an_unfinished_transaction_is_undone_in_a_copy(tmp_path: Path) -> None:
+    path = write_store(tmp_path / "a.db", "v1")
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("pragma cache_size=1")
+        writer.execute("update sessions set user_id = 'eve'")
+        writer.execute("update events set user_id = 'eve', event_data = event_data || ?", (" " * 100_000,))
+        for name in ("a.db", "a.db-journal"):
+            (folder / name).write_bytes((tmp_path / name).read_bytes())
+    before = {each.name: each.read_bytes() for each in folder.iterdir()}
+
+    (session,) = read_store(folder / "a.db")
+
+    assert session.user == "ann"
+    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
+
+
 def test_an_unknown_version(tmp_path: Path) -> None:
     path = write_store(tmp_path / "a.db", "v1")
     with closing(sqlite3.connect(path)) as store, store:

@@ -13,7 +13,7 @@ import pytest
 from workbench.model.trace import ToolCall
 from workbench.store.datasets.dataset_files import dataset_from_rows, read_dataset
 from workbench.store.datasets.dataset_rows import Row
-from workbench.store.datasets.message_rows import ToolResult, Turn, read_messages
+from workbench.store.datasets.message_rows import ToolResult, Turn, find_messages, read_messages
 from workbench.store.errors import StoreError
 
 CALL = ToolCall("set_light", {"room": "hall", "on": True})
@@ -478,3 +478,8 @@ def test_rows_with_a_role_or_a_type_are_rows(tmp_path: Path, rows: list[dict[str
     path.write_text(json.dumps(rows))
 
     assert [row.prompt for row in read_dataset(path).rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", [None, 5, "text", [], {}, [[]], {"messages": []}, "[", [[[[[[[["deep"]]]]]]]]])
+def test_what_has_no_messages(value: Any) -> None:
+    assert find_messages(value) == []

@@ -78,8 +78,11 @@ class OtlpDocument:
             self.problems.append("and more")
 
 
-def read_json(document: Any) -> OtlpDocument:
-    """Read the spans of a document: an object with `resourceSpans`, that list itself, or one item of it."""
+def read_json(document: Any, *, longest: int | None = _LONGEST) -> OtlpDocument:
+    """Read the spans of a document: an object with `resourceSpans`, that list itself, or one item of it.
+
+    Texts of more than `longest` characters are cut; None keeps them whole.
+    """
     read = OtlpDocument()
     resources: Any = document
     if isinstance(document, dict):
@@ -102,7 +105,7 @@ def read_json(document: Any) -> OtlpDocument:
                 continue
             for span_number, span in enumerate(spans):
                 try:
-                    read.spans.append(_parse_span(span))
+                    read.spans.append(_parse_span(span, longest))
                 except ValueError as error:
                     read.refuse(f"{within}.spans[{span_number}]: {error}")
     return read
@@ -140,12 +143,12 @@ def _get_list(value: Any, *keys: str) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def _parse_span(value: Any) -> OtlpSpan:
+def _parse_span(value: Any, longest: int | None) -> OtlpSpan:
     """Parse a span. Raises ValueError with the actual and the expected value."""
     if not isinstance(value, dict):
         raise ValueError(f"found {describe(value)}, expected a span")  # noqa: TRY004 - as for all that is no span
     status = value.get("status") or {}
-    attributes = _parse_attributes(value.get("attributes"))
+    attributes = _parse_attributes(value.get("attributes"), longest)
     parent = _get_first(value, "parentSpanId", "parent_span_id")
     return OtlpSpan(
         trace_id=_parse_id(_get_first(value, "traceId", "trace_id"), "traceId", size=16),
@@ -157,14 +160,14 @@ def _parse_span(value: Any) -> OtlpSpan:
         error=_find_error(status if isinstance(status, dict) else {}, value.get("events")),
         attributes=attributes,
         kind=_parse_kind(value.get("kind")),
-        events=_parse_events(value.get("events")),
+        events=_parse_events(value.get("events"), longest),
     )
 
 
-def _parse_events(value: Any) -> tuple[tuple[str, dict[str, Any]], ...]:
+def _parse_events(value: Any, longest: int | None) -> tuple[tuple[str, dict[str, Any]], ...]:
     """Parse the events of the GenAI conventions; leave out all others."""
     return tuple(
-        (event["name"], _parse_attributes(event.get("attributes")))
+        (event["name"], _parse_attributes(event.get("attributes"), longest))
         for event in (value if isinstance(value, list) else ())
         if isinstance(event, dict) and str(event.get("name")).startswith(_MESSAGE_EVENTS)
     )
@@ -212,18 +215,18 @@ def _find_error(status: dict[str, Any], events: Any) -> str | None:
         return None
     for event in events if isinstance(events, list) else ():
         if isinstance(event, dict) and event.get("name") == "exception":
-            return format_exception(_parse_attributes(event.get("attributes")))
+            return format_exception(_parse_attributes(event.get("attributes"), _LONGEST))
     return str(status.get("message") or "error")
 
 
-def _parse_attributes(value: Any) -> dict[str, Any]:
+def _parse_attributes(value: Any, longest: int | None) -> dict[str, Any]:
     """Parse a list of keys with values. Raises ValueError for anything else."""
     found: dict[str, Any] = {}
     for number, item in enumerate(_require_list(value, "attributes")):
         if not isinstance(item, dict) or not isinstance(item.get("key"), str):
             expected = '{"key": "...", "value": {...}}'
             raise ValueError(f"attributes[{number}] is {describe(item)}, expected {expected}")  # noqa: TRY004 - as above
-        found[item["key"]] = _parse_value(item.get("value"))
+        found[item["key"]] = _parse_value(item.get("value"), longest)
     return found
 
 
@@ -235,23 +238,25 @@ def _require_list(value: Any, place: str) -> list[Any]:
     return value
 
 
-def _parse_value(data: Any, depth: int = 0) -> Any:
+def _parse_value(data: Any, longest: int | None, depth: int = 0) -> Any:
     """Convert an AnyValue to plain JSON."""
     if not isinstance(data, dict) or depth > _DEEPEST:
         return make_json_safe(data)
     for key, value in data.items():
         name = key.replace("_", "").lower()
         if name == "stringvalue" and isinstance(value, str):
-            return value if len(value) <= _LONGEST else f"{value[:_LONGEST]} … ({len(value):,} characters)"
+            if longest is None or len(value) <= longest:
+                return value
+            return f"{value[:longest]} … ({len(value):,} characters)"
         if name == "intvalue" and isinstance(value, str):
             return int(value) if re.fullmatch(r"-?[0-9]{1,20}", value) else value
         if name == "doublevalue" and isinstance(value, float) and not math.isfinite(value):
             return repr(value)
         if name == "arrayvalue" and isinstance(value, dict):
-            return [_parse_value(item, depth + 1) for item in _require_list(value.get("values"), key)]
+            return [_parse_value(item, longest, depth + 1) for item in _require_list(value.get("values"), key)]
         if name == "kvlistvalue" and isinstance(value, dict):
             items = [item for item in _require_list(value.get("values"), key) if isinstance(item, dict)]
-            return {str(item.get("key")): _parse_value(item.get("value"), depth + 1) for item in items}
+            return {str(item.get("key")): _parse_value(item.get("value"), longest, depth + 1) for item in items}
         return make_json_safe(value)
     return None
 

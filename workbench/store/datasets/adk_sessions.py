@@ -64,6 +64,22 @@ class SessionHead:
 NO_USER_MESSAGE = "has no message of a user"
 
 
+def name_turns(numbers: Sequence[int]) -> str:
+    """Name turns by their ascending numbers: `turn 2`, `turns 1, 3 to 7`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][-1] + 1 == number:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    shown = [f"{first} to {rest[0]}" if rest else str(first) for first, *rest in ranges]
+    more = [] if len(shown) <= _MOST_RANGES else [f"and {len(shown) - _MOST_RANGES} more"]
+    return f"{'turn' if len(numbers) == 1 else 'turns'} {', '.join([*shown[:_MOST_RANGES], *more])}"
+
+
+_MOST_RANGES = 10
+
+
 class SessionFault(ValueError):
     """A value in a session is invalid. `place` is its path in the session."""
 
@@ -152,9 +168,9 @@ def _build_session(
         start, state_notes = _find_start_state(state, events, remaining)
         notes += state_notes
     turns = [turn.build(number) for number, turn in enumerate(reader.turns, start=1)]
-    silent = [str(number) for number, turn in enumerate(turns, start=1) if turn.final_response is None]
+    silent = [number for number, turn in enumerate(turns, start=1) if turn.final_response is None]
     if silent:
-        notes.append(f"no response is expected in turn {', '.join(silent)}: the agent gave none")
+        notes.append(f"no response is expected in {name_turns(silent)}: the agent gave none")
     first = next((time for event in remaining if (time := parse_time(event.get("timestamp"))) is not None), None)
     return SourceSession(
         id=head.id,
@@ -226,7 +242,8 @@ def _is_message_of_user(event: Mapping[str, Any]) -> bool:
 
 
 _PICKLED = (
-    "an old store of ADK: state and rewinds are left out, because they are pickles, which can run code when loaded. "
+    "an old store of ADK: the state is left out, and turns that the user undid may be in the case, because state and "
+    "rewinds are pickles, which can run code when loaded. "
     "`adk migrate session` converts a store that you trust"
 )
 
@@ -383,6 +400,7 @@ def _get_actions(event: Mapping[str, Any]) -> Mapping[str, Any]:
 _MAGIC = b"SQLite format 3\0"
 _VERSIONS = {"0", "1"}
 _BUSY_SECONDS = 5.0
+_CHANGED = "changed while it was read: import again"
 _PLAIN = ("invocation_id", "author", "partial", "error_code", "interrupted", "timestamp")
 _AS_JSON = {
     "content": "content",
@@ -503,7 +521,10 @@ def _parse_json(value: Any, *, place: str) -> Any:
 
 @contextmanager
 def open_adk_store(path: Path) -> Iterator[AdkStore]:
-    """Open a SQLite file with sessions of ADK, without changing it or the files beside it. Raises StoreError."""
+    """Open a SQLite file with sessions of ADK, without changing it or its log. Raises StoreError.
+
+    SQLite may change the index of a log (`-shm`), by which programs agree on what is being read.
+    """
     try:
         with _connect(path) as connection:
             yield AdkStore(path, connection)
@@ -516,23 +537,25 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
     """Connect to a file that a program may be writing.
 
     SQLite creates files beside one in WAL mode even if it only reads, and leaves them. So a file without a log is read
-    as immutable, and one whose log has no index is read as a copy.
+    as immutable, and one whose log has no index, or with the journal of an unfinished transaction, is read as a copy.
     """
     real = path.resolve()
-    log, index = real.with_name(f"{real.name}-wal"), real.with_name(f"{real.name}-shm")
+    log, index, journal = (real.with_name(f"{real.name}-{ending}") for ending in ("wal", "shm", "journal"))
     with real.open("rb") as file:
         is_wal = file.read(20)[18:] == b"\x02\x02"
-    if log.exists() and not index.exists():
+    before = read_signature(real)
+    if (log.exists() and not index.exists()) or (journal.exists() and journal.stat().st_size):
         with tempfile.TemporaryDirectory() as folder:
-            for each in (real, log):
+            for each in filter(Path.exists, (real, log, journal)):
                 shutil.copy(each, folder)
+            if read_signature(real) != before:
+                raise StoreError(path, _CHANGED)
             with closing(sqlite3.connect(f"{(Path(folder) / real.name).as_uri()}", uri=True)) as connection:
                 yield connection
         return
     is_immutable = is_wal and not log.exists()
-    before = read_signature(real)
     address = f"{real.as_uri()}?{'immutable=1' if is_immutable else 'mode=ro'}"
     with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
         yield connection
     if is_immutable and (log.exists() or read_signature(real) != before):
-        raise StoreError(path, "changed while it was read: import again")
+        raise StoreError(path, _CHANGED)

@@ -97,7 +97,7 @@ class Turn:
     """A message of the user and the events until the next one.
 
     `answer` is the text of the last message, if it calls no tool; `said` are the texts before it. `calls`: None if
-    unknown. `left_out` are types of content that is no text, such as `image_url`.
+    unknown. `left_out` are types of content that is no text, such as `image_url`. `notes` say what else is unknown.
     """
 
     prompt: str | None = None
@@ -106,6 +106,7 @@ class Turn:
     said: list[str] = field(default_factory=list)
     answer: str | None = None
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -475,6 +476,100 @@ def join_texts(texts: Iterable[str | None]) -> str | None:
     """Join the texts that are not None with empty lines."""
     there = [text for text in texts if text is not None]
     return "\n\n".join(there) if there else None
+
+
+# Messages in the values of traces, whose form depends on the program
+
+
+def find_messages(value: Any, depth: int = 0) -> list[Any]:
+    """Return the messages in a value of a trace: a list of them, one, or an object or a JSON text that contains some.
+
+    Return an empty list if there are none. Parts of the GenAI conventions become those of message lists.
+    """
+    if isinstance(value, str):
+        document = parse_text(value)
+        return [] if document is value else find_messages(document, depth)
+    if depth > _DEEPEST:
+        return []
+    if isinstance(value, list):
+        if is_messages([value[0] if value else None]) or (value and has_parts(value[0])):
+            return [_convert_message(each) for each in value]
+        return find_messages(value[0], depth + 1) if len(value) == 1 else []
+    if not isinstance(value, Mapping):
+        return []
+    for key in ("messages", "contents", "choices", "generations"):
+        if found := _find_in(value.get(key), depth):
+            return found
+    if is_messages([value]) or has_parts(value):
+        return [_convert_message(value)]
+    for key in ("message", "content", "input", "output", "inputs", "outputs", "return_value"):
+        if found := find_messages(value.get(key), depth + 1):
+            return found
+    return []
+
+
+_DEEPEST = 6
+
+
+def _find_in(value: Any, depth: int) -> list[Any]:
+    """Return the messages of a list whose items are messages, or have one each as the choices of OpenAI do."""
+    if not isinstance(value, list):
+        return []
+    if found := find_messages(value, depth + 1):
+        return found
+    return find_messages(value[0], depth + 1) if value else []
+
+
+def has_parts(value: Any) -> bool:
+    """True for a message of the GenAI conventions, or of Gemini."""
+    return isinstance(value, Mapping) and isinstance(value.get("parts"), list) and isinstance(value.get("role"), str)
+
+
+def _convert_message(message: Any) -> Any:
+    """Convert a message of the GenAI conventions: its parts have `content` where lists of messages have `text`."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("parts"), list):
+        return message
+    return {**message, "parts": [_convert_part(part) for part in message["parts"]]}
+
+
+def _convert_part(part: Any) -> Any:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text" and isinstance(part.get("content"), str):
+        return {"type": "text", "text": part["content"]}
+    if kind == "tool_call_response":
+        return {**part, "type": "tool_result"}
+    return {"type": "media"} if kind in ("blob", "uri", "file") else part
+
+
+def parse_text(text: str) -> Any:
+    """Return the value of a JSON text, the text itself if it is none."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+PROMPT_KEYS = ("input", "question", "query", "prompt", "text", "message", "user_input", "user_message")
+"""The keys of a text that a user wrote, in the input of a step."""
+
+REPLY_KEYS = ("output", "answer", "response", "text", "result", "content", "return_value")
+"""The keys of a text that an agent gave, in the output of a step."""
+
+
+def find_text(value: Any, keys: Sequence[str]) -> str | None:
+    """Return the text of an input or output without messages; None if it is not certain which text that is."""
+    if isinstance(value, str):
+        document = parse_text(value)
+        return (value or None) if document is value else find_text(document, keys)
+    if not isinstance(value, Mapping):
+        return None
+    if isinstance(value.get("args"), list) and "kwargs" in value:  # what decorators record of a call
+        given = [*value["args"], *(value["kwargs"].values() if isinstance(value["kwargs"], Mapping) else ())]
+        return given[0] if len(given) == 1 and isinstance(given[0], str) else None
+    texts = [value[key] for key in keys if isinstance(value.get(key), str)]
+    return texts[0] if len(texts) == 1 else None
 
 
 # Writing of conversations as messages of OpenAI and LangChain

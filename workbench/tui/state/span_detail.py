@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
-from workbench.model.text import REDACTED, is_secret_key, mask_named_secrets, neutralise, pluralise, redact
+from workbench.model.text import REDACTED, mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import SpanKind
 from workbench.tui.state.text_layout import (
     Block,
@@ -197,10 +197,10 @@ class JsonText:
                 rest = f"… {len(value) - shown:,} more; l shows them"
                 yield _Row(inner, (), rest, Style.MUTED, opens=(*path, _REST))
                 return
-            secret = isinstance(key, str) and is_secret_key(key) and isinstance(item, str | int)
+            secret = isinstance(item, str | int) and mask_named_secrets(item, key) != item
             step = key if isinstance(key, str) else number
             label = (StyledText(f"{safe_line(str(key))}: ", Style.KEY),)
-            if secret and not isinstance(item, bool):
+            if secret:
                 yield _Row(inner, label, REDACTED, Style.MUTED)
             else:
                 yield self._rows_of_value(item, path=(*path, step), depth=inner, head=label, limit=limit)
