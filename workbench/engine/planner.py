@@ -628,7 +628,7 @@ class Planner:
         """Read the quarantines of a set, and what is wrong with their file: such entries do not count."""
         if self._entries[name].address is not None:
             return {}, ()
-        found = read_quarantines(self._project.root / name)
+        found = read_quarantines(self._project.root / name, cases_of=self.cases_by_name(name))
         return found.cases, [str(problem) for problem in found.problems]
 
     @property

@@ -339,6 +339,24 @@ def test_a_damaged_file_is_one_message_and_never_hides_a_failure(workbench: Comm
         assert (workbench.root / "home/light.evalset.workbench.json").read_text() == content
 
 
+def test_a_quarantine_does_not_move_to_another_row(workbench: CommandLine) -> None:
+    settings = (workbench.root / "workbench.toml").read_text()
+    workbench.write("workbench.toml", settings + '\n[targets.rows]\nkind = "recorded"\neval_sets = ["rows/*.jsonl"]\n')
+    workbench.write("rows/a.jsonl", '{"prompt": "a", "response": "bad", "reference": "good"}\n')
+    workbench.write("rows/test_config.json", {"criteria": {"response_match_score": 0.5}})
+    workbench.write("rows/a.jsonl.workbench.json", {"quarantine": {"row_1": {"until": "2999-01-01"}}})
+
+    result = workbench("run", "rows")
+
+    assert result.status == 2
+    assert "⊘" not in result.out
+    assert result.error.count("the number of a row") == 1
+    assert "the number of a row" in workbench("flaky").error
+    refused = workbench("flaky", "quarantine", "rows/a.jsonl:row_1")
+    assert refused.status == 2
+    assert "the number of a row" in refused.error
+
+
 def test_a_stored_verdict_counts_by_the_present_quarantine(workbench: CommandLine) -> None:
     assert workbench("run").status == 1
     workbench("flaky", "quarantine", OFF)
