@@ -22,6 +22,7 @@ from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import PERSONAS
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
+from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import mask_named_secrets, pluralise
 from workbench.model.trace import get_trajectory
@@ -39,13 +40,14 @@ from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.history.history_schema import get_history_path
-from workbench.watch.selector import Action, Reason, Selector
+from workbench.watch.selector import Action, Reason, Selector, Why
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import describe_reason
 
 _HANDS_OVER = "transfer_to_agent"
 _OF_FRAMEWORKS = frozenset({_HANDS_OVER, "exit_loop"})
 _ENDED_EARLY = "its process ended early"
+_COMPLETE = (FailureKind.AGENT, FailureKind.METRIC)  # failures after which the record is complete
 _MOST_RUNS = 1_000  # whose isolation is looked up
 
 
@@ -83,6 +85,7 @@ class _CaseRecord:
     case: CaseKey
     is_current: bool = False
     is_stale: bool = False
+    has_no_answer: bool = False  # an outage, a timeout or no start: with an answer it would reach more
     reason: str = "never ran"
     lacks_code: bool = False  # its dependencies are unknown or incomplete
     lacks_calls: bool = False  # its tool calls are unknown
@@ -126,65 +129,104 @@ class _Records:
         return [self.cases[each].case for each in sorted(current)], [self.cases[each].case for each in sorted(stale)]
 
 
+class _Found(NamedTuple):
+    """A stored execution. `is_further`: it does not decide on its case, it only adds what the case reaches."""
+
+    position: int
+    is_stale: bool
+    verdict: StoredVerdict
+    is_further: bool = False
+
+
 def _read_records(workspace: Workspace, plan: Plan, planned: Sequence[PlannedCase]) -> _Records:
-    """Find the record of each case: a current one, else the newest."""
+    """Find the record of each case: the current ones of all its repeats, else the newest."""
     verdicts = workspace.verdicts
     state = Snapshot(leftovers=verdicts.list_agent_files)
     # What cannot be followed does not make a record stale here: what the case reached remains a fact.
     selector = Selector(verdicts, state, is_current=lambda _: True)
     records = _Records([_CaseRecord(case.key) for case in planned])
     position_of = {case.key: position for position, case in enumerate(planned)}
-    found: list[tuple[int, bool, StoredVerdict]] = []
+    found: list[_Found] = []
     reasons: dict[Reason | None, str] = {}
     for job, case in plan.jobs:
         if case.is_recorded:
             continue
         decision = selector.decide(job, case)
-        record = records.cases[position_of[case.key]]
-        is_current = decision.verdict is not None and decision.action in (Action.NOTHING, Action.JUDGE, Action.LEAVE)
+        position = position_of[case.key]
+        record = records.cases[position]
+        is_unchanged = decision.verdict is not None and decision.action in (Action.NOTHING, Action.JUDGE, Action.LEAVE)
         verdict = decision.verdict or (verdicts.newest(job) if case.problem is None else None)
+        failure = None if verdict is None else verdict.job.failure
+        has_no_answer = is_unchanged and failure is not None and failure.kind not in _COMPLETE
+        is_current = is_unchanged and not has_no_answer
         reason = decision.reasons[0] if decision.reasons else None
         if verdict is not None:
-            found.append((position_of[case.key], not is_current, verdict))
+            found.append(_Found(position, not is_unchanged, verdict))
             record.is_current = record.is_current or is_current
-            record.is_stale = record.is_stale or not is_current
+            record.is_stale = record.is_stale or not is_unchanged
+            record.has_no_answer = record.has_no_answer or has_no_answer
         if not is_current and not (verdict is None and record.is_current):
             if reason not in reasons:
                 words = "" if reason is None else describe_reason(reason, root=workspace.root, state=state)
                 reasons[reason] = words or "no record"
             record.reason = reasons[reason] if case.problem is None else case.problem.message
+            if has_no_answer and failure is not None:
+                record.reason = f"{Why.NO_ANSWER} ({failure.kind})"
     for record in records.cases:
-        record.is_current = record.is_current and not record.is_stale
-    found.sort(key=lambda each: each[1])  # current records first
+        record.is_current = record.is_current and not (record.is_stale or record.has_no_answer)
+    found += _find_further(found, selector, verdicts, planned)
+    found.sort(key=lambda each: each.is_stale)  # current records first
     _add_traces(records, found, workspace, planned)
     _add_dependencies(records, found, verdicts, planned)
     return records
 
 
+def _find_further(
+    found: Sequence[_Found], selector: Selector, verdicts: Verdicts, planned: Sequence[PlannedCase]
+) -> Iterator[_Found]:
+    """Yield the other current executions of the cases, also of repeats that the plan does not have.
+
+    A repeat without a current one has its newest: what it reached may have changed since.
+    """
+    positions = {planned[each.position].key: each.position for each in found}
+    known = {(each.position, each.verdict.execution) for each in found}
+    decided = {each.verdict.job.key for each in found}
+    for job in verdicts.list_jobs():
+        position = positions.get(job.case)
+        if position is None:
+            continue
+        current = selector.find_current(job, planned[position])
+        for verdict in current:
+            if (position, verdict.execution) not in known:
+                yield _Found(position, is_stale=False, verdict=verdict, is_further=True)
+        newest = None if current or job in decided else verdicts.newest(job)
+        if newest is not None:
+            yield _Found(position, is_stale=True, verdict=newest, is_further=True)
+
+
 def _add_traces(
-    records: _Records,
-    found: Sequence[tuple[int, bool, StoredVerdict]],
-    workspace: Workspace,
-    planned: Sequence[PlannedCase],
+    records: _Records, found: Sequence[_Found], workspace: Workspace, planned: Sequence[PlannedCase]
 ) -> None:
+    # Tools and agents of stale further repeats may be gone; the source does not say so.
+    found = [each for each in found if not (each.is_further and each.is_stale)]
     if not found or not get_history_path(workspace.root).exists():
         return
     with workspace.history() as history:
         shared = {run.run_id for run in history.runs(limit=_MOST_RUNS) if run.options.get("isolation") == "worker"}
         for is_judged in (True, False):
-            part = [each for each in found if each[2].is_judged is is_judged]
-            jobs = [(verdict.job.run_id, verdict.job.key) for _, _, verdict in part]
-            for (position, is_stale, verdict), data in zip(
+            part = [each for each in found if each.verdict.is_judged is is_judged]
+            jobs = [(each.verdict.job.run_id, each.verdict.job.key) for each in part]
+            for (position, is_stale, verdict, is_further), data in zip(
                 part, history.find_execution_data(jobs, is_judged=is_judged), strict=True
             ):
                 record = records.cases[position]
-                record.shares_process = verdict.job.run_id in shared
+                record.shares_process = record.shares_process or verdict.job.run_id in shared
                 if data is None:
-                    record.lacks_trace = True
+                    record.lacks_trace = record.lacks_trace or not is_further
                     continue
                 target = planned[position].target
                 trace = read_trace(data, kind=target.kind)
-                record.lacks_calls = record.lacks_calls or not trace.are_calls_known
+                record.lacks_calls = record.lacks_calls or not (is_further or trace.are_calls_known)
                 for kind, name in trace.parts:
                     records.add((f"{target.name}\0{kind}", name), (position,), is_stale=is_stale)
                 if is_stale and target.name in records.structures:
@@ -285,16 +327,13 @@ def _dicts(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _add_dependencies(
-    records: _Records,
-    found: Sequence[tuple[int, bool, StoredVerdict]],
-    verdicts: Verdicts,
-    planned: Sequence[PlannedCase],
+    records: _Records, found: Sequence[_Found], verdicts: Verdicts, planned: Sequence[PlannedCase]
 ) -> None:
     """Add the functions and files that records depend on. Most cases share a few sets of dependencies."""
     users: dict[tuple[int, bool, str], list[int]] = {}
-    for position, is_stale, verdict in found:
+    for position, is_stale, verdict, is_further in found:
         if verdict.dependencies is None:
-            records.cases[position].lacks_code = True
+            records.cases[position].lacks_code = records.cases[position].lacks_code or not is_further
         else:
             users.setdefault((verdict.dependencies, is_stale, planned[position].target.name), []).append(position)
     classified: dict[int, _CodeRow] = {}
