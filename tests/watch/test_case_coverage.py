@@ -194,3 +194,23 @@ def test_calls_are_read_from_both_forms_of_a_trace(spelled: Callable[[str], str]
 )  # fmt: skip
 def test_traces_of_unexpected_form_are_read_as_far_as_possible(data: dict[str, Any]) -> None:
     assert read_trace(data, kind=AgentKind.ADK).structure == {}
+
+
+@pytest.mark.needs_adk
+def test_callbacks_of_agents_with_the_same_name_are_several(dice: Path) -> None:
+    shutil.copytree(dice / "hello_world_adk", dice / "other")
+    agent = dice / "other/agent.py"
+    agent.write_text(
+        agent.read_text("utf-8").replace(
+            "def note(", "def note(*, callback_context):\n    return None\n\n\ndef unused("
+        )
+    )
+
+    with Workspace.open(dice) as workspace:
+        selections = [Selection(eval_set=f"{name}/dice.evalset.json") for name in ("hello_world_adk", "other")]
+        coverage = measure_coverage(workspace, workspace.plan(selections, RunOptions()))
+
+    parts = [part for section in coverage.sections for part in section.parts if part.kind is PartKind.CALLBACK]
+    assert {part.place.partition("/")[0] for part in parts if "before_agent_callback" in part.name} == {
+        "hello_world_adk", "other"
+    }  # fmt: skip

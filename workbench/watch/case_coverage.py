@@ -48,6 +48,7 @@ _HANDS_OVER = "transfer_to_agent"
 _OF_FRAMEWORKS = frozenset({_HANDS_OVER, "exit_loop"})
 _ENDED_EARLY = "its process ended early"
 _COMPLETE = (FailureKind.AGENT, FailureKind.METRIC)  # failures after which the record is complete
+_STARTS = ("subprocess ", "multiprocessing.", "pty.", "os.")  # of what cannot be followed: the start of a process
 _MOST_RUNS = 1_000  # whose isolation is looked up
 
 
@@ -91,6 +92,12 @@ class _CaseRecord:
     lacks_calls: bool = False  # its tool calls are unknown
     lacks_trace: bool = False  # its trace is not stored any more
     shares_process: bool = False
+    started: str = ""  # another process, in which functions may have run
+
+    def add_untracked(self, what: str) -> None:
+        """Note what the case did that could not be followed, if functions may have run there."""
+        self.lacks_code = self.lacks_code or what == _ENDED_EARLY
+        self.started = what if what.startswith(_STARTS) else self.started
 
 
 class _Trace(NamedTuple):
@@ -353,9 +360,9 @@ def _add_dependencies(
                 records.add(row.key, positions, is_stale=is_stale)
                 if row.key[0] == PartKind.PROMPT_FILE:
                     opened.add(row.name)
-            elif row.name == _ENDED_EARLY:
+            elif row.name:
                 for position in positions:
-                    records.cases[position].lacks_code = True
+                    records.cases[position].add_untracked(row.name)
     records.whole = read.difference(*records.imported.values())  # source may also be read as text
 
 
@@ -597,29 +604,30 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
     """Build the section of the code: callbacks, prompt files and functions, each once for all agents that share it."""
     owners: dict[str, set[str]] = {}
     functions: dict[str, Mapping[str, int]] = {}
-    callbacks: dict[str, Callback] = {}
+    callbacks: dict[Callback, set[str]] = {}
     prompts: dict[str, set[str]] = {}
     for agent in agents:
         for path, found in agent.source.files.items():
             functions[path] = found
             owners.setdefault(path, set()).update(agent.names)
         for callback in agent.source.callbacks:
-            callbacks[callback.name] = callback
-            owners.setdefault(f"callback {callback.name}", set()).update(agent.names)
+            callbacks.setdefault(callback, set()).update(agent.names)
         opened = (records.opened.get(name, ()) for name in agent.names)
         for path in sorted({*agent.source.prompt_files, *set().union(*opened)}):
             if path.startswith(f"{root}{os.sep}"):
                 prompts.setdefault(path, set()).update(agent.names)
-    lacking = {record.case.target for record in records.cases if not record.is_current or record.lacks_code}
+    lacking = {
+        record.case.target for record in records.cases if not record.is_current or record.lacks_code or record.started
+    }
     parts = [
         _make_part(
             PartKind.CALLBACK,
             callback.name,
             place=callback.place,
             reached=records.find((PartKind.FUNCTION.value, callback.function or "")),
-            is_uncertain=callback.function is None or not owners[f"callback {callback.name}"].isdisjoint(lacking),
+            is_uncertain=callback.function is None or not names.isdisjoint(lacking),
         )
-        for callback in callbacks.values()
+        for callback, names in callbacks.items()
     ]
     parts += [
         _make_part(
@@ -630,7 +638,7 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
         )
         for path, names in prompts.items()
     ]
-    shown = {callback.function for callback in callbacks.values()}
+    shown = {callback.function for callback in callbacks}
     parts += [
         _make_part(
             PartKind.FUNCTION,
@@ -643,9 +651,9 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
         for name, line in found.items()
         if f"{path}::{name}" not in shown
     ]
-    names = dict.fromkeys(name for agent in agents for name in agent.names)
+    targets = dict.fromkeys(name for agent in agents for name in agent.names)
     return Section(
-        title="code", targets=list(names), parts=parts, notes=list(_list_code_notes(agents, records, functions, root))
+        title="code", targets=list(targets), parts=parts, notes=list(_list_code_notes(agents, records, functions, root))
     )
 
 
@@ -662,6 +670,10 @@ def _list_code_notes(
     lacking = sum(record.lacks_code for record in records.cases)
     if lacking:
         yield f"{pluralise(lacking, 'case')} without a complete record of code: the agent ended early or runs elsewhere"
+    started = {record.started for record in records.cases if record.started}
+    if started:
+        count = pluralise(sum(bool(record.started) for record in records.cases), "case")
+        yield f"{count} started other processes ({', '.join(sorted(started))}): functions that ran there are unknown"
     shared = sum(record.shares_process for record in records.cases)
     if shared:
         yield (

@@ -160,6 +160,23 @@ def test_a_case_without_an_answer_is_unknown(home: CommandLine, line: str, reaso
     assert read_parts(result)["function"]["close_all"] == ("unknown", [])
 
 
+def test_functions_that_may_have_run_in_another_process_are_unknown(home: CommandLine) -> None:
+    start = """    import concurrent.futures, multiprocessing
+    fork = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
+        pool.submit(rooms.close_all).result()
+    if prompt"""
+    home.write("home/agent.py", AGENT.replace("    if prompt", start))
+    home("run")
+
+    result = home("coverage", "--format", "json")
+
+    assert read_parts(result)["function"]["close_all"] == ("unknown", [])
+    assert read_parts(result)["function"]["find"][0] == "reached"
+    notes = [note for section in result.data["sections"] for note in section["notes"]]
+    assert [note for note in notes if "3 cases started other processes (os.fork)" in note]
+
+
 def test_nothing_has_run(home: CommandLine) -> None:
     result = home("coverage")
 
