@@ -483,7 +483,7 @@ class _AgentSection:
         kinds: list[tuple[PartKind, Mapping[str, str]]] = [
             (PartKind.AGENT, agents | {name: agents.get(name, "") for name in seen_agents}),
             (PartKind.NODE, self._source.nodes | self._seen(PartKind.NODE) if is_graph else {}),
-            (PartKind.TRANSFER, edges | self._seen(PartKind.TRANSFER)),
+            (PartKind.TRANSFER, edges | {name: edges.get(name, "") for name in self._seen(PartKind.TRANSFER)}),
             (PartKind.TOOL, tools),
             (PartKind.INSTRUCTION, instructed),
             (PartKind.PERSONA, self._list_personas()),
@@ -529,11 +529,17 @@ class _AgentSection:
         return agents, edges
 
     def _list_instructed(self) -> dict[str, str]:
-        return {
+        """Return the agents with an instruction. An agent with a model has one, unless the source says otherwise."""
+        declared = self._source.agents
+        found = {
             name: agent.place
-            for name, agent in self._source.agents.items()
+            for name, agent in declared.items()
             if agent.has_instruction and (not self._structure or name in self._structure)
         }
+        asked = [name for name, facts in self._structure.items() if "model" in facts or facts.get("type") == "LlmAgent"]
+        if self._agent.kind is AgentKind.ADK:
+            asked += self._seen(PartKind.INSTRUCTION)
+        return found | {name: "" for name in asked if name not in declared}
 
     def _list_tools(self) -> dict[str, str]:
         names: dict[str, str] = dict(self._source.tools)
