@@ -332,7 +332,10 @@ def test_a_damaged_file_is_one_message_and_never_hides_a_failure(workbench: Comm
     assert "✗ FAILED         off" in result.out
     assert result.error.count("light.evalset.workbench.json") == 1
     assert "quarantine" in result.error
-    assert "light.evalset.workbench.json" in workbench("flaky").error
+    listed = workbench("flaky", "list", "--format", "json")
+    assert listed.status == 2
+    assert "light.evalset.workbench.json" in listed.error
+    assert len(listed.data["problems"]) == 1
     refused = workbench("flaky", "quarantine", OFF)
     if "soon" not in content:
         assert refused.status == 2

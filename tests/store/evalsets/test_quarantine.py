@@ -128,6 +128,16 @@ def test_a_wrong_entry_is_one_message_and_no_quarantine(eval_set: Path, entry: s
     assert str(found.problems[0]).endswith("this is no quarantine")
 
 
+def test_a_repeated_key_has_its_place(eval_set: Path) -> None:
+    text = '{"quarantine": {\n  "a": {"until": "2999-01-01"},\n  "a": {"until": "2999-01-02"}\n}}'
+    get_sidecar_path(eval_set).write_text(text)
+
+    found = read_quarantines(eval_set)
+
+    assert found.cases == {}
+    assert "home.evalset.workbench.json:1:" not in str(found.problems[0])
+
+
 def test_a_change_by_another_program_meanwhile_is_not_lost(eval_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_quarantine(eval_set, ["a"], Q)
     path = get_sidecar_path(eval_set)

@@ -60,7 +60,7 @@ def read_quarantines(eval_set: Path, *, cases_of: Mapping[str, Set[CaseInSet]] |
         loaded = _read_file(path)
         entries = _find_entries(loaded)
     except StoreError as error:
-        return Quarantines({}, [_explain(error)])
+        return Quarantines({}, [_explain(error, "none of its cases is in quarantine")])
     cases: dict[str, Quarantine] = {}
     problems = []
     for name, entry in entries.items():
@@ -110,9 +110,8 @@ def _read_file(path: Path) -> JsonFile:
     return read_json(path)
 
 
-def _explain(error: StoreError) -> StoreError:
+def _explain(error: StoreError, consequence: str = "this is no quarantine") -> StoreError:
     """Return the error of an entry or file, with what follows from it."""
-    consequence = "this is no quarantine" if error.place else "none of its cases is in quarantine"
     return StoreError(
         error.path,
         f"{error.message}; {consequence}",
@@ -128,7 +127,7 @@ def _find_entries(loaded: JsonFile) -> Mapping[str, Any]:
         raise loaded.error((), found=_name_type(loaded.data), expected="an object")
     for place, loses_data in find_repeated_keys(loaded.text):
         if loses_data:
-            raise loaded.error((), found=f"the key {place[-1]!r} twice, with different values", expected="it once")
+            raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
     entries = loaded.data.get(_KEY, {})
     if not isinstance(entries, dict):
         raise loaded.error((), found=f"{_KEY}: {_name_type(entries)}", expected="an object with the names of cases")
