@@ -462,6 +462,7 @@ class _AgentSection:
         own = [record for record in records.cases if record.case.target in names]
         self._root = workspace.root
         self._is_uncertain = any(not record.is_current or record.lacks_trace for record in own)
+        self._has_records = any(record.is_current or record.is_stale for record in own)
         self._lacks_trace = sum(record.lacks_trace for record in own)
         self._lacks_calls = sum(record.lacks_calls for record in own)
         self._expected = _read_expected(self._planned, workspace)
@@ -588,6 +589,8 @@ class _AgentSection:
     def _list_notes(self, tools: Mapping[str, str]) -> Iterator[str]:
         if not self._planned:
             yield "no case of this agent is selected"
+        elif not self._has_records:
+            yield "no case has run yet: a run may add agents, tools and transfers that the source does not show"
         declared = (self._structure, self._source.agents, self._source.tools, self._declared_tools)
         if tools and not any(declared) and not any(target.tools for target in self._agent.targets):
             yield (

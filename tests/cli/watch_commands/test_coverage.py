@@ -183,6 +183,7 @@ def test_nothing_has_run(home: CommandLine) -> None:
     assert result.status == 0
     assert "coverage by 3 cases: 0 with a current record, 3 unknown" in result.out
     assert "unknown: find (home/rooms.py:4)" in result.out
+    assert "note: no case has run yet" in result.out
     assert "never expected: heat" in result.out
     assert not (home.root / ".workbench").exists()
 

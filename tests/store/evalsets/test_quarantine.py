@@ -87,6 +87,10 @@ def test_a_release_says_which_cases_were_in_quarantine(eval_set: Path) -> None:
         ("[]", "found a list, expected an object"),
         ('{"quarantine": []}', "found quarantine: a list, expected an object with the names of cases"),
         ('{"quarantine": {"a": {"until": "2999-01-01"}}, "quarantine": {}}', "twice"),
+        (
+            '{"quarantines": {"a": {"until": "2999-01-01"}}}',
+            "found the unknown key 'quarantines', expected 'quarantine'",
+        ),
     ],
 )
 def test_a_damaged_file_is_one_message_and_no_quarantine(eval_set: Path, content: str, message: str) -> None:

@@ -128,6 +128,8 @@ def _find_entries(loaded: JsonFile) -> Mapping[str, Any]:
     for place, loses_data in find_repeated_keys(loaded.text):
         if loses_data:
             raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
+    if _KEY not in loaded.data and (likely := next((key for key in loaded.data if suggest_name(key, (_KEY,))), None)):
+        raise loaded.error((likely,), found=f"the unknown key {likely!r}", expected=repr(_KEY))
     entries = loaded.data.get(_KEY, {})
     if not isinstance(entries, dict):
         raise loaded.error((), found=f"{_KEY}: {_name_type(entries)}", expected="an object with the names of cases")
