@@ -293,6 +293,7 @@ def test_a_quarantined_failure_fails_no_run_and_is_reported_in_all_formats(workb
     junit = workbench("report", "--format", "junit").out
     assert 'failures="0" errors="0" skipped="1"' in junit
     assert 'skipped message="quarantined until 2999-01-01' in junit
+    assert "quarantined until 2999-01-01: guesses [red]rooms" in workbench("report", "--format", "csv").out
     markdown = workbench("report", "--format", "markdown").out
     assert "| ⊘ QUARANTINED | off |" in markdown
     assert "## Quarantine" in markdown
