@@ -180,7 +180,7 @@ def test_the_quarantines_of_a_project_are_those_of_today(eval_set: Path) -> None
 @pytest.mark.parametrize("name", ["twice", "twice#2"])
 def test_a_name_that_several_cases_share_is_no_quarantine(eval_set: Path, name: str) -> None:
     set_quarantine(eval_set, ["once", name], Q)
-    cases = [{"eval_id": each, "conversation": []} for each in ("twice", "once", "twice")]
+    cases: list[dict[str, object]] = [{"eval_id": each, "conversation": []} for each in ("twice", "once", "twice")]
     eval_set.write_text(json.dumps({"eval_set_id": "home", "eval_cases": cases}))
 
     found = read_quarantines(eval_set)
