@@ -115,6 +115,39 @@ def test_nodes_and_tools_of_graphs(tmp_path: Path) -> None:
     assert source.tools == {"weather": "agent.py:6", "find_it": "agent.py:9", "plainly": "agent.py:16"}
 
 
+def test_what_cannot_be_told_apart_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        dedent("""
+            class Room:
+                @property
+                def light(self): return 1
+
+                @light.setter
+                def light(self, value): self.value = value
+
+            for name in NAMES:
+                graph.add_node("say_" + name, Room)
+        """)
+    )
+    target = Target(name="graph", kind=AgentKind.LANGCHAIN, location="agent:graph", path=tmp_path)
+
+    source = read_agent_source(target, root=tmp_path)
+
+    assert source.files[str(tmp_path / "agent.py")] == {"Room.light": 4}
+    assert source.problems == [
+        "agent.py: Room.light is defined in several places (lines 4, 7), which count as one function",
+        "agent.py:10: the name of this node is computed: it is known once it ran",
+    ]
+
+
+def test_a_name_of_an_agent_may_be_a_constant(tmp_path: Path) -> None:
+    target = make_target(
+        tmp_path, dice__agent_py='NAME = "dice"\nroot_agent = LlmAgent(name=NAME, instruction="Roll.")\n'
+    )
+
+    assert [*read_agent_source(target, root=tmp_path).agents] == ["dice"]
+
+
 def test_prompt_files_are_text_beside_the_agent_and_below_folders_of_prompts(tmp_path: Path) -> None:
     for name in ("system.txt", "prompts/deep/task.yaml", "README.md", "data/rows.txt", "prompts/rules.md", "a.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

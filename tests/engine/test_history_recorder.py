@@ -346,6 +346,27 @@ def test_an_internal_error_of_the_recorder_ends_the_run_for_its_listeners(
     assert isinstance(events[-1], RunFinished)
 
 
+@pytest.mark.parametrize("part", ["runner.Runner._report_spending", "run._Running.summary"])
+def test_an_internal_error_at_the_end_of_a_run_ends_it_with_a_message(
+    project: Project, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    project.add_set({"a": [turn("a", calls=[])]})
+    workspace = project.open_workspace()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(f"workbench.engine.{part}", fail)
+    run = workspace.start(workspace.plan([Selection(eval_set="set.evalset.json")], RunOptions()))
+    events = list(run.iter_events())
+    run.close()
+
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].summary.total == events[-1].summary.passed == 1
+    assert any(isinstance(each, Notice) and "too large" in each.message for each in events)
+    assert run.exit_status == 2
+
+
 def test_old_executions_are_deleted_after_a_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.store.history.history_writer.MAX_TRACES_PER_VARIANT", 1)
     project.add_set({"a": [turn("a")]})

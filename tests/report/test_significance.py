@@ -353,3 +353,15 @@ def test_the_scores_of_a_case_are_drawn_together() -> None:
     assert alone is not None
     assert together.high - together.low > 2 * (alone.high - alone.low)
     assert mean_interval([(float("inf"), 1)] * 10) is None
+
+
+@pytest.mark.parametrize("count", [10, 40, 600])
+def test_differences_whose_squares_are_infinite_are_tested_as_smaller_ones(count: int) -> None:
+    small = [(0.0, 1.0 + place / count) for place in range(count)]
+    large = [(before, after * 1e200) for before, after in small]
+
+    test = compare_scores(large)
+
+    assert test.p_value == pytest.approx(compare_scores(small).p_value)
+    assert test.p_value < 0.01
+    assert test.interval is None

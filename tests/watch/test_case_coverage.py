@@ -194,3 +194,72 @@ def test_calls_are_read_from_both_forms_of_a_trace(spelled: Callable[[str], str]
 )  # fmt: skip
 def test_traces_of_unexpected_form_are_read_as_far_as_possible(data: dict[str, Any]) -> None:
     assert read_trace(data, kind=AgentKind.ADK).structure == {}
+
+
+@pytest.mark.needs_adk
+def test_callbacks_of_agents_with_the_same_name_are_several(dice: Path) -> None:
+    shutil.copytree(dice / "hello_world_adk", dice / "other")
+    agent = dice / "other/agent.py"
+    agent.write_text(
+        agent.read_text("utf-8").replace(
+            "def note(", "def note(*, callback_context):\n    return None\n\n\ndef unused("
+        )
+    )
+
+    with Workspace.open(dice) as workspace:
+        selections = [Selection(eval_set=f"{name}/dice.evalset.json") for name in ("hello_world_adk", "other")]
+        coverage = measure_coverage(workspace, workspace.plan(selections, RunOptions()))
+
+    parts = [part for section in coverage.sections for part in section.parts if part.kind is PartKind.CALLBACK]
+    assert {part.place.partition("/")[0] for part in parts if "before_agent_callback" in part.name} == {
+        "hello_world_adk", "other"
+    }  # fmt: skip
+
+
+@pytest.mark.needs_adk
+def test_values_that_are_not_literal_are_found(dice: Path) -> None:
+    agent = dice / "hello_world_adk/agent.py"
+    text = agent.read_text("utf-8")
+    classes = dedent("""
+        import functools
+
+        class Guard:
+            def look(self, callback_context):
+                return None
+
+            @staticmethod
+            def watch(callback_context):
+                return None
+
+        guard = Guard()
+
+        def count(number, callback_context):
+            return None
+
+        def roll_many(sides: int, times: int) -> str:
+            "Roll several times."
+            return "1"
+
+        def make(name):
+            return LlmAgent(name=name, model=prime_checker.model, instruction="Be kind.")
+    """)
+    text = text.replace("def note(", f"{classes}\n\ndef note(").replace("before_agent_callback=note", (
+        "before_agent_callback=[Guard().look, Guard.watch, guard.look], "
+        "after_agent_callback=functools.partial(count, 1)"
+    ))  # fmt: skip
+    text = text.replace("tools=[roll_die]", "tools=[roll_die, functools.partial(roll_many, times=2)]")
+    agent.write_text(text.replace("sub_agents=[prime_checker]", "sub_agents=[prime_checker, make('kind'[:])]"))
+
+    coverage = run_and_measure(dice, "hello_world_adk/dice.evalset.json")
+
+    assert not coverage.unknown
+    callbacks = {
+        name.partition(": ")[2]: status for name, (status, _) in list_statuses(coverage, PartKind.CALLBACK).items()
+    }
+    assert (callbacks["Guard.look"], callbacks["Guard.watch"], callbacks["count"]) == ("reached", "reached", "reached")
+    assert list_statuses(coverage, PartKind.INSTRUCTION)["kind"] == ("unreached", 0)
+    tools = list_statuses(coverage, PartKind.TOOL)
+    assert "partial" not in tools
+    assert tools["roll_many"] == ("unreached", 0)
+    transfers = [part for each in coverage.sections for part in each.parts if part.kind is PartKind.TRANSFER]
+    assert all(part.place for part in transfers if part.status.value == "reached")

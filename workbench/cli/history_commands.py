@@ -337,7 +337,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     Values that always differ, such as ids and times, do not count. If no step differs, the criteria that judged them
     differently.
 
-    Exit status: 1 if a case is flaky that is not in quarantine, else 0.
+    Exit status: 2 if a quarantine cannot be read, 1 if a case is flaky that is not in quarantine, else 0.
     """
     from workbench.model.text import pluralise
     from workbench.report.flaky_cases import (
@@ -352,7 +352,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
 
     root = find_root(path)
     is_named = _make_filter(root, what)
-    quarantines = _read_quarantines(root)
+    quarantines, problems = _read_quarantines(root)
     with require_history(root) as history:
         search = find_flaky_cases(
             history, find_quarantine=lambda case: quarantines.get(case.eval_set, {}).get(case.name)
@@ -368,7 +368,8 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
         message(line)
     quarantined = _list_quarantined(root, quarantines)
     if report_format == "json":
-        write_document(dump(flaky_record(found, left_out=left_out, quarantined=quarantined), indent=2) + "\n")
+        record = flaky_record(found, left_out=left_out, quarantined=quarantined, problems=problems)
+        write_document(dump(record, indent=2) + "\n")
     else:
         write_lines(flaky_lines(found, repeated=repeated))
         listed = {(each.case.eval_set, each.case.name) for each in found}
@@ -376,7 +377,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
         if others:
             write_lines(["", "in quarantine, and not listed as flaky:", *quarantine_lines(others)])
     counted = [each for each in found if each.quarantine is None or each.quarantine.is_expired]
-    return _WORSE if counted else _SAME
+    return WRONG if problems else _WORSE if counted else _SAME
 
 
 def _read_day(context: click.Context, parameter: click.Parameter, value: str | None) -> date | None:
@@ -480,8 +481,8 @@ def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
     return chosen
 
 
-def _read_quarantines(root: Path) -> Mapping[str, Mapping[str, Quarantine]]:
-    """Read the quarantines of all sets of a project, as of today. What cannot be read is reported."""
+def _read_quarantines(root: Path) -> tuple[Mapping[str, Mapping[str, Quarantine]], Sequence[str]]:
+    """Read the quarantines of all sets of a project, as of today, and what cannot be read, which is reported."""
     from workbench.store.evalsets.quarantine import read_project_quarantines
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
@@ -491,7 +492,7 @@ def _read_quarantines(root: Path) -> Mapping[str, Mapping[str, Quarantine]]:
     quarantines, problems = read_project_quarantines(root, local)
     for problem in problems:
         message(str(problem))
-    return quarantines
+    return quarantines, [str(problem) for problem in problems]
 
 
 def _list_quarantined(root: Path, quarantines: Mapping[str, Mapping[str, Quarantine]]) -> list[QuarantinedCase]:

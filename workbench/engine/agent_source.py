@@ -42,6 +42,7 @@ class _SourceFile:
 
     path: Path
     functions: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, list[int]] = field(default_factory=dict)  # the lines of functions with the same name
     imports: dict[str, _Imported] = field(default_factory=dict)
     modules: list[_Imported] = field(default_factory=list)  # imported anywhere
     values: dict[str, ast.expr] = field(default_factory=dict)
@@ -51,7 +52,10 @@ class _SourceFile:
     def add_function(self, node: Function, prefix: str) -> None:
         """Add a function, unless nothing in it can run."""
         if not _is_stub(node):
-            self.functions.setdefault(prefix + node.name, node.lineno)
+            name = prefix + node.name
+            if name in self.functions:
+                self.repeated.setdefault(name, [self.functions[name]]).append(node.lineno)
+            self.functions[name] = min(node.lineno, self.functions.get(name, node.lineno))
         decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
         if any(_get_last_name(each) == "tool" for each in decorators):
             self.tools[_name_decorated(node)] = node.lineno
@@ -135,6 +139,12 @@ class _SourceReader:
         files = [self._files[path] for path in sorted(self._files)]
         for file in [each for each in files if each is not None]:
             self._source.files[str(file.path)] = file.functions
+            for function, lines in file.repeated.items():
+                shown = ", ".join(map(str, sorted(lines)))
+                self._source.problems.append(
+                    f"{self._relative(file.path)}: {function} is defined in several places (lines {shown}), "
+                    "which count as one function"
+                )
             for name, line in file.tools.items():
                 self._source.tools[name] = self._make_place(file, line)
             for call in file.calls:
@@ -200,10 +210,13 @@ class _SourceReader:
             return None
         if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
             imported = file.imports.get(value.value.id)
-            if imported is None:
-                return None
+            method = self._resolve_method(file, value)
+            if imported is None or method is not None:
+                return method
             module = _Imported(".".join(filter(None, (imported.module, imported.name))), imported.level, "")
             return self._resolve_in(module, file, value.attr, left)
+        if isinstance(value, ast.Attribute):
+            return self._resolve_method(file, value)
         if not isinstance(value, ast.Name):
             return _Found(file, value=value)
         if value.id in file.functions:
@@ -212,6 +225,24 @@ class _SourceReader:
             return self._resolve(file, file.values[value.id], left=left - 1)
         imported = file.imports.get(value.id)
         return None if imported is None else self._resolve_in(imported, file, imported.name, left)
+
+    def _resolve_method(self, file: _SourceFile, value: ast.Attribute) -> _Found | None:
+        """Follow `Desk.open`, `Desk().open`, and `desk.open` of an instance, to the method of a class."""
+        owner = value.value
+        if isinstance(owner, ast.Name):
+            owner = file.values.get(owner.id, owner)
+        if isinstance(owner, ast.Call):
+            owner = owner.func
+        if not isinstance(owner, ast.Name):
+            return None
+        if (name := f"{owner.id}.{value.attr}") in file.functions:
+            return _Found(file, function=name)
+        imported = file.imports.get(owner.id)
+        for path in () if imported is None else self._find_modules(imported, file.path):
+            other = self._files.get(path)
+            if imported is not None and other is not None and f"{imported.name}.{value.attr}" in other.functions:
+                return _Found(other, function=f"{imported.name}.{value.attr}")
+        return None
 
     def _resolve_in(self, module: _Imported, importer: _SourceFile, name: str, left: int) -> _Found | None:
         for path in self._find_modules(module, importer.path):
@@ -223,7 +254,8 @@ class _SourceReader:
     def _read_call(self, file: _SourceFile, call: ast.Call) -> None:
         keywords = _get_keywords(call)
         called = _get_last_name(call.func)
-        owner = _get_text(keywords.get("name"))
+        named = self._resolve(file, keywords.get("name"))
+        owner = None if named is None else _get_text(named.value)
         for keyword, value in keywords.items():
             if _CALLBACK.fullmatch(keyword):
                 for each in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
@@ -245,6 +277,8 @@ class _SourceReader:
             name = _get_text(call.args[0]) or self._name(file, call.args[0])
             if name is not None:
                 self._source.nodes[name] = place
+            else:
+                self._source.problems.append(f"{place}: the name of this node is computed: it is known once it ran")
         names = self._name_items(file, _get_keywords(call).get("tools"))
         if called in _MAKES_TOOLS:
             names += [name for name in [self._name(file, call)] if name is not None]
@@ -262,7 +296,7 @@ class _SourceReader:
         """Return the name of an agent or tool: its `name`, or that of the function or agent that it is made of."""
         found = self._resolve(file, value)
         if found is not None and found.function is not None:
-            return found.function
+            return found.function.rpartition(".")[2]
         if found is None or not isinstance(found.value, ast.Call) or not left:  # `x = wrap(x)` has no end
             return None
         keywords = _get_keywords(found.value)
@@ -273,6 +307,8 @@ class _SourceReader:
 
     def _read_callback(self, file: _SourceFile, name: str, value: ast.expr) -> None:
         found = self._resolve(file, value)
+        while found is not None and isinstance(found.value, ast.Call) and _is_partial(found.value):
+            found = self._resolve(found.file, found.value.args[0])
         if found is not None and found.function is not None:
             place = self._make_place(found.file, found.file.functions[found.function])
             key = f"{found.file.path}::{found.function}"
@@ -344,6 +380,10 @@ def _get_keywords(call: ast.Call) -> Mapping[str, ast.expr]:
 
 def _get_last_name(value: ast.expr) -> str:
     return value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else ""
+
+
+def _is_partial(call: ast.Call) -> bool:
+    return _get_last_name(call.func) == "partial" and bool(call.args)
 
 
 def _get_text(value: ast.expr | None) -> str | None:

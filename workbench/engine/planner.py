@@ -364,6 +364,7 @@ class Planner:
         if config is None:
             problems += self._find_config_errors({configs[name].config.source for name in wanted if name in read})
         unread: list[str] = []
+        without_effect: list[str] = []
         whole: set[str] = set()
         for name, ids in wanted.items():
             try:
@@ -384,6 +385,9 @@ class Planner:
             problems.extend(self._find_set_errors(name, found))
             quarantines, damaged = self._read_quarantines(name)
             problems.extend(damaged)
+            missing = [case for case in quarantines if case not in self.cases_by_name(name)] if quarantines else []
+            if missing:
+                without_effect.append(f"{name}: the set does not have these cases in quarantine: {', '.join(missing)}")
             cases.extend(add_quarantines(found, quarantines))
             if ids is None and not refused:
                 whole.add(name)
@@ -397,6 +401,7 @@ class Planner:
                 *_report_scripted_models(cases),
                 *_describe_tools(cases),
                 *unread,
+                *without_effect,
             ),
             problems=(*self._find_setting_problems({case.target.name: case.target for case in cases}), *problems),
             whole_sets=frozenset(whole),
@@ -628,7 +633,7 @@ class Planner:
         """Read the quarantines of a set, and what is wrong with their file: such entries do not count."""
         if self._entries[name].address is not None:
             return {}, ()
-        found = read_quarantines(self._project.root / name)
+        found = read_quarantines(self._project.root / name, cases_of=self.cases_by_name(name))
         return found.cases, [str(problem) for problem in found.problems]
 
     @property

@@ -236,9 +236,10 @@ class _Running:
         self._squares += delta * (score - self._mean)
 
     def summary(self) -> MetricSummary:
+        variance = self._squares / (self._scored - 1) if self._scored > 1 else math.nan
         return MetricSummary(
             mean=None if not self._scored else self._mean if self._scored == 1 else _round_noise(self._mean),
-            std=_round_noise(math.sqrt(self._squares / (self._scored - 1))) if self._scored > 1 else None,
+            std=_round_noise(math.sqrt(variance)) if math.isfinite(variance) else None,  # 1e200 has no square
             scored=self._scored,
             total=self._total,
             interval=mean_interval([*self._cases.values()]),
@@ -348,6 +349,14 @@ class Run:
         with self._lock:
             for job, result in results:
                 self._kept[job] = _Entry(make_verdict(result), result if keeps_results else None)
+            self._counted = None
+
+    def drop_scores(self) -> None:
+        """Count verdicts only from now on. For the engine."""
+        with self._lock:
+            self._kept = {
+                job: entry._replace(verdict=entry.verdict._replace(scores=())) for job, entry in self._kept.items()
+            }
             self._counted = None
 
     def warn(self, message: str) -> None:

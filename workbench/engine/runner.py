@@ -57,6 +57,7 @@ from workbench.model.run_events import (
     RunEvent,
     RunFinished,
     RunStarted,
+    RunSummary,
     SpanFinished,
     UserSpoke,
 )
@@ -322,17 +323,13 @@ class Runner:
             self._run.warn(f"the run ended early because workbench itself failed: {error!r}")
             self._run.interrupted = True
         finally:
-            self._results.store()
-            if self._models is not None:
-                await self._models.close()
-                self._run.model_calls = self._models.counts
-                self._warn_of_live_models(self._models)
-            await self._sort_recordings()
-            self._report_spending()
-            self._report_not_judged()
+            try:
+                await self._wind_up()
+            except Exception as error:  # as above
+                self._run.report_lost_results(f"the run did not end well because workbench itself failed: {error!r}")
             finished = RunFinished(
                 run_id=self._run.run_id,
-                summary=self._run.summary(),
+                summary=self._summarise(),
                 duration_seconds=time.perf_counter() - started,
                 interrupted=self._run.interrupted,
             )
@@ -346,6 +343,25 @@ class Runner:
             with contextlib.suppress(Exception):  # as above, after the last event
                 self._recorder.tidy()
             self._run.detach()
+
+    async def _wind_up(self) -> None:
+        self._results.store()
+        if self._models is not None:
+            await self._models.close()
+            self._run.model_calls = self._models.counts
+            self._warn_of_live_models(self._models)
+        await self._sort_recordings()
+        self._report_spending()
+        self._report_not_judged()
+
+    def _summarise(self) -> RunSummary:
+        """Return the summary of the run; without scores if a bug prevents their summary."""
+        try:
+            return self._run.summary()
+        except Exception as error:  # as above
+            self._run.report_lost_results(f"scores are not summarised because workbench itself failed: {error!r}")
+            self._run.drop_scores()
+            return self._run.summary()
 
     @cached_property
     def _planned(self) -> Mapping[JobKey, PlannedCase]:

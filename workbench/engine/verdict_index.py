@@ -271,6 +271,11 @@ class Verdicts:
         with self._lock:
             return self._newest.get(job)
 
+    def list_jobs(self) -> Sequence[JobKey]:
+        """Return the jobs with a verdict, whatever their input was."""
+        with self._lock:
+            return [*self._newest]
+
     def list_rows(self, number: int) -> Sequence[int]:
         """List the numbers of the rows in a set; empty if the set was forgotten."""
         with self._lock:

@@ -545,9 +545,16 @@ def _safe(text: str) -> str:
 
 
 def flaky_record(
-    found: Sequence[FlakyCase], *, left_out: Sequence[CaseKey] = (), quarantined: Sequence[QuarantinedCase] = ()
+    found: Sequence[FlakyCase],
+    *,
+    left_out: Sequence[CaseKey] = (),
+    quarantined: Sequence[QuarantinedCase] = (),
+    problems: Sequence[str] = (),
 ) -> Mapping[str, Any]:
-    """Return the flaky cases as JSON, the number of cases left out after an outage, and all quarantined cases."""
+    """Return the flaky cases as JSON, the number of cases left out after an outage, and all quarantined cases.
+
+    `problems` are quarantines that cannot be read.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "cases": [
@@ -569,6 +576,7 @@ def flaky_record(
             for flaky in found
         ],
         "left_out_after_outage": len(left_out),
+        "problems": [redact(each) for each in problems],
         "quarantined": [
             {
                 "eval_set": each.eval_set,

@@ -341,6 +341,7 @@ def _clean_key(key: str) -> tuple[str, bool]:
 COLUMNS = (
     "run_id", "target", "eval_set", "eval_set_id", "eval_id", "occurrence", "repeat", "status", "error",
     "duration_seconds", "agent_seconds", "prompts", "expected_responses", "responses", "trajectories", "differences",
+    "quarantine",
 )  # fmt: skip
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -392,6 +393,7 @@ def _row(report: RunReport, case: ReportedCase, metrics: Mapping[str, bool]) -> 
         dump([turn["response"] for turn in turns]),
         dump([turn["trajectory"] for turn in turns]),
         dump(difference_records(case)),
+        "" if result.quarantine is None else cell_text(str(result.quarantine)),
     ]
     scores = {metric.name: metric for metric in result.metrics}
     for name, has_samples in metrics.items():

@@ -40,6 +40,7 @@ _FEWEST = 10  # cases for an interval of the bootstrap, which is too narrow for 
 _MOST_DRAWN = 200  # cases for the bootstrap of a mean; for more, it has a normal distribution
 _MOST_EXACT_REPEATS = 400  # executions of changed cases whose distribution is computed exactly
 _FEWEST_CHANGED = 6  # cases that the exact test needs to find a difference
+_LARGEST_SQUARED = 1e100  # squares of much larger numbers are infinite
 _LARGEST_SHARE = 0.02  # of one difference in the sum of squares, for a normal distribution of the sum
 
 
@@ -286,6 +287,9 @@ def _list_hypergeometric(before: Count, after: Count) -> list[float]:
 def _flip_signs(changed: Sequence[float]) -> float:
     import numpy as np
 
+    largest = max(map(abs, changed))
+    if largest > _LARGEST_SQUARED:
+        changed = [each / largest for each in changed]
     sizes = np.abs(np.asarray(changed, dtype=float))
     count = len(changed)
     # Sums that are equal but for rounding count as equally large.
@@ -387,7 +391,8 @@ def _bootstrap_ratio(totals: Sequence[float], counts: Sequence[int]) -> Interval
     For many cases the ratio has a normal distribution, unless a few of them decide: then it is computed, not drawn.
     """
     ratio = sum(totals) / sum(counts)
-    squares = [(total - ratio * count) ** 2 for total, count in zip(totals, counts, strict=True)]
+    distances = [total - ratio * count for total, count in zip(totals, counts, strict=True)]
+    squares = [each * each for each in distances]  # infinite for 1e200, while `**` raises
     if not isfinite(sum(squares)):
         return None
     if len(totals) > _MOST_DRAWN and max(squares) < _LARGEST_SHARE * sum(squares):

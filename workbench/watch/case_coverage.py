@@ -22,6 +22,7 @@ from workbench.engine.verdict_index import Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import PERSONAS
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
+from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import mask_named_secrets, pluralise
 from workbench.model.trace import get_trajectory
@@ -39,13 +40,15 @@ from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.history.history_schema import get_history_path
-from workbench.watch.selector import Action, Reason, Selector
+from workbench.watch.selector import Action, Reason, Selector, Why
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import describe_reason
 
 _HANDS_OVER = "transfer_to_agent"
 _OF_FRAMEWORKS = frozenset({_HANDS_OVER, "exit_loop"})
 _ENDED_EARLY = "its process ended early"
+_COMPLETE = (FailureKind.AGENT, FailureKind.METRIC)  # failures after which the record is complete
+_STARTS = ("subprocess ", "multiprocessing.", "pty.", "os.")  # of what cannot be followed: the start of a process
 _MOST_RUNS = 1_000  # whose isolation is looked up
 
 
@@ -83,11 +86,18 @@ class _CaseRecord:
     case: CaseKey
     is_current: bool = False
     is_stale: bool = False
+    has_no_answer: bool = False  # an outage, a timeout or no start: with an answer it would reach more
     reason: str = "never ran"
     lacks_code: bool = False  # its dependencies are unknown or incomplete
     lacks_calls: bool = False  # its tool calls are unknown
     lacks_trace: bool = False  # its trace is not stored any more
     shares_process: bool = False
+    started: str = ""  # another process, in which functions may have run
+
+    def add_untracked(self, what: str) -> None:
+        """Note what the case did that could not be followed, if functions may have run there."""
+        self.lacks_code = self.lacks_code or what == _ENDED_EARLY
+        self.started = what if what.startswith(_STARTS) else self.started
 
 
 class _Trace(NamedTuple):
@@ -126,65 +136,104 @@ class _Records:
         return [self.cases[each].case for each in sorted(current)], [self.cases[each].case for each in sorted(stale)]
 
 
+class _Found(NamedTuple):
+    """A stored execution. `is_further`: it does not decide on its case, it only adds what the case reaches."""
+
+    position: int
+    is_stale: bool
+    verdict: StoredVerdict
+    is_further: bool = False
+
+
 def _read_records(workspace: Workspace, plan: Plan, planned: Sequence[PlannedCase]) -> _Records:
-    """Find the record of each case: a current one, else the newest."""
+    """Find the record of each case: the current ones of all its repeats, else the newest."""
     verdicts = workspace.verdicts
     state = Snapshot(leftovers=verdicts.list_agent_files)
     # What cannot be followed does not make a record stale here: what the case reached remains a fact.
     selector = Selector(verdicts, state, is_current=lambda _: True)
     records = _Records([_CaseRecord(case.key) for case in planned])
     position_of = {case.key: position for position, case in enumerate(planned)}
-    found: list[tuple[int, bool, StoredVerdict]] = []
+    found: list[_Found] = []
     reasons: dict[Reason | None, str] = {}
     for job, case in plan.jobs:
         if case.is_recorded:
             continue
         decision = selector.decide(job, case)
-        record = records.cases[position_of[case.key]]
-        is_current = decision.verdict is not None and decision.action in (Action.NOTHING, Action.JUDGE, Action.LEAVE)
+        position = position_of[case.key]
+        record = records.cases[position]
+        is_unchanged = decision.verdict is not None and decision.action in (Action.NOTHING, Action.JUDGE, Action.LEAVE)
         verdict = decision.verdict or (verdicts.newest(job) if case.problem is None else None)
+        failure = None if verdict is None else verdict.job.failure
+        has_no_answer = is_unchanged and failure is not None and failure.kind not in _COMPLETE
+        is_current = is_unchanged and not has_no_answer
         reason = decision.reasons[0] if decision.reasons else None
         if verdict is not None:
-            found.append((position_of[case.key], not is_current, verdict))
+            found.append(_Found(position, not is_unchanged, verdict))
             record.is_current = record.is_current or is_current
-            record.is_stale = record.is_stale or not is_current
+            record.is_stale = record.is_stale or not is_unchanged
+            record.has_no_answer = record.has_no_answer or has_no_answer
         if not is_current and not (verdict is None and record.is_current):
             if reason not in reasons:
                 words = "" if reason is None else describe_reason(reason, root=workspace.root, state=state)
                 reasons[reason] = words or "no record"
             record.reason = reasons[reason] if case.problem is None else case.problem.message
+            if has_no_answer and failure is not None:
+                record.reason = f"{Why.NO_ANSWER} ({failure.kind})"
     for record in records.cases:
-        record.is_current = record.is_current and not record.is_stale
-    found.sort(key=lambda each: each[1])  # current records first
+        record.is_current = record.is_current and not (record.is_stale or record.has_no_answer)
+    found += _find_further(found, selector, verdicts, planned)
+    found.sort(key=lambda each: each.is_stale)  # current records first
     _add_traces(records, found, workspace, planned)
     _add_dependencies(records, found, verdicts, planned)
     return records
 
 
+def _find_further(
+    found: Sequence[_Found], selector: Selector, verdicts: Verdicts, planned: Sequence[PlannedCase]
+) -> Iterator[_Found]:
+    """Yield the other current executions of the cases, also of repeats that the plan does not have.
+
+    A repeat without a current one has its newest: what it reached may have changed since.
+    """
+    positions = {planned[each.position].key: each.position for each in found}
+    known = {(each.position, each.verdict.execution) for each in found}
+    decided = {each.verdict.job.key for each in found}
+    for job in verdicts.list_jobs():
+        position = positions.get(job.case)
+        if position is None:
+            continue
+        current = selector.find_current(job, planned[position])
+        for verdict in current:
+            if (position, verdict.execution) not in known:
+                yield _Found(position, is_stale=False, verdict=verdict, is_further=True)
+        newest = None if current or job in decided else verdicts.newest(job)
+        if newest is not None:
+            yield _Found(position, is_stale=True, verdict=newest, is_further=True)
+
+
 def _add_traces(
-    records: _Records,
-    found: Sequence[tuple[int, bool, StoredVerdict]],
-    workspace: Workspace,
-    planned: Sequence[PlannedCase],
+    records: _Records, found: Sequence[_Found], workspace: Workspace, planned: Sequence[PlannedCase]
 ) -> None:
+    # Tools and agents of stale further repeats may be gone; the source does not say so.
+    found = [each for each in found if not (each.is_further and each.is_stale)]
     if not found or not get_history_path(workspace.root).exists():
         return
     with workspace.history() as history:
         shared = {run.run_id for run in history.runs(limit=_MOST_RUNS) if run.options.get("isolation") == "worker"}
         for is_judged in (True, False):
-            part = [each for each in found if each[2].is_judged is is_judged]
-            jobs = [(verdict.job.run_id, verdict.job.key) for _, _, verdict in part]
-            for (position, is_stale, verdict), data in zip(
+            part = [each for each in found if each.verdict.is_judged is is_judged]
+            jobs = [(each.verdict.job.run_id, each.verdict.job.key) for each in part]
+            for (position, is_stale, verdict, is_further), data in zip(
                 part, history.find_execution_data(jobs, is_judged=is_judged), strict=True
             ):
                 record = records.cases[position]
-                record.shares_process = verdict.job.run_id in shared
+                record.shares_process = record.shares_process or verdict.job.run_id in shared
                 if data is None:
-                    record.lacks_trace = True
+                    record.lacks_trace = record.lacks_trace or not is_further
                     continue
                 target = planned[position].target
                 trace = read_trace(data, kind=target.kind)
-                record.lacks_calls = record.lacks_calls or not trace.are_calls_known
+                record.lacks_calls = record.lacks_calls or not (is_further or trace.are_calls_known)
                 for kind, name in trace.parts:
                     records.add((f"{target.name}\0{kind}", name), (position,), is_stale=is_stale)
                 if is_stale and target.name in records.structures:
@@ -285,16 +334,13 @@ def _dicts(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _add_dependencies(
-    records: _Records,
-    found: Sequence[tuple[int, bool, StoredVerdict]],
-    verdicts: Verdicts,
-    planned: Sequence[PlannedCase],
+    records: _Records, found: Sequence[_Found], verdicts: Verdicts, planned: Sequence[PlannedCase]
 ) -> None:
     """Add the functions and files that records depend on. Most cases share a few sets of dependencies."""
     users: dict[tuple[int, bool, str], list[int]] = {}
-    for position, is_stale, verdict in found:
+    for position, is_stale, verdict, is_further in found:
         if verdict.dependencies is None:
-            records.cases[position].lacks_code = True
+            records.cases[position].lacks_code = records.cases[position].lacks_code or not is_further
         else:
             users.setdefault((verdict.dependencies, is_stale, planned[position].target.name), []).append(position)
     classified: dict[int, _CodeRow] = {}
@@ -314,9 +360,9 @@ def _add_dependencies(
                 records.add(row.key, positions, is_stale=is_stale)
                 if row.key[0] == PartKind.PROMPT_FILE:
                     opened.add(row.name)
-            elif row.name == _ENDED_EARLY:
+            elif row.name:
                 for position in positions:
-                    records.cases[position].lacks_code = True
+                    records.cases[position].add_untracked(row.name)
     records.whole = read.difference(*records.imported.values())  # source may also be read as text
 
 
@@ -416,6 +462,7 @@ class _AgentSection:
         own = [record for record in records.cases if record.case.target in names]
         self._root = workspace.root
         self._is_uncertain = any(not record.is_current or record.lacks_trace for record in own)
+        self._has_records = any(record.is_current or record.is_stale for record in own)
         self._lacks_trace = sum(record.lacks_trace for record in own)
         self._lacks_calls = sum(record.lacks_calls for record in own)
         self._expected = _read_expected(self._planned, workspace)
@@ -437,7 +484,7 @@ class _AgentSection:
         kinds: list[tuple[PartKind, Mapping[str, str]]] = [
             (PartKind.AGENT, agents | {name: agents.get(name, "") for name in seen_agents}),
             (PartKind.NODE, self._source.nodes | self._seen(PartKind.NODE) if is_graph else {}),
-            (PartKind.TRANSFER, edges | self._seen(PartKind.TRANSFER)),
+            (PartKind.TRANSFER, edges | {name: edges.get(name, "") for name in self._seen(PartKind.TRANSFER)}),
             (PartKind.TOOL, tools),
             (PartKind.INSTRUCTION, instructed),
             (PartKind.PERSONA, self._list_personas()),
@@ -483,11 +530,17 @@ class _AgentSection:
         return agents, edges
 
     def _list_instructed(self) -> dict[str, str]:
-        return {
+        """Return the agents with an instruction. An agent with a model has one, unless the source says otherwise."""
+        declared = self._source.agents
+        found = {
             name: agent.place
-            for name, agent in self._source.agents.items()
+            for name, agent in declared.items()
             if agent.has_instruction and (not self._structure or name in self._structure)
         }
+        asked = [name for name, facts in self._structure.items() if "model" in facts or facts.get("type") == "LlmAgent"]
+        if self._agent.kind is AgentKind.ADK:
+            asked += self._seen(PartKind.INSTRUCTION)
+        return found | {name: "" for name in asked if name not in declared}
 
     def _list_tools(self) -> dict[str, str]:
         names: dict[str, str] = dict(self._source.tools)
@@ -536,6 +589,8 @@ class _AgentSection:
     def _list_notes(self, tools: Mapping[str, str]) -> Iterator[str]:
         if not self._planned:
             yield "no case of this agent is selected"
+        elif not self._has_records:
+            yield "no case has run yet: a run may add agents, tools and transfers that the source does not show"
         declared = (self._structure, self._source.agents, self._source.tools, self._declared_tools)
         if tools and not any(declared) and not any(target.tools for target in self._agent.targets):
             yield (
@@ -558,29 +613,30 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
     """Build the section of the code: callbacks, prompt files and functions, each once for all agents that share it."""
     owners: dict[str, set[str]] = {}
     functions: dict[str, Mapping[str, int]] = {}
-    callbacks: dict[str, Callback] = {}
+    callbacks: dict[Callback, set[str]] = {}
     prompts: dict[str, set[str]] = {}
     for agent in agents:
         for path, found in agent.source.files.items():
             functions[path] = found
             owners.setdefault(path, set()).update(agent.names)
         for callback in agent.source.callbacks:
-            callbacks[callback.name] = callback
-            owners.setdefault(f"callback {callback.name}", set()).update(agent.names)
+            callbacks.setdefault(callback, set()).update(agent.names)
         opened = (records.opened.get(name, ()) for name in agent.names)
         for path in sorted({*agent.source.prompt_files, *set().union(*opened)}):
             if path.startswith(f"{root}{os.sep}"):
                 prompts.setdefault(path, set()).update(agent.names)
-    lacking = {record.case.target for record in records.cases if not record.is_current or record.lacks_code}
+    lacking = {
+        record.case.target for record in records.cases if not record.is_current or record.lacks_code or record.started
+    }
     parts = [
         _make_part(
             PartKind.CALLBACK,
             callback.name,
             place=callback.place,
             reached=records.find((PartKind.FUNCTION.value, callback.function or "")),
-            is_uncertain=callback.function is None or not owners[f"callback {callback.name}"].isdisjoint(lacking),
+            is_uncertain=callback.function is None or not names.isdisjoint(lacking),
         )
-        for callback in callbacks.values()
+        for callback, names in callbacks.items()
     ]
     parts += [
         _make_part(
@@ -591,7 +647,7 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
         )
         for path, names in prompts.items()
     ]
-    shown = {callback.function for callback in callbacks.values()}
+    shown = {callback.function for callback in callbacks}
     parts += [
         _make_part(
             PartKind.FUNCTION,
@@ -604,9 +660,9 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
         for name, line in found.items()
         if f"{path}::{name}" not in shown
     ]
-    names = dict.fromkeys(name for agent in agents for name in agent.names)
+    targets = dict.fromkeys(name for agent in agents for name in agent.names)
     return Section(
-        title="code", targets=list(names), parts=parts, notes=list(_list_code_notes(agents, records, functions, root))
+        title="code", targets=list(targets), parts=parts, notes=list(_list_code_notes(agents, records, functions, root))
     )
 
 
@@ -623,6 +679,10 @@ def _list_code_notes(
     lacking = sum(record.lacks_code for record in records.cases)
     if lacking:
         yield f"{pluralise(lacking, 'case')} without a complete record of code: the agent ended early or runs elsewhere"
+    started = {record.started for record in records.cases if record.started}
+    if started:
+        count = pluralise(sum(bool(record.started) for record in records.cases), "case")
+        yield f"{count} started other processes ({', '.join(sorted(started))}): functions that ran there are unknown"
     shared = sum(record.shares_process for record in records.cases)
     if shared:
         yield (

@@ -245,6 +245,16 @@ class Selector:
             return self._decide_unknown(job, planned)
         return self._decide_stale(job, planned, known[0])
 
+    def find_current(self, job: JobKey, planned: PlannedCase) -> list[StoredVerdict]:
+        """Return a verdict on each execution of a repeat for which nothing has changed since, the newest first."""
+        found: dict[int | None, StoredVerdict] = {}
+        for verdict in self._verdicts.for_job(job, Asked(job.case.target, planned.execution_hash, job.repeat)):
+            if verdict.execution in found or not _is_verdict(verdict):
+                continue
+            if not self._find_reasons(verdict, planned):
+                found[verdict.execution] = verdict
+        return [*found.values()]
+
     def find_unjudged(self, job: JobKey, planned: PlannedCase) -> StoredVerdict | None:
         """Return the last execution if it was never scored and is current."""
         newest = next(iter(self._verdicts.find(Asked(job.case.target, planned.execution_hash, job.repeat))), None)

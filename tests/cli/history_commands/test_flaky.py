@@ -293,6 +293,7 @@ def test_a_quarantined_failure_fails_no_run_and_is_reported_in_all_formats(workb
     junit = workbench("report", "--format", "junit").out
     assert 'failures="0" errors="0" skipped="1"' in junit
     assert 'skipped message="quarantined until 2999-01-01' in junit
+    assert "quarantined until 2999-01-01: guesses [red]rooms" in workbench("report", "--format", "csv").out
     markdown = workbench("report", "--format", "markdown").out
     assert "| ⊘ QUARANTINED | off |" in markdown
     assert "## Quarantine" in markdown
@@ -332,11 +333,32 @@ def test_a_damaged_file_is_one_message_and_never_hides_a_failure(workbench: Comm
     assert "✗ FAILED         off" in result.out
     assert result.error.count("light.evalset.workbench.json") == 1
     assert "quarantine" in result.error
-    assert "light.evalset.workbench.json" in workbench("flaky").error
+    listed = workbench("flaky", "list", "--format", "json")
+    assert listed.status == 2
+    assert "light.evalset.workbench.json" in listed.error
+    assert len(listed.data["problems"]) == 1
     refused = workbench("flaky", "quarantine", OFF)
     if "soon" not in content:
         assert refused.status == 2
         assert (workbench.root / "home/light.evalset.workbench.json").read_text() == content
+
+
+def test_a_quarantine_does_not_move_to_another_row(workbench: CommandLine) -> None:
+    settings = (workbench.root / "workbench.toml").read_text()
+    workbench.write("workbench.toml", settings + '\n[targets.rows]\nkind = "recorded"\neval_sets = ["rows/*.jsonl"]\n')
+    workbench.write("rows/a.jsonl", '{"prompt": "a", "response": "bad", "reference": "good"}\n')
+    workbench.write("rows/test_config.json", {"criteria": {"response_match_score": 0.5}})
+    workbench.write("rows/a.jsonl.workbench.json", {"quarantine": {"row_1": {"until": "2999-01-01"}}})
+
+    result = workbench("run", "rows")
+
+    assert result.status == 2
+    assert "⊘" not in result.out
+    assert result.error.count("the number of a row") == 1
+    assert "the number of a row" in workbench("flaky").error
+    refused = workbench("flaky", "quarantine", "rows/a.jsonl:row_1")
+    assert refused.status == 2
+    assert "the number of a row" in refused.error
 
 
 def test_a_stored_verdict_counts_by_the_present_quarantine(workbench: CommandLine) -> None:
@@ -399,7 +421,7 @@ def test_a_quarantined_case_is_listed_and_fails_no_gate_on_flaky_cases(workbench
 def test_a_quarantine_of_a_case_that_is_gone_is_listed_and_released(workbench: CommandLine) -> None:
     workbench("flaky", "quarantine", OFF)
     workbench.write("home/light.evalset.workbench.json", {"quarantine": {"gone": {"until": "2999-01-01"}}})
-    workbench("run")
+    assert "the set does not have these cases in quarantine: gone" in workbench("run").error
 
     assert "home/light.evalset.json:gone: quarantined until 2999-01-01 (the set has no such case)" in (
         workbench("flaky").out

@@ -120,12 +120,70 @@ def test_cases_without_a_record_are_unknown_and_changed_ones_stale(home: Command
     assert [each["reason"] for each in changed.data["cases"]["stale"]] == ["home/rooms.py: find() changed"] * 2
 
 
+def test_all_repeats_and_executions_count(home: CommandLine) -> None:
+    agent = AGENT.replace(
+        "    if prompt",
+        """    from pathlib import Path
+    state = Path(__file__).with_name("calls.log")
+    if state.exists():
+        rooms.close_all()
+    state.touch()
+    if prompt""",
+    )
+    home.write("home/agent.py", agent)
+    home("run", "home/light.evalset.json:on", "--runs", "2", "--concurrency", "1")
+
+    reached = read_parts(home("coverage", "home/light.evalset.json:on", "--format", "json"))
+
+    assert reached["function"]["close_all"] == ("reached", ["on"])
+    home.write("home/rooms.py", ROOMS.replace('close("hall")', 'close("attic")'))
+    changed = read_parts(home("coverage", "home/light.evalset.json:on", "--format", "json"))
+    assert changed["function"]["close_all"] == ("stale", ["on"])
+    assert changed["function"]["find"] == ("reached", ["on"])
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("def answer(prompt):\n    import time\n    rooms.find('a') and time.sleep(60)", "timeout"),
+        ("raise ValueError('no key')\ndef answer(prompt):", "setup"),
+    ],
+)
+def test_a_case_without_an_answer_is_unknown(home: CommandLine, line: str, reason: str) -> None:
+    home.write("home/agent.py", AGENT.replace("def answer(prompt):", line))
+    assert home("run", "home/light.evalset.json:on", "--timeout", "1").status == 3
+
+    result = home("coverage", "home/light.evalset.json:on", "--format", "json")
+
+    assert result.data["cases"]["current"] == 0
+    assert [each["reason"] for each in result.data["cases"]["unknown"]] == [f"it has no answer ({reason})"]
+    assert read_parts(result)["function"]["close_all"] == ("unknown", [])
+
+
+def test_functions_that_may_have_run_in_another_process_are_unknown(home: CommandLine) -> None:
+    start = """    import concurrent.futures, multiprocessing
+    fork = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
+        pool.submit(rooms.close_all).result()
+    if prompt"""
+    home.write("home/agent.py", AGENT.replace("    if prompt", start))
+    home("run")
+
+    result = home("coverage", "--format", "json")
+
+    assert read_parts(result)["function"]["close_all"] == ("unknown", [])
+    assert read_parts(result)["function"]["find"][0] == "reached"
+    notes = [note for section in result.data["sections"] for note in section["notes"]]
+    assert [note for note in notes if "3 cases started other processes (os.fork)" in note]
+
+
 def test_nothing_has_run(home: CommandLine) -> None:
     result = home("coverage")
 
     assert result.status == 0
     assert "coverage by 3 cases: 0 with a current record, 3 unknown" in result.out
     assert "unknown: find (home/rooms.py:4)" in result.out
+    assert "note: no case has run yet" in result.out
     assert "never expected: heat" in result.out
     assert not (home.root / ".workbench").exists()
 

@@ -114,3 +114,17 @@ def test_repeats_of_a_case_count_together_in_the_interval_of_a_mean() -> None:
     assert wide[1] - wide[0] > 2 * (narrow[1] - narrow[0])
     assert summarise(make(str(place), 1.0) for place in range(20)).metrics["m"].interval is None
     assert summarise(make(str(place), place) for place in range(9)).metrics["m"].interval is None
+
+
+@pytest.mark.parametrize("largest", [1e200, 1.7e308])
+def test_scores_whose_squares_are_infinite_have_a_mean_only(largest: float) -> None:
+    keys = [CaseKey(target="t", eval_set="s", eval_id=str(place)) for place in range(20)]
+    scores = [largest if place == 7 else 1.0 for place in range(20)]
+
+    summary = summarise(
+        Verdict(CaseStatus.PASSED, None, (("m", score),), case=key) for key, score in zip(keys, scores, strict=True)
+    )
+
+    assert summary.metrics["m"].mean == pytest.approx(largest / 20)
+    assert summary.metrics["m"].std is None
+    assert summary.metrics["m"].interval is None

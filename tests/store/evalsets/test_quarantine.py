@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import date
 from pathlib import Path
 
@@ -86,6 +87,10 @@ def test_a_release_says_which_cases_were_in_quarantine(eval_set: Path) -> None:
         ("[]", "found a list, expected an object"),
         ('{"quarantine": []}', "found quarantine: a list, expected an object with the names of cases"),
         ('{"quarantine": {"a": {"until": "2999-01-01"}}, "quarantine": {}}', "twice"),
+        (
+            '{"quarantines": {"a": {"until": "2999-01-01"}}}',
+            "found the unknown key 'quarantines', expected 'quarantine'",
+        ),
     ],
 )
 def test_a_damaged_file_is_one_message_and_no_quarantine(eval_set: Path, content: str, message: str) -> None:
@@ -127,6 +132,16 @@ def test_a_wrong_entry_is_one_message_and_no_quarantine(eval_set: Path, entry: s
     assert str(found.problems[0]).endswith("this is no quarantine")
 
 
+def test_a_repeated_key_has_its_place(eval_set: Path) -> None:
+    text = '{"quarantine": {\n  "a": {"until": "2999-01-01"},\n  "a": {"until": "2999-01-02"}\n}}'
+    get_sidecar_path(eval_set).write_text(text)
+
+    found = read_quarantines(eval_set)
+
+    assert found.cases == {}
+    assert "home.evalset.workbench.json:1:" not in str(found.problems[0])
+
+
 def test_a_change_by_another_program_meanwhile_is_not_lost(eval_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_quarantine(eval_set, ["a"], Q)
     path = get_sidecar_path(eval_set)
@@ -160,3 +175,53 @@ def test_the_quarantines_of_a_project_are_those_of_today(eval_set: Path) -> None
 
     assert found["home.evalset.json"]["a"].is_expired
     assert len(problems) == 1
+
+
+@pytest.mark.parametrize("name", ["twice", "twice#2"])
+def test_a_name_that_several_cases_share_is_no_quarantine(eval_set: Path, name: str) -> None:
+    set_quarantine(eval_set, ["once", name], Q)
+    cases: list[dict[str, object]] = [{"eval_id": each, "conversation": []} for each in ("twice", "once", "twice")]
+    eval_set.write_text(json.dumps({"eval_set_id": "home", "eval_cases": cases}))
+
+    found = read_quarantines(eval_set)
+
+    assert found.cases == {"once": Q}
+    assert len(found.problems) == 1
+    assert "one of several cases with the same id" in str(found.problems[0])
+    assert str(found.problems[0]).endswith("this is no quarantine")
+    with pytest.raises(StoreError, match="several cases"):
+        set_quarantine(eval_set, [name], Q)
+
+
+def test_a_row_of_a_dataset_needs_an_id(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "a", "response": "b"}\n')
+    set_quarantine(rows, ["own"], Q)
+    with pytest.raises(StoreError, match="the number of a row"):
+        set_quarantine(rows, ["row_2"], Q)
+    entries = {name: {"until": "2999-01-01"} for name in ("own", "row_2", "own#2")}
+    get_sidecar_path(rows).write_text(json.dumps({"quarantine": entries}))
+
+    found = read_quarantines(rows)
+
+    assert [*found.cases] == ["own"]
+    assert len(found.problems) == 2
+
+
+def test_an_id_of_an_eval_set_may_look_like_the_number_of_a_row(eval_set: Path) -> None:
+    case = {"eval_id": "row_2", "conversation": []}
+    eval_set.write_text(json.dumps({"eval_set_id": "home", "eval_cases": [case]}))
+    set_quarantine(eval_set, ["row_2"], Q)
+
+    assert read_quarantines(eval_set) == ({"row_2": Q}, [])
+
+
+def test_a_pipe_is_one_message_and_is_not_read(eval_set: Path) -> None:
+    os.mkfifo(get_sidecar_path(eval_set))
+
+    found = read_quarantines(eval_set)
+
+    assert found.cases == {}
+    assert "found a pipe" in str(found.problems[0])
+    with pytest.raises(StoreError, match="found a pipe"):
+        set_quarantine(eval_set, ["a"], Q)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.model.results import CaseStatus, Execution, ModelCalls
+from workbench.model.results import CaseStatus, Execution, MetricResult, MetricStatus, ModelCalls
 from workbench.tui.state.results_table import ResultTable, make_table_row
 
 
@@ -48,3 +48,20 @@ def test_without_model_calls_there_is_no_column_for_them(make: Any) -> None:
     table.add(make_rows(make, ModelCalls(live=1)))
     table.arrange()
     assert "model calls" in [column.title for column in table.columns]
+
+
+def test_scores_whose_squares_are_infinite_have_a_mean_only(make: Any) -> None:
+    result = make.result(make.key("a"), CaseStatus.PASSED)
+    scores = [
+        MetricResult(name="big", score=score, threshold=0.5, status=MetricStatus.PASSED) for score in (1e200, 1.0)
+    ]
+    results = [
+        result.model_copy(update={"case": make.key(str(n)), "metrics": (each,)}) for n, each in enumerate(scores)
+    ]
+    table = ResultTable()
+    table.add([make_table_row(each, None) for each in results])
+    table.arrange()
+
+    lines = ["".join(piece.text for piece in line) for line in table.format_statistics(200)]
+
+    assert lines[0].lstrip().startswith("mean")

@@ -2,23 +2,26 @@
 
 The file of `home.evalset.json` is `home.evalset.workbench.json`. It is JSON, with comments and other keys that stay as
 they are: `{"quarantine": {"CASE": {"until": "2026-12-24", "reason": "…"}}}`. An entry that cannot be read is reported,
-and is no quarantine: a mistake must never hide a failure.
+and is no quarantine: a mistake must never hide a failure. Neither is one for a name that comes from the position of a
+case: once a case is inserted before it, another case has the name.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.model.evalset import Quarantine
+from workbench.model.identity import CaseInSet, group_cases_by_name
 from workbench.model.text import suggest_name
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets.config_files import JsonFile, read_json
+from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.files import SIDECAR_SUFFIX, write_atomic, write_new
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.json.json_layout import JsonStyle
@@ -28,6 +31,8 @@ from workbench.store.json.json_text import BrokenJson
 _KEY = "quarantine"
 _UNTIL, _REASON = "until", "reason"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_ROW = re.compile(r"row_\d+")  # a row of a dataset without an id
+_SECOND = re.compile(r"#\d+$")  # a case that has its id together with others
 _MOST_TRIES = 5  # while other programs write the same file
 
 
@@ -43,16 +48,19 @@ def get_sidecar_path(eval_set: Path) -> Path:
     return eval_set.with_name(eval_set.name.removesuffix(".json") + SIDECAR_SUFFIX)
 
 
-def read_quarantines(eval_set: Path) -> Quarantines:
-    """Read the quarantines of an eval set; there are none without a file."""
+def read_quarantines(eval_set: Path, *, cases_of: Mapping[str, Set[CaseInSet]] | None = None) -> Quarantines:
+    """Read the quarantines of an eval set; there are none without a file.
+
+    `cases_of` has the cases of the set by their possible names; without it, the set is read.
+    """
     path = get_sidecar_path(eval_set)
     if not path.exists() and not path.is_symlink():
         return Quarantines({})
     try:
-        loaded = read_json(path)
+        loaded = _read_file(path)
         entries = _find_entries(loaded)
     except StoreError as error:
-        return Quarantines({}, [_explain(error)])
+        return Quarantines({}, [_explain(error, "none of its cases is in quarantine")])
     cases: dict[str, Quarantine] = {}
     problems = []
     for name, entry in entries.items():
@@ -60,12 +68,50 @@ def read_quarantines(eval_set: Path) -> Quarantines:
             cases[name] = _read_entry(loaded, name, entry)
         except StoreError as error:
             problems.append(_explain(error))
+    for name, why in _find_positions(eval_set, cases, cases_of).items():
+        del cases[name]
+        problems.append(_explain(loaded.error((_KEY, name), found=why, expected=_STABLE)))
     return Quarantines(cases, problems)
 
 
-def _explain(error: StoreError) -> StoreError:
+_STABLE = "an id of its own for the case, because names by position move to other cases"
+
+
+def _find_positions(
+    eval_set: Path, names: Collection[str], cases_of: Mapping[str, Set[CaseInSet]] | None = None
+) -> Mapping[str, str]:
+    """Return which of these names come from the position of a case, and why."""
+    if not names:
+        return {}
+    are_rows = False
+    if cases_of is None or any(map(_ROW.fullmatch, names)):
+        try:
+            entries = EvalSetDocument.open(eval_set).entries
+        except StoreError:  # a dataset
+            are_rows, cases_of = True, cases_of or {}
+        else:
+            cases_of = group_cases_by_name((entry.eval_id, entry.occurrence) for entry in entries)
+    found: dict[str, str] = {}
+    for name in names:
+        named = cases_of.get(name, ())
+        if are_rows and _ROW.fullmatch(name):
+            found[name] = "the number of a row"
+        elif any(len(cases_of.get(eval_id, ())) > 1 for eval_id, _ in named):
+            found[name] = "the name of one of several cases with the same id"
+        elif are_rows and not named and _SECOND.search(name):
+            found[name] = "the number of a row with the same id as others"
+    return found
+
+
+def _read_file(path: Path) -> JsonFile:
+    """Read the file. A pipe is refused: reading it could wait for ever. Raises StoreError."""
+    if path.exists() and not path.is_file():
+        raise StoreError(path, found="a pipe, a folder or a device", expected="a file")
+    return read_json(path)
+
+
+def _explain(error: StoreError, consequence: str = "this is no quarantine") -> StoreError:
     """Return the error of an entry or file, with what follows from it."""
-    consequence = "this is no quarantine" if error.place else "none of its cases is in quarantine"
     return StoreError(
         error.path,
         f"{error.message}; {consequence}",
@@ -81,7 +127,9 @@ def _find_entries(loaded: JsonFile) -> Mapping[str, Any]:
         raise loaded.error((), found=_name_type(loaded.data), expected="an object")
     for place, loses_data in find_repeated_keys(loaded.text):
         if loses_data:
-            raise loaded.error((), found=f"the key {place[-1]!r} twice, with different values", expected="it once")
+            raise loaded.error(place, found=f"the key {place[-1]!r} twice, with different values", expected="it once")
+    if _KEY not in loaded.data and (likely := next((key for key in loaded.data if suggest_name(key, (_KEY,))), None)):
+        raise loaded.error((likely,), found=f"the unknown key {likely!r}", expected=repr(_KEY))
     entries = loaded.data.get(_KEY, {})
     if not isinstance(entries, dict):
         raise loaded.error((), found=f"{_KEY}: {_name_type(entries)}", expected="an object with the names of cases")
@@ -115,6 +163,8 @@ def _name_type(value: Any) -> str:
 
 def set_quarantine(eval_set: Path, cases: Collection[str], quarantine: Quarantine) -> None:
     """Put cases of an eval set, by their names, into quarantine. Raises StoreError; then nothing is written."""
+    for name, why in _find_positions(eval_set, cases).items():
+        raise StoreError(eval_set, place=name, found=why, expected=_STABLE)
     value = {_UNTIL: quarantine.until.isoformat(), **({_REASON: quarantine.reason} if quarantine.reason else {})}
 
     def edit(text: str, entries: Mapping[str, Any]) -> str:
@@ -159,7 +209,7 @@ def _edit_file_once(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -
     if not path.exists():
         write_new(path, (edit("{}", {}) + "\n").encode())
         return
-    loaded = read_json(path)
+    loaded = _read_file(path)
     entries = _find_entries(loaded)
     try:
         text = edit(loaded.text, entries)

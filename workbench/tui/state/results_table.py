@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import sqrt
+from math import isfinite, nan, sqrt
 from statistics import fmean
 from typing import NamedTuple
 
@@ -652,8 +652,9 @@ class ResultTable(CursorRows):
             number = column.number
             values = [] if number is None else [one for row in self._rows if (one := number(row)) is not None]
             mean = sum(values) / len(values) if values else None
-            squares = 0.0 if mean is None else sum((value - mean) ** 2 for value in values)
-            self._statistics[column.id] = mean, sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
+            distances = [] if mean is None else [value - mean for value in values]
+            variance = sum(each * each for each in distances) / (len(values) - 1) if len(values) > 1 else nan
+            self._statistics[column.id] = mean, sqrt(variance) if isfinite(variance) else None
         return self._statistics[column.id]
 
     def _find_visible_columns(self, width: int) -> list[tuple[int, Column]]:

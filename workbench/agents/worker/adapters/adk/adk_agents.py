@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -83,7 +84,9 @@ def list_own_tools(agent: Any) -> list[Any]:
 
 
 def tool_name(tool: Any) -> str:
-    """Return the name of a tool."""
+    """Return the name of a tool; of a partial function that of its function, as ADK does."""
+    while isinstance(tool, functools.partial):
+        tool = tool.func
     name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
     return name if isinstance(name, str) else type(tool).__name__
 
