@@ -33,6 +33,8 @@ from workbench.store.datasets.adk_sessions import (
 )
 from workbench.store.errors import StoreError
 
+pytestmark = pytest.mark.needs_adk
+
 
 def read_store(path: Path) -> list[SourceSession]:
     with open_adk_store(path) as store:
