@@ -23,6 +23,7 @@ from workbench.tui import app
 from workbench.tui.screens import save_controller
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.state.browser_list import ListedSet, make_case_row
+from workbench.tui.widgets.inputs import FilterLine
 from workbench.tui.widgets.row_lists import CaseList, LinesView
 
 SET = "sets/lights.evalset.json"
@@ -76,6 +77,7 @@ async def test_the_cursor_of_a_field_stops_blinking_without_keys(
     monkeypatch.setattr(app, "_BLINKING", 0.1)
     async with open_fake_app(lights) as screen:
         await screen.until("两盏灯")
+        screen.app.query_one(FilterLine).display = True
         field = screen.app.query_one(Input)
         field.focus()  # without a key
         await wait_until(lambda: field.cursor_blink, False)
