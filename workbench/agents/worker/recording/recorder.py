@@ -125,7 +125,9 @@ class RequestedNames:
             return
         asking = str(frame.f_globals.get("__name__")).partition(".")[0]
         if name in _OF_ALL:
-            if asking not in _NAME_TYPES and asking not in _IMPORTERS:
+            # From Python 3.12 on dataclasses let `inspect` read annotations; it reads no other name of the module.
+            is_annotated = name == "__dict__" and asking == "inspect" and code.co_name == "get_annotations"
+            if asking not in _NAME_TYPES and asking not in _IMPORTERS and not is_annotated:
                 self.names.update((EVERYTHING, name))
         elif (operation := code.co_code[frame.f_lasti]) == _IMPORT_FROM:
             self.imported.add((name, os.path.abspath(code.co_filename)))
