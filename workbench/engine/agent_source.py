@@ -286,7 +286,7 @@ class _SourceReader:
             self._source.tools.setdefault(name, place)
 
     def _name_items(self, file: _SourceFile, value: ast.expr | None) -> list[str]:
-        """Return the names of the tools or agents in a literal list, also of one that a name stands for."""
+        """Return the names of the tools or agents in a literal list, or in one that is assigned to a name."""
         found = self._resolve(file, value)
         if found is None or not isinstance(found.value, ast.List | ast.Tuple):
             return []

@@ -744,7 +744,11 @@ def _choose_entries(names: frozenset[str] | None, document: EvalSetDocument, *, 
         return document.entries
     found = {each: document.case_index.find(each) for each in names}
     if not all(found.values()):
-        _choose_cases(names, document.entries, name=name)  # raises PlanError with a suggestion
+        try:
+            _choose_cases(names, document.entries, name=name)  # raises PlanError with a suggestion
+        except PlanError as error:  # what is wrong with the file may be why the case was not found
+            lost = (problem for problem in document.errors if not problem.stops_case and problem.case is None)
+            raise PlanError(*error.problems, *format_problems(lost)) from None
     chosen = {item.index: item for items in found.values() for item in items}
     return [chosen[index] for index in sorted(chosen)]
 

@@ -112,3 +112,15 @@ def test_errors_of_unselected_cases_are_not_reported(project: Project) -> None:
     assert [problem.partition(": error: ")[2] for problem in full_plan.problems] == [
         "eval_cases[1].conversation[0].note: ADK refuses the unknown key 'note' in Invocation"
     ]
+
+
+def test_a_case_that_is_not_found_in_a_broken_set_has_the_errors_of_the_file(project: Project) -> None:
+    name = project.add_set(TWO)
+    (project.root / name).write_text('{"eval_set_id": "set" "eval_cases": [', encoding="utf-8")
+
+    with pytest.raises(PlanError) as caught:
+        project.open_workspace().plan([Selection(eval_set="set.evalset.json", cases=("a",))], RunOptions())
+
+    first, second, *_ = str(caught.value).splitlines()
+    assert first == "set.evalset.json: no eval case 'a'"
+    assert "expected ','" in second
