@@ -1,4 +1,4 @@
-"""Runs of ADK agents with a model that takes two seconds: asked, recorded, and replayed.
+"""Runs and watches of ADK agents with a model that takes two seconds: asked, recorded, and replayed.
 
 Run it with WORKBENCH_BENCHMARKS=1. The baseline of a replayed run is the same run with a model that answers at once in
 the agent's process.
@@ -14,16 +14,20 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from textwrap import dedent
 
 import pytest
 
+from tests.benchmarks.watching import run_watch, save_atomically
 from tests.serving import QuietHandler, run_http_server
+from workbench.store.model_answers import Recording
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WORKBENCH_BENCHMARKS"), reason="set WORKBENCH_BENCHMARKS=1")
 pytest.importorskip("google.adk")
 
 CASES = 100
+SAVES = 10
 LATENCY = 2.0
 AGENT = """
 from google.adk.agents import Agent
@@ -170,3 +174,44 @@ def test_streams_that_are_recorded_and_replayed_chunk_by_chunk_cost_little(
 
     print(f"\nlive {live:.2f} s, recorded {recorded:.2f} s ({recorded / live:.3f}x, 1.02x wanted)")
     print(f"replayed {replayed:.2f} s, server without latency {baseline:.2f} s ({replayed / baseline:.2f}x)")
+
+
+def test_time_from_a_save_to_the_first_verdict_of_replayed_cases(tmp_path: Path, url: str) -> None:
+    """Each save changes what a tool does, and no request: all cases run again, and no model is asked."""
+    root = make_project(tmp_path, before=REMOTE.replace("ADDRESS", url), model='"gemini-2.5-flash"')
+    path = root / "dice" / "agent.py"
+    source = path.read_text()
+    first, last = [], []
+    with run_watch(root) as watch:
+        asked = Model.count
+        for number in range(SAVES):
+            time.sleep(0.3)
+            after_save = save_atomically(path, source.replace("    return 4", f"    number = {number}\n    return 4"))
+            times = watch.wait_until_quiet(after_save=True)
+            assert len(times) == CASES
+            first.append(times[0] - after_save)
+            last.append(times[-1] - after_save)
+        assert Model.count == asked
+
+    print(f"\nfirst verdict p50 {median(first):.3f} s (0.3 s wanted), worst {max(first):.3f} s")
+    print(f"all {CASES} verdicts p50 {median(last):.2f} s")
+
+
+def test_opening_a_recording_of_ten_thousand_calls(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Model, "latency", 0.0)
+    root = make_project(tmp_path, before=REMOTE.replace("ADDRESS", url), model='"gemini-2.5-flash"')
+    path = root / "calls.jsonl"
+    run(root, "--record", str(path))
+    few = path.read_text()
+    copies = 10_000 // (3 * CASES) + 1
+    path.write_text("".join(few.replace('"case_', f'"case_{number}_') for number in range(copies)))
+
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        recording = Recording(path)
+        seconds.append(time.perf_counter() - started)
+
+    assert len(recording.blocks) == copies * CASES
+    size = path.stat().st_size / 2**20
+    print(f"\n{3 * copies * CASES} calls, {size:.0f} MB: opened in {min(seconds):.3f} s (0.2 s wanted)")
