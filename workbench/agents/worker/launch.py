@@ -47,17 +47,14 @@ def _run(path):
     loading.save_path(path)
     loading.install_source_loader()
     config = _read_config()
+    if config["role"] == "zygote":  # imported before recording starts: what our imports probe is not the agent's
+        from _workbench_worker.zygote import run
+    else:
+        from _workbench_worker.shared import run_spawned as run
     _record(config, path)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    if config["role"] == "zygote":
-        from _workbench_worker import zygote
-
-        zygote.run(config)
-    else:
-        from _workbench_worker import shared
-
-        shared.run_spawned(config)
+    run(config)
 
 
 def _record(config, path):

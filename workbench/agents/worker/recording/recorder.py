@@ -129,6 +129,8 @@ class RequestedNames:
             is_annotated = name == "__dict__" and asking == "inspect" and code.co_name == "get_annotations"
             if asking not in _NAME_TYPES and asking not in _IMPORTERS and not is_annotated:
                 self.names.update((EVERYTHING, name))
+        elif asking == "dataclasses":  # from Python 3.15 on it looks up annotations, which the class mentions anyway
+            pass
         elif (operation := code.co_code[frame.f_lasti]) == _IMPORT_FROM:
             self.imported.add((name, os.path.abspath(code.co_filename)))
         elif asking in _IMPORTERS:  # importers look names up before the statement does

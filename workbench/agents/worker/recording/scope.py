@@ -259,9 +259,12 @@ def is_probe(frame: FrameType | None) -> bool:
     return False
 
 
+_WARNINGS = ("warnings", "_py_warnings")  # from Python 3.14 on the second
+
+
 def is_for_warning(path: str) -> bool:
     """Return True if a source is read only to show a line of it in a warning."""
-    return path.endswith(".py") and has_caller("linecache", within=2) and has_caller("warnings", within=8)
+    return path.endswith(".py") and has_caller("linecache", within=2) and has_caller(*_WARNINGS, within=8)
 
 
 def is_view() -> bool:
