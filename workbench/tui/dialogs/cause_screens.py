@@ -159,6 +159,9 @@ class ShrinkSearch(Protocol):
     def start(self) -> None:
         """Continue a search that ended early; otherwise begin again."""
 
+    def start_again(self, criteria: tuple[str, ...]) -> None:
+        """Begin again with these criteria (none: all that fail), unless the user wants to keep the result first."""
+
     def stop(self) -> None:
         """Stop the search; its smallest case so far is the result."""
 
@@ -266,9 +269,8 @@ class ShrinkScreen(ResultScreen[None]):
         chosen = names.index(steps.criteria[0]) + 1 if steps.criteria and steps.criteria[0] in names else 0
         choices = ["all that fail", *names]
         answer = await self.app.push_screen_wait(ChooseScreen("What must still fail?", choices, chosen=chosen))
-        if answer is not None and not steps.is_running:
-            steps.criteria = (names[answer - 1],) if answer else ()
-            self._search.start()
+        if answer is not None:
+            self._search.start_again((names[answer - 1],) if answer else ())
 
     def action_close(self) -> None:
         """Close the screen. The search continues."""

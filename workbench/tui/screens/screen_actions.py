@@ -120,7 +120,11 @@ class ShrinkController(Controller):
             self.steps.begin(is_continued=True)
             self._search()
         else:
-            self._start_again()
+            self.start_again(self.steps.criteria)
+
+    def start_again(self, criteria: tuple[str, ...]) -> None:
+        """Begin again with these criteria (none: all that fail), unless the user wants to keep the result first."""
+        self._start_again(criteria)
 
     def stop(self) -> None:
         """Stop the search; its smallest case so far is the result."""
@@ -214,8 +218,9 @@ class ShrinkController(Controller):
         return await self.app.push_screen_wait(ConfirmScreen(question))
 
     @background(group="start_shrinking", exclusive=True)
-    async def _start_again(self) -> None:
-        if await self._may_discard("Discard it and begin again?"):
+    async def _start_again(self, criteria: tuple[str, ...]) -> None:
+        if not self.steps.is_running and await self._may_discard("Discard it and begin again?"):
+            self.steps.criteria = criteria
             self._begin()
 
     def _begin(self) -> None:

@@ -27,7 +27,8 @@ def answer(prompt, session):
         session.state["away"] = True
     is_wrong = session.state.get("away") and not Path(__file__).with_name("mended.txt").exists()
     calls = [{"tool_name": "light", "tool_input": {"room": "attic" if is_wrong else "hall"}}]
-    return {"response": "ok", "predicted_trajectory": calls if "light" in prompt else []}
+    is_wrong = is_wrong and "light" in prompt
+    return {"response": "no" if is_wrong else "ok", "predicted_trajectory": calls if "light" in prompt else []}
 """
 
 
@@ -39,7 +40,11 @@ def project(make_project: Open, make: Any) -> Path:
     day[1] = make.turn("Hello 灯 [/b]. We are away.", "ok")
     day[4] = make.turn("Switch on the light.", "ok", call)
     cases = {"day": day, "good": [make.turn("light", "ok", call)], "bad": [make.turn("crash", "ok")], "new": day[:1]}
-    path = make_project(agent=AGENT, lights=[{"eval_id": name, "conversation": turns} for name, turns in cases.items()])
+    path = make_project(
+        agent=AGENT,
+        criteria={"tool_trajectory_avg_score": 1.0, "response_match_score": 1.0},
+        lights=[{"eval_id": name, "conversation": turns} for name, turns in cases.items()],
+    )
     with Workspace.open(path) as workspace:
         selection = Selection(eval_set="lights.evalset.json", cases=("day", "good", "bad"))
         run = workspace.start(workspace.plan([selection], RunOptions()))
@@ -61,7 +66,8 @@ async def test_the_smallest_case_is_found_looked_at_and_kept(project: Path, open
     async with open_app(project) as screen:
         await screen.until("1/4")
         await screen.press("j", "j", "alt+h")
-        await screen.until('must still fail: tool_trajectory_avg_score: argument changed light room, expected "hall"')
+        await screen.until('must still fail: response_match_score: response changed, expected "ok"   and 1 other')
+        await screen.until('tool_trajectory_avg_score: argument changed light room, expected "hall"')
         await screen.until("smallest case: 6 → 2 turns, 7 → 2 sentences", "turns           6 → 2  (2, 5)")
         await screen.until("without turn 6", "not kept yet", '-   room  "hall"', '+   room  "attic"')
 
@@ -82,10 +88,14 @@ async def test_the_smallest_case_is_found_looked_at_and_kept(project: Path, open
         await screen.press("escape")
         await screen.until("day-small-改")
         await screen.press("u")
-        await screen.until_gone("day-small-改")
+        await screen.until("undone: keep day-small-改")
         assert list(read_cases(project)) == ["day", "good", "bad", "new"]
         await screen.press("g", "j", "j", "alt+h")
         await screen.until("what does its failure need?", "not kept yet")
+        await screen.press("c", "3")
+        await screen.until("The smaller case of day is not kept. Discard it and begin again?")
+        await screen.press("y")
+        await screen.until("must still fail: tool_trajectory_avg_score: argument changed light room", "not kept yet")
         await screen.press("q")
         await screen.until("The smaller case of day is not kept. Quit without it?")
 
