@@ -110,7 +110,7 @@ def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, mo
 
 
 def read_documented_keys(command: str) -> set[str]:
-    page = Path(__file__).parent.parent.parent / "docs" / "formats.md"
+    page = Path(__file__).parents[3] / "docs" / "formats.md"
     section = page.read_text("utf-8").split(f"\n## The JSON of `{command}`\n")[1].split("\n## ")[0]
     return set(re.findall(r"`(\w+)`", section))
 
