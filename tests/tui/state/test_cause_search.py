@@ -97,6 +97,8 @@ def test_each_variant_says_what_was_left_out_and_how_it_ended(search: Search) ->
         assert row in text
     assert "\x1b" not in text
     assert "[/b] away." in text
+    search.steps.move_to(0)
+    assert "1 variant ended in ERROR, which never counts as the same failure" in search.text
 
 
 def test_the_cursor_follows_the_newest_variant_until_the_user_moves_it(search: Search) -> None:

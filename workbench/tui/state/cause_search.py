@@ -426,6 +426,10 @@ class ShrinkSteps(CursorRows):
             yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
         if found is not None and (untried := explain_untried(found)):
             yield Paragraph.from_text(untried, Style.WARNING)
+        errors = sum(step.outcome is VariantOutcome.ERROR for step in self._steps)
+        if errors:
+            text = f"{plural(errors, 'variant')} ended in ERROR, which never counts as the same failure"
+            yield Paragraph.from_text(text, Style.WARNING)
 
 
 def _describe_variant(step: ShrinkStep) -> Iterator[Block]:
