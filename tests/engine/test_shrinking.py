@@ -99,6 +99,28 @@ def test_of_12_turns_exactly_the_two_that_the_failure_needs_are_found(project: P
     assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions
 
 
+def test_a_search_continues_with_a_larger_budget_and_names_what_each_candidate_lacks(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    project.add_set({"evening": make_conversation()})
+    whole = shrink(project)
+
+    with CaseExecutor(project.open_workspace(), [Selection(eval_set="set.evalset.json")], RunOptions()) as executor:
+        shrinker = Shrinker(executor=executor, test=FailureTest(), budget=5)
+        early = shrinker.shrink()
+        executor.cancel()
+        shrinker.budget = 100
+        stopped = shrinker.shrink()
+        executor.reopen()
+        found = shrinker.shrink()
+
+    assert (early.executions, len(early.steps), early.untried[0]) == (5, 5, Part.TURNS)
+    assert (stopped.executions, len(stopped.steps), stopped.is_interrupted) == (6, 5, True)
+    assert (found.data, found.turns, found.untried) == (whole.data, [2, 8], [])
+    assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions - 1 <= 60
+    assert [str(step) for step in whole.steps[:3]] == ["the case itself", "without turns 10-12", "without turns 5-9"]
+    assert 'without "We are away."' not in {str(step) for step in whole.steps if step.is_smallest}
+
+
 def test_turns_and_keys_are_tried_again_after_other_parts_became_smaller(project: Project) -> None:
     project.add_agent(
         """

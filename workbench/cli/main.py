@@ -63,17 +63,17 @@ COMMANDS = {
         "workbench.cli.history_commands:flaky",
         "List cases whose verdict changed while nothing that they use changed.",
     ),
-    "bisect": ("workbench.cli.bisect_command:bisect", "Find the commit that turned a case red."),
+    "bisect": ("workbench.cli.cause_commands:bisect", "Find the commit that turned a case red."),
     "coverage": (
         "workbench.cli.watch_commands:coverage",
         "Show which parts of agents and their code no case reaches.",
     ),
     "shrink": (
-        "workbench.cli.shrink_command:shrink",
+        "workbench.cli.cause_commands:shrink",
         "Find the smallest conversation, state and expected calls that fail the same way.",
     ),
     "why": (
-        "workbench.cli.shrink_command:why",
+        "workbench.cli.cause_commands:why",
         "Find which parts of the instruction matter for a case, by leaving out one at a time.",
     ),
     "serve": ("workbench.cli.project_commands:serve", "Show the screen in a browser on this machine."),

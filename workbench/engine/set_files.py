@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import realpath  # Path.resolve raises an error for a link that leads to itself
 from pathlib import Path
@@ -142,22 +142,29 @@ class SetOperations:
 
 
 def keep_case(document: EvalSetDocument, data: Mapping[str, Any], *, after: CaseKey) -> str:
-    """Insert a case behind the original one and save the set. Return its id. Raises StoreError.
+    """Insert a case behind the original one and save the set. Return its id. Raises StoreError."""
+    eval_id = suggest_small_id(after, {entry.eval_id for entry in document.entries})
+    insert_small_case(document, data, eval_id, after=after)
+    document.save()
+    return eval_id
 
-    If the set does not have the original, the case becomes the last one.
-    """
-    taken = {entry.eval_id for entry in document.entries}
-    eval_id = f"{after.eval_id}-small"
+
+def suggest_small_id(case: CaseKey, taken: Container[str]) -> str:
+    """Return a free id for the smaller variant of a case."""
+    eval_id = f"{case.eval_id}-small"
     number = 2
     while eval_id in taken:
-        eval_id, number = f"{after.eval_id}-small-{number}", number + 1
+        eval_id, number = f"{case.eval_id}-small-{number}", number + 1
+    return eval_id
+
+
+def insert_small_case(document: EvalSetDocument, data: Mapping[str, Any], eval_id: str, *, after: CaseKey) -> None:
+    """Insert a case behind the original one; if the set does not have that, as the last one. Raises StoreError."""
     places = [
         each.index for each in document.entries if (each.eval_id, each.occurrence) == (after.eval_id, after.occurrence)
     ]
     name = find_key(data, "eval_id", free=False) or "eval_id"
     document.insert_case(places[0] + 1 if places else len(document), {**data, name: eval_id})
-    document.save()
-    return eval_id
 
 
 # Merge of edits with a changed file, if they concern different cases.

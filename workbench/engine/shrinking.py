@@ -256,7 +256,10 @@ Items = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """A list of `items` of a part of a case. `keep` returns the case with only some of them."""
+    """A list of `items` of a part of a case. `keep` returns the case with only some of them.
+
+    Turns are positions in the conversation; items of other parts that have a turn begin with it.
+    """
 
     part: Part
     items: Items
@@ -398,6 +401,24 @@ def _drop_empty_events(turn: Any) -> None:
         events[:] = [event for event in events if _get(_get(event, "content"), "parts") != []]
 
 
+def _name_items(data: CaseData, part: Part, items: Items, numbers: Sequence[int]) -> tuple[str, ...]:
+    """Name items of a case as texts from the eval set. `numbers` are its turns in the original case, from 0."""
+    turns = _get_turns(data)
+    if part is Part.TURNS:
+        return tuple(str(numbers[turn] + 1) for turn in items)
+    if part is Part.SENTENCES:
+        texts = dict(_list_messages(turns))
+        return tuple(texts[turn, number][sentence].strip() for turn, number, sentence in items)
+    if part is Part.STATE:
+        return tuple(map(str, items))
+    names: list[str] = []
+    for turn, call in items:
+        calls, place = _list_call_places(turns[turn])[0][call]
+        name = _get(_get(calls[place], "function_call") or calls[place], "name")
+        names.append(f"{name or 'a call'} in turn {numbers[turn] + 1}")
+    return tuple(names)
+
+
 # Delta debugging.
 
 
@@ -442,10 +463,12 @@ def _split(items: Sequence[Item], count: int) -> list[list[Item]]:
 class ShrinkStep:
     """A candidate that was executed. `sizes` count its items; `executions` all executions so far.
 
-    `part` is the part that was made smaller; None for the case itself. `is_smallest`: it is the smallest so far.
+    `part` is the part that was made smaller; None for the case itself. `left_out` names the items that the candidate
+    lacks, compared with the smallest case before it: numbers of original turns, sentences, state keys, or calls.
     """
 
     part: Part | None
+    left_out: tuple[str, ...]
     data: CaseData
     sizes: Mapping[Part, int]
     outcome: Outcome
@@ -457,6 +480,18 @@ class ShrinkStep:
     def is_smallest(self) -> bool:
         """True if it fails the same way, so that the following candidates are parts of it."""
         return self.outcome is Outcome.SAME
+
+    def __str__(self) -> str:
+        """Return what was left out, with texts of the eval set."""
+        if self.part is None:
+            return "the case itself"
+        if self.part is Part.TURNS:
+            numbers = format_numbers([int(number) - 1 for number in self.left_out])
+            return f"without turn{'s' if len(self.left_out) > 1 else ''} {numbers}"
+        if self.part is Part.SENTENCES:
+            return f"without {', '.join(json.dumps(text, ensure_ascii=False) for text in self.left_out)}"
+        one = self.part.value.removesuffix("s")
+        return f"without {one if len(self.left_out) == 1 else self.part.value} {', '.join(self.left_out)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -485,13 +520,54 @@ class Shrunk:
         return self.data != self.original
 
 
+def format_numbers(places: Sequence[int]) -> str:
+    """Format positions from 0 as numbers from 1, with ranges: 1-3, 9."""
+    ranges: list[tuple[int, int]] = []
+    for place in places:
+        if ranges and ranges[-1][1] == place:
+            ranges[-1] = (ranges[-1][0], place + 1)
+        else:
+            ranges.append((place + 1, place + 1))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def explain_outcome(found: Shrunk, *, repeats: int) -> str:
+    """Explain why there is nothing to shrink in a case whose outcome is not SAME."""
+    results = [variant.result for step in found.steps[:1] for variant in step.variants]
+    if found.outcome is Outcome.ERROR:
+        failures = [each.failure.message for each in results if each.failure is not None]
+        failures += [metric.reason or metric.name for each in results for metric in each.metrics if not each.failure]
+        why = failures[0] if failures else "no reason is known"
+        return f"{found.case} ended in ERROR, which is not a failure to shrink: {why}"
+    if found.outcome is Outcome.MIXED:
+        failed = sum(each.status.value == "FAILED" for each in results)
+        return (
+            f"{found.case} is flaky: {failed} of {repeats} executions failed, and not all in the same way; nothing was "
+            "changed (see `workbench flaky`)"
+        )
+    if found.outcome is Outcome.OTHER:
+        return f"{found.case} fails, but not by this criterion; nothing was changed"
+    return f"{found.case} did not fail now, so there is nothing to shrink; nothing was changed"
+
+
+def explain_untried(found: Shrunk) -> str:
+    """Explain which parts were not tried to the end, and why; empty if all were."""
+    if found.outcome is not Outcome.SAME or not found.untried:
+        return ""
+    reason = "interrupted" if found.is_interrupted else "the budget was used up"
+    return f"not tried to the end ({reason}): {', '.join(part.value for part in found.untried)}"
+
+
 class _BudgetUsedUp(Exception):
     """No execution is left."""
 
 
 @dataclass(kw_only=True)
 class Shrinker:
-    """Shrinks one case. `report` gets every step as it ends; `announce` what is tried next."""
+    """Shrinks one case. `report` gets every step as it ends; `announce` what is tried next.
+
+    `budget` may change at any time, from any thread.
+    """
 
     executor: CaseExecutor
     test: FailureTest
@@ -499,37 +575,45 @@ class Shrinker:
     repeats: int = 1
     report: Callable[[ShrinkStep], None] = lambda _: None
     announce: Callable[[str], None] = lambda _: None
+    _outcome: Outcome | None = None
     _executions: int = 0
     _known: dict[str, Outcome] = field(default_factory=dict)
     _tried: dict[Part, CaseData] = field(default_factory=dict)
     _steps: list[ShrinkStep] = field(default_factory=list)
 
     def shrink(self) -> Shrunk:
-        """Shrink the case. Raises PlanError for unknown criteria."""
+        """Shrink the case. Raises PlanError for unknown criteria.
+
+        Another call continues after an interruption, or with a larger budget.
+        """
         original = self.executor.data
-        self._smallest = original
-        self._turns: Sequence[int] = range(len(_get_turns(original)))
+        if self._outcome is None:
+            self._smallest = original
+            self._turns: Sequence[int] = range(len(_get_turns(original)))
         is_interrupted = False
-        outcome: Outcome | None = None
         try:
-            outcome = self._execute_original(original)
-            if outcome is Outcome.SAME:
+            self._outcome = self._outcome or self._execute_original(original)
+            if self._outcome is Outcome.SAME:
                 self._shrink_parts()
         except _BudgetUsedUp:
             pass
         except Interrupted:
             is_interrupted = True
+        return self.make_result(is_interrupted=is_interrupted)
+
+    def make_result(self, *, is_interrupted: bool) -> Shrunk:
+        """Return what is known so far. Only called after `shrink`, which may have raised an exception."""
         return Shrunk(
             case=self.executor.key,
-            outcome=outcome,
+            outcome=self._outcome,
             failure=self.test.failure,
-            original=original,
+            original=self.executor.data,
             data=self._smallest,
             turns=self._turns,
             executions=self._executions,
             untried=[part for part in self._list_untried() if _can_shrink(self._smallest, part)],
             is_interrupted=is_interrupted,
-            steps=self._steps,
+            steps=tuple(self._steps),
         )
 
     def _execute_original(self, data: CaseData) -> Outcome:
@@ -541,7 +625,7 @@ class Shrinker:
         variants = [first, *(self._execute(data, repeat) for repeat in range(1, self.repeats))]
         outcomes = {self.test.classify(each) for each in variants}
         outcome = outcomes.pop() if len(outcomes) == 1 else Outcome.MIXED
-        self._add_step(None, data, outcome, variants, started)
+        self._add_step(None, data, outcome, variants, started=started)
         return outcome
 
     def _list_untried(self) -> list[Part]:
@@ -564,12 +648,16 @@ class Shrinker:
     def _shrink_items(self, reduction: Reduction) -> None:
         data, turns = self._smallest, self._turns
         is_new = reduction.part not in self._tried
+        smallest = list(reduction.items)
 
         def still_fails(kept: Sequence[Any]) -> bool:
+            nonlocal smallest
             candidate = reduction.keep(data, kept)
-            if not self._still_fails(reduction.part, candidate):
+            left_out = [item for item in smallest if item not in kept]
+            names = _name_items(data, reduction.part, left_out, turns)
+            if not self._still_fails(reduction.part, candidate, names):
                 return False
-            self._smallest = candidate
+            self._smallest, smallest = candidate, list(kept)
             if reduction.part is Part.TURNS:
                 self._turns = [turns[turn] for turn in kept]
             return True
@@ -582,14 +670,14 @@ class Shrinker:
         count = 2 if is_new else max(2, len(items))
         minimise(items, still_fails, may_be_empty=reduction.may_be_empty, count=count)
 
-    def _still_fails(self, part: Part, data: CaseData) -> bool:
+    def _still_fails(self, part: Part, data: CaseData, left_out: tuple[str, ...]) -> bool:
         """Return True if a candidate fails the same way in every repeat. Equal candidates are executed once."""
         name = json.dumps(data, sort_keys=True)
         if name not in self._known:
-            self._known[name] = self._execute_candidate(part, data)
+            self._known[name] = self._execute_candidate(part, data, left_out)
         return self._known[name] is Outcome.SAME
 
-    def _execute_candidate(self, part: Part, data: CaseData) -> Outcome:
+    def _execute_candidate(self, part: Part, data: CaseData, left_out: tuple[str, ...]) -> Outcome:
         if not self.executor.is_valid(data):
             return Outcome.ERROR
         sizes = measure_case(data)
@@ -603,7 +691,7 @@ class Shrinker:
             if found is not Outcome.SAME:
                 outcome = Outcome.MIXED if repeat else found
                 break
-        self._add_step(part, data, outcome, variants, started)
+        self._add_step(part, data, outcome, variants, started=started, left_out=left_out)
         return outcome
 
     def _execute(self, data: CaseData, repeat: int) -> Variant:
@@ -613,13 +701,21 @@ class Shrinker:
         return self.executor.execute(data, repeat=repeat, instructions={})
 
     def _add_step(
-        self, part: Part | None, data: CaseData, outcome: Outcome, variants: Sequence[Variant], started: float
+        self,
+        part: Part | None,
+        data: CaseData,
+        outcome: Outcome,
+        variants: Sequence[Variant],
+        *,
+        started: float,
+        left_out: tuple[str, ...] = (),
     ) -> None:
         self._known[json.dumps(data, sort_keys=True)] = outcome
         if outcome is Outcome.SAME:
             self._smallest_variant = variants[0]
         step = ShrinkStep(
             part=part,
+            left_out=left_out,
             data=data,
             sizes=measure_case(data),
             outcome=outcome,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, S
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from workbench.agents.agent_host import ToolDesk
 from workbench.engine.acceptance import Acceptances
@@ -588,6 +588,19 @@ class Interrupted(Exception):
     """The user stopped the executions."""
 
 
+T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """Does work on another thread, and waits for its end."""
+
+    def __call__(self, work: Callable[[], T], /) -> T: ...
+
+
+def _call_here(work: Callable[[], T], /) -> T:
+    return work()
+
+
 class CaseExecutor:
     """Executes variants of one case, one after the other. Results are not stored.
 
@@ -602,9 +615,14 @@ class CaseExecutor:
         options: RunOptions,
         *,
         config: EvalConfig | None = None,
+        call: Caller | None = None,
     ) -> None:
-        """`config` replaces the criteria. Raises PlanError unless the selections name one case that can be executed."""
+        """`config` replaces the criteria. `call` does work on the thread of the workspace; None: any thread may.
+
+        Raises PlanError unless the selections name one case that can be executed.
+        """
         self._workspace = workspace
+        self._call = call or _call_here
         self._options = options.model_copy(update={"history": False, "adk_results": False, "runs": 1})
         self._config = config
         self._plan = workspace.plan(selections, self._options, config=config)
@@ -612,7 +630,7 @@ class CaseExecutor:
             named = pluralise(len(self._plan.cases), "case")
             raise PlanError(*self._plan.problems, f"{named} selected, expected one: name it as SET:CASE")
         (self.planned,) = self._plan.cases
-        self.document = self._open_document()
+        self.document = self._open_document().make_scratch()  # it stays as it is now
         self.data: CaseData = self.document.raw_case(self._find_index())
         self._run: Run | None = None
         self._is_cancelled = False
@@ -656,6 +674,10 @@ class CaseExecutor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the new recordings of model calls."""
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -668,6 +690,11 @@ class CaseExecutor:
         if run is not None:
             run.cancel()
 
+    def reopen(self) -> None:
+        """Allow executions again after `cancel`."""
+        with self._lock:
+            self._is_cancelled = False
+
     def is_valid(self, data: CaseData) -> bool:
         """Return True if a variant could be executed."""
         return self.document.find_fault(data) is None
@@ -677,29 +704,40 @@ class CaseExecutor:
 
         Raises Interrupted if the executions were stopped, and PlanError.
         """
+        with self._lock:
+            if self._is_cancelled:
+                raise Interrupted
+        run, case = self._call(lambda: self._start(data, repeat=repeat, instructions=instructions))
+        with self._lock:
+            self._run = run
+            if self._is_cancelled:
+                run.cancel()
+        for _ in run.iter_events():
+            pass
+        results = run.results()
+        if self._is_cancelled or not results or results[0].status is CaseStatus.CANCELLED:
+            raise Interrupted
+        return Variant(case, results[0])
+
+    def _start(
+        self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]
+    ) -> tuple[Run, EvalCase]:
         key = self.key
         document = self._make_document(data)
         plan = self._workspace.plan_documents(
             self._workspace.project, {key.eval_set: document}, self._options, config=self._config
         )
+        if not plan.cases:  # the agent was removed meanwhile
+            raise PlanError(*plan.problems, f"{key}: it can no longer be planned")
         planned = replace(plan.cases[0], key=key, repeat=repeat)
         models = plan.models if plan.models is None else replace(plan.models, folder=self._copy_recordings(repeat))
         limits = plan.limits.model_copy(update={"runs": repeat + 1})
         plan = replace(
             plan, cases=(planned,), limits=limits, models=models, instructions=instructions, whole_sets=frozenset()
         )
-        with self._lock:
-            if self._is_cancelled:
-                raise Interrupted
-            run = self._run = self._workspace.start(plan)
-        for _ in run.iter_events():
-            pass
-        (result,) = run.results()
-        if self._is_cancelled or result.status is CaseStatus.CANCELLED:
-            raise Interrupted
         case = planned.case
         assert case is not None
-        return Variant(case, result)
+        return self._workspace.start(plan), case
 
     def _make_document(self, data: CaseData) -> EvalSetDocument:
         """Return an eval set in memory that has only this variant."""

@@ -57,6 +57,11 @@ from workbench.watch.watch_events import ChangeSeen, SourceBroken, VerdictKnown,
 SIZES = ((80, 24), (140, 42), (200, 60))
 LIGHTS = "lights.evalset.json"
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)
+LAMPS = {
+    "response": "There is one lamp.",
+    "predicted_trajectory": [{"tool_name": "list_devices", "tool_input": {"room": "Bedroom"}}],
+}
+STOVE = {"response": "Done. [b]", "predicted_trajectory": [{"tool_name": "set_device", "tool_input": {"to": "stove"}}]}
 QUIET = 4
 """This many consecutive looks at the screen must be equal."""
 
@@ -406,6 +411,17 @@ async def test_screens_look_as_they_should(
         await SCREENS[name](screen)
 
         await compare_pictures(screen, snapshot, is_light_first=list(SCREENS).index(name) % 2 == 1)
+
+
+async def test_the_smallest_failing_case_looks_as_it_should(
+    open_project: Callable[[], Any], project: Path, snapshot: Any
+) -> None:
+    (project / "agent.py").write_text(f"def answer(prompt): return {STOVE} if 'off' in prompt else {LAMPS}")
+    async with open_project() as screen:
+        await select_failed_case(screen)
+        await press_keys("alt+h", expected_texts=["smallest case: 2 → 1 turn", "not kept yet"])(screen)
+
+        assert await screen.picture(SIZES[1], "dark") == snapshot.use_extension(SVGImageExtension)
 
 
 @pytest.fixture

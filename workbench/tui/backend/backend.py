@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +32,7 @@ class Backend:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._workspace: Workspace | None = None
+        self._is_closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workbench-screen")
         self.edits = 0  # number of calls that may have changed unsaved edits; recovery files follow it
         self.on_edit: Callable[[], None] = lambda: None
@@ -49,6 +50,20 @@ class Backend:
         """Do work on the thread. Raises StoreError if the project cannot be opened, and what `work` raises."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(self._open_workspace()))
 
+    def call_from_thread(self, work: Callable[[], T], /) -> T:
+        """Do work on the thread and wait for it, on a thread that is neither this one nor that of the event loop.
+
+        Raises Interrupted if the project was closed meanwhile.
+        """
+        from workbench.engine.workspace import Interrupted
+
+        try:
+            return self._thread.submit(work).result()
+        except (CancelledError, RuntimeError):
+            if self._is_closed:
+                raise Interrupted from None
+            raise
+
     async def edit(self, work: Callable[[Workspace], T], /) -> T:
         """Do work that may edit, save or restore documents, as `call` does.
 
@@ -65,6 +80,7 @@ class Backend:
 
         Unsaved edits stay in recovery files. Raises StoreError if these cannot be written, after closing the rest.
         """
+        self._is_closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._workspace is not None:
             workspace, self._workspace = self._workspace, None

@@ -51,7 +51,8 @@ from workbench.tui.state.run_plan import PlannedRun
 if TYPE_CHECKING:
     from workbench.engine.plan import Selection
     from workbench.engine.run import Run
-    from workbench.engine.workspace import Workspace
+    from workbench.engine.shrinking import Shrinker
+    from workbench.engine.workspace import Caller, Workspace
     from workbench.metrics.registry import CaseFacts
     from workbench.report.bisect_report import Step
     from workbench.report.comparison import RunComparison
@@ -706,6 +707,21 @@ def make_bisection(workspace: Workspace, case: CaseKey, *, show: Callable[[Step]
     if planned is None:
         raise PlanError(f"{case}: the case no longer exists")
     return Bisection(workspace, dataclasses.replace(plan, cases=(planned,)), BisectOptions(), show=show)
+
+
+def make_shrinker(
+    workspace: Workspace, case: CaseKey, *, budget: int, criteria: Sequence[str], call: Caller
+) -> Shrinker:
+    """Prepare the search for the smallest variant of a failing case. `call` calls the workspace from its thread.
+
+    Raises PlanError and StoreError.
+    """
+    from workbench.engine.shrinking import FailureTest, Shrinker
+    from workbench.engine.workspace import CaseExecutor
+
+    options = RunOptions(command=_RUN_COMMAND, models_by_default=ModelMode.AUTO)
+    executor = CaseExecutor(workspace, [Selection(eval_set=case.eval_set, cases=(case.eval_id,))], options, call=call)
+    return Shrinker(executor=executor, test=FailureTest(criteria=criteria), budget=budget)
 
 
 # Path and format of an export. The file extension decides the format.

@@ -60,6 +60,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._table = ResultTable()
         self._is_reading = True
         self._problem = ""
+        self.is_shrinking = False
+        """True if the user wants to shrink the case of the result."""
         self.branched_row: TableRow | None = None
         """The row of the case or repeat that the user wants to branch from."""
 
@@ -84,8 +86,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Disable a wider scope and branches for a stored run: they begin from newest results."""
-        if action in ("widen", "branch"):
+        """Disable what begins from newest results for a stored run."""
+        if action in ("widen", "branch", "shrink"):
             return self._scope is not None
         return True
 
@@ -130,6 +132,11 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
     def action_branch(self) -> None:
         """Close with the case under the cursor, to branch from it or from its repeat."""
         self.branched_row = self._table.selected_row
+        self._on_entered()
+
+    def action_shrink(self) -> None:
+        """Close with the case under the cursor, to find what its failure needs."""
+        self.is_shrinking = self._table.selected_row is not None
         self._on_entered()
 
     def action_copy_row(self) -> None:

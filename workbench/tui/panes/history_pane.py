@@ -142,7 +142,7 @@ class HistoryPane(Pane):
 
     def action_bisect(self) -> None:
         """Search for the commit that turned the case red."""
-        from workbench.tui.dialogs.bisect_screen import BisectScreen  # keeps the start fast
+        from workbench.tui.dialogs.cause_screens import BisectScreen  # keeps the start fast
 
         case = self.context.state.selected_case
         if case is not None:

@@ -39,7 +39,7 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
-from workbench.tui.screens.screen_actions import ScreenActions
+from workbench.tui.screens.screen_actions import ScreenActions, ShrinkController
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.diff_state import ReviewWalk
@@ -103,6 +103,7 @@ class MainScreen(ScreenActions):
             wake=self._wake,
             find_visible_cases=self._find_visible_cases,
         )
+        self.shrinking = ShrinkController(self, context)
         self._verdicts = VerdictController(self, context, on_save=self._saver.check_files)
         self._watching = WatchController(
             self,
@@ -168,7 +169,8 @@ class MainScreen(ScreenActions):
 
     async def may_leave(self) -> bool:
         """Return True if quitting loses no edits, or if the user has decided what becomes of them."""
-        return await self.query_one(Frame).may_leave() and await self._saver.may_leave()
+        panes = self.query_one(Frame)
+        return await panes.may_leave() and await self._saver.may_leave() and await self.shrinking.may_leave()
 
     # Refreshing: each method shows one part of the state.
 
@@ -360,6 +362,13 @@ class MainScreen(ScreenActions):
         if not self._is_refused("generate"):
             self.generate()
 
+    def action_shrink(self) -> None:
+        """Find what the failure of the selected case needs."""
+        if self.state.selected_case is None:
+            say(self, "select a failed case to shrink", severity="warning")
+        elif not self._is_refused("shrink"):
+            self.open_shrinking(self.state.selected_case)
+
     def action_plan_selected(self) -> None:
         """Show the plan of a run of the selected case, set or target."""
         place = self.state.selected_key
@@ -533,7 +542,10 @@ class MainScreen(ScreenActions):
     async def _open_table(self, table: TableScreen) -> None:
         """Show a table of results, and go to the case that is chosen there."""
         case = await self.app.push_screen_wait(table)
-        if case is not None:
+        if case is not None and table.is_shrinking:
+            self.post_message(CaseWanted(case))
+            self.open_shrinking(case)
+        elif case is not None:
             branched = table.branched_row
             wanted = CaseWanted(case, tab="diff") if branched is None else BranchWanted(case, repeat=branched.repeat)
             self.post_message(wanted)

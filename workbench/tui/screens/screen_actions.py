@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from textual import work
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from workbench.tui.screen_context import ScreenContext
+from textual import work
+from textual.widget import Widget
+
+from workbench.model.identity import CaseKey
+from workbench.store.errors import FileChanged, StoreError
+from workbench.tui.screen_context import Controller, DocumentsChanged, SaveWanted, ScreenContext, background
+from workbench.tui.state.text_layout import safe_line
+from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import StyledScreen
+
+if TYPE_CHECKING:
+    from workbench.engine.shrinking import Shrinker, ShrinkStep
+    from workbench.engine.workspace import Workspace
+    from workbench.tui.state.cause_search import ShrinkSteps
+
+_LONGEST_NAME = 40  # characters of a case in a message
 
 
 class ScreenActions(StyledScreen[None]):
     """Opens other screens with the context of this one."""
 
     screen_context: ScreenContext
+    shrinking: ShrinkController
 
     @work(group="generate", exclusive=True)
     async def generate(self) -> None:
@@ -46,3 +64,238 @@ class ScreenActions(StyledScreen[None]):
         from workbench.tui.screens.flaky_screen import open_flaky_cases  # seldom needed
 
         open_flaky_cases(self, self.screen_context)
+
+    @work(group="open_shrinking", exclusive=True)
+    async def open_shrinking(self, case: CaseKey) -> None:
+        """Find what the failure of a case needs."""
+        await self.shrinking.open(case)
+
+
+class ShrinkController(Controller):
+    """Searches for the smallest variant of a failing case, one search at a time, on a thread of its own.
+
+    The search continues while its screen is closed. Its result stays until another search begins.
+    """
+
+    def __init__(self, widget: Widget, context: ScreenContext) -> None:
+        super().__init__(widget, context)
+        self.on_change: Callable[[], None] = lambda: None
+        self._steps: ShrinkSteps | None = None
+        self._shrinker: Shrinker | None = None
+        self._is_shown = False
+
+    @property
+    def steps(self) -> ShrinkSteps:
+        """What the search has found so far. Only called after `open`."""
+        assert self._steps is not None
+        return self._steps
+
+    async def open(self, case: CaseKey) -> None:
+        """Show the search or the result for this case, or begin a search. A search for another case continues."""
+        from workbench.tui.dialogs.cause_screens import ShrinkScreen  # seldom needed, and with the engine
+        from workbench.tui.state.cause_search import ShrinkSteps, explain_unshrinkable
+
+        await self._check_kept()
+        steps = self._steps
+        if steps is not None and steps.is_running and steps.case != case:
+            say(self.widget, f"{_name(steps.case)} is still being shrunk; x stops that search", severity="warning")
+        elif steps is None or steps.case != case or not (steps.is_running or steps.smaller_case):
+            reason = explain_unshrinkable(self.state, case)
+            if reason:
+                say(self.widget, reason, severity="warning")
+                return
+            if not await self._may_discard("Discard it and shrink another case?"):
+                return
+            self._steps = ShrinkSteps(case)
+            self._begin()
+        self._is_shown = True
+        self.app.push_screen(ShrinkScreen(self, show_whole=self._show_whole))
+
+    def start(self) -> None:
+        """Continue a search that ended early; otherwise begin again."""
+        if self.steps.is_running:
+            return
+        if self._shrinker is not None and self.steps.can_continue:
+            self._shrinker.executor.reopen()
+            self.steps.begin(is_continued=True)
+            self._search()
+        else:
+            self.start_again(self.steps.criteria)
+
+    def start_again(self, criteria: tuple[str, ...]) -> None:
+        """Begin again with these criteria (none: all that fail), unless the user wants to keep the result first."""
+        self._start_again(criteria)
+
+    def stop(self) -> None:
+        """Stop the search; its smallest case so far is the result."""
+        if self._shrinker is not None and self.steps.is_running:
+            self.steps.is_stopping = True
+            self._shrinker.executor.cancel()
+            self.on_change()
+
+    def set_budget(self, budget: int) -> None:
+        """Set the maximum number of executions; continue if it was used up."""
+        could_continue = self.steps.can_continue
+        self.steps.budget = budget
+        if self._shrinker is not None:
+            self._shrinker.budget = budget
+        if self.steps.can_continue and not could_continue:
+            self.start()
+        self.on_change()
+
+    async def keep(self) -> None:
+        """Ask for a name, and keep the smallest case as a case of the eval set."""
+        from workbench.engine.set_files import insert_small_case, suggest_small_id
+        from workbench.tui.dialogs.dialogs import AskScreen
+        from workbench.tui.state.case_filter import check_case_id
+
+        steps, found = self.steps, self.steps.smaller_case
+        if found is None:
+            return
+        case = steps.case
+        try:
+            taken = await self.backend.call(lambda workspace: _list_ids(workspace, case))
+            question = f"Id of the smaller case in {safe_line(case.eval_set)}"
+            value = suggest_small_id(case, taken)
+            asked = AskScreen(question, value=value, check=lambda text: check_case_id(text, taken))
+            answer = await self.app.push_screen_wait(asked)
+            if answer is None:
+                return
+            eval_id: str = answer
+            new = CaseKey(target=case.target, eval_set=case.eval_set, eval_id=eval_id)
+            self.state.browser.select_when_listed(new)
+            await self.backend.edit(
+                lambda workspace: workspace.documents.edit_and_save(
+                    case.eval_set,
+                    lambda document: insert_small_case(document, found.data, eval_id, after=case),
+                    label=f"keep {eval_id}",
+                )
+            )
+        except FileChanged:  # the edit is unsaved; the user chooses between the versions
+            self.post_message(SaveWanted(case.eval_set))
+        except StoreError as error:
+            say(self.app.screen, str(error), severity="error")
+            return
+        else:
+            say(self.app.screen, f"kept as {_name(new)} in {safe_line(case.eval_set)}; u in the main screen undoes it")
+        steps.kept_as = eval_id
+        self.post_message(DocumentsChanged(frozenset([case.eval_set])))
+        self.on_change()
+
+    def say_what_stays(self) -> None:
+        """Show a message about a search or a result that stays when its screen is closed."""
+        self._is_shown = False
+        name, key = _name(self.steps.case), self.state.find_key("shrink")
+        if self.steps.is_running:
+            say(self.widget, f"{name} is still being shrunk; {key} on the case shows it")
+        elif self.steps.is_unkept:
+            say(self.widget, f"the smaller case of {name} is not kept yet; {key} on the case shows it")
+
+    async def may_leave(self) -> bool:
+        """Ask about a search that runs, and about a result that is in no eval set."""
+        if self._steps is not None and self._steps.is_running:
+            return await self._confirm(f"{_name(self._steps.case)} is still being shrunk. Stop that and quit?")
+        await self._check_kept()
+        return await self._may_discard("Quit without it?")
+
+    async def _check_kept(self) -> None:
+        """Forget that the result was kept if that was undone."""
+        steps = self._steps
+        if steps is None or not steps.kept_as:
+            return
+        with contextlib.suppress(StoreError):  # the list of sets shows the problem
+            if steps.kept_as not in await self.backend.call(lambda workspace: _list_ids(workspace, steps.case)):
+                steps.kept_as = ""
+
+    async def _may_discard(self, question: str) -> bool:
+        if self._steps is None or not self._steps.is_unkept:
+            return True
+        return await self._confirm(f"The smaller case of {_name(self._steps.case)} is not kept. {question}")
+
+    async def _confirm(self, question: str) -> bool:
+        from workbench.tui.dialogs.dialogs import ConfirmScreen
+
+        return await self.app.push_screen_wait(ConfirmScreen(question))
+
+    @background(group="start_shrinking", exclusive=True)
+    async def _start_again(self, criteria: tuple[str, ...]) -> None:
+        if not self.steps.is_running and await self._may_discard("Discard it and begin again?"):
+            self.steps.criteria = criteria
+            self._begin()
+
+    def _begin(self) -> None:
+        from workbench.tui.state.cause_search import list_influences
+
+        if self._shrinker is not None:
+            self._shrinker.executor.close()
+            self._shrinker = None
+        self.steps.notes = list_influences(self.state, self.steps.case)
+        self.steps.begin()
+        self._search()
+
+    @background(group="shrink", exclusive=True)
+    async def _search(self) -> None:
+        """Search on a thread until everything was tried, the budget is used up, or the user stops it."""
+        from workbench.engine.plan import PlanError
+        from workbench.tui.backend.run_calls import make_shrinker
+
+        steps, loop = self.steps, asyncio.get_running_loop()
+        self.on_change()
+
+        def apply(change: Callable[[], None]) -> None:
+            change()
+            self.on_change()
+
+        def pass_on(change: Callable[[], None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the application has ended
+                loop.call_soon_threadsafe(apply, change)
+
+        try:
+            if self._shrinker is None:
+                self._shrinker = await self.backend.call(
+                    lambda workspace: make_shrinker(
+                        workspace,
+                        steps.case,
+                        budget=steps.budget,
+                        criteria=steps.criteria,
+                        call=self.backend.call_from_thread,
+                    )
+                )
+                steps.notes = (*steps.notes, *self._shrinker.executor.notices)
+            shrinker = self._shrinker
+
+            def report(step: ShrinkStep) -> None:
+                failure = shrinker.test.failure
+                pass_on(lambda: steps.add(step, failure))
+
+            shrinker.budget, shrinker.report = steps.budget, report
+            shrinker.announce = lambda text: pass_on(lambda: steps.announce(text))
+            steps.finish(await asyncio.to_thread(shrinker.shrink))
+        except (PlanError, StoreError) as error:
+            found = None if self._shrinker is None else self._shrinker.make_result(is_interrupted=True)
+            steps.fail(str(error), found)
+        except asyncio.CancelledError:
+            if self._shrinker is not None:
+                self._shrinker.executor.cancel()
+            raise
+        self.on_change()
+        if not self._is_shown:
+            key = self.state.find_key("shrink")
+            say(self.widget, f"{_name(steps.case)}: {steps.describe_end()}; {key} on the case shows it")
+
+    def _show_whole(self) -> None:
+        """Show the selected variant over the list, in full."""
+        from workbench.tui.panes.diff_pane import WholeScreen
+
+        source = self.steps.make_source()
+        if source is not None:
+            self.app.push_screen(WholeScreen(source))
+
+
+def _list_ids(workspace: Workspace, case: CaseKey) -> set[str]:
+    """List the ids of the cases in the set of a case. Raises StoreError."""
+    return {entry.eval_id for entry in workspace.documents.document(case.eval_set).entries}
+
+
+def _name(case: CaseKey) -> str:
+    return safe_line(case.name, width=_LONGEST_NAME)

@@ -532,7 +532,7 @@ def is_available(action: str, state: ProjectState) -> bool | None:
             return True
 
 
-_EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate"})
+_EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate", "shrink"})
 _RUNS = frozenset({"run_selected", "run_fresh", "record_samples", "plan_selected", "simulate", "criteria", "branch"})
 
 
@@ -555,7 +555,9 @@ def find_obstacle(action: str, state: ProjectState) -> str:
 _NEEDS_SETS = frozenset({"filter", "status", "sort", "mark_listed", "toggle_project", "open_table"})
 _NEEDS_ROW = frozenset({"fold", "unfold", "mark"})
 _NEEDS_SET = frozenset({"new_case", "rename", "duplicate"})
-_NEEDS_CASE = frozenset({"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat"})
+_NEEDS_CASE = frozenset(
+    {"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat", "shrink"}
+)
 _NEEDS_AGENT = frozenset({"run_fresh", "record_samples", "plan_selected", "criteria", "simulate", "generate"})
 
 

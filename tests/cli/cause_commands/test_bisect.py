@@ -134,7 +134,7 @@ def test_it_names_the_commit_with_its_diff_and_what_the_case_did(history: Histor
 
 def test_every_key_of_its_json_is_documented(history: History, bisect: Bisect) -> None:
     commits = make_commits(history, 3, first_bad=1)
-    text = (Path(__file__).parents[2] / "docs/formats.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs/formats.md").read_text("utf-8")
     section = text.partition("## The JSON of `bisect`")[2].partition("\n## ")[0]
 
     record = bisect(CASE, "--format", "json", "--good", commits[0]).data

@@ -17,8 +17,8 @@ from tests.cli.conftest import turn
 from tests.engine.test_ablation import ADK, reply
 from tests.engine.test_shrinking import LIGHTS, light, make_conversation
 from tests.llm.servers import run_server
-from workbench.cli import shrink_command
-from workbench.cli.shrink_command import format_numbers
+from workbench.cli import cause_commands
+from workbench.engine.shrinking import format_numbers
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -95,7 +95,7 @@ def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> 
 
 
 def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shrink_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(cause_commands, "_is_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
 
     refused = evening("shrink", f"{SET}:day")
@@ -110,7 +110,7 @@ def test_in_a_terminal_the_user_is_asked_and_may_refuse(evening: CommandLine, mo
 
 
 def read_documented_keys(command: str) -> set[str]:
-    page = Path(__file__).parent.parent.parent / "docs" / "formats.md"
+    page = Path(__file__).parents[3] / "docs" / "formats.md"
     section = page.read_text("utf-8").split(f"\n## The JSON of `{command}`\n")[1].split("\n## ")[0]
     return set(re.findall(r"`(\w+)`", section))
 
@@ -230,7 +230,7 @@ def test_a_budget_for_the_case_itself_does_not_say_that_nothing_can_be_left_out(
 def test_ctrl_c_at_the_question_keeps_nothing_and_prints_the_result(
     evening: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shrink_command, "_is_terminal", lambda: True)
+    monkeypatch.setattr(cause_commands, "_is_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))  # the end of the input aborts as well
 
     result = evening("shrink", f"{SET}:day", "--format", "json", "--budget", "2")

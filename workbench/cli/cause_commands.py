@@ -1,16 +1,16 @@
-"""The commands `shrink` and `why`, which run variants of one case."""
+"""The commands that search for the cause of a failure: `bisect` in commits, `shrink` and `why` in variants."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, graceful_interrupt, message, write_document, write_lines
-from workbench.cli.shared_options import case_option, config_option, models_option
+from workbench.cli.shared_options import build_command_line, case_option, config_option, models_option
 
 if TYPE_CHECKING:
     from workbench.cli.printers import Progress
@@ -18,13 +18,110 @@ if TYPE_CHECKING:
     from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
     from workbench.engine.workspace import CaseData, Workspace
     from workbench.model.identity import CaseKey
+    from workbench.report.bisect_report import Step
     from workbench.store.evalsets.evalset_document import EvalSetDocument
 
-_GONE = 1
-"""The failure does not occur, or not each time."""
+# `workbench bisect`
+
+_FOUND, _SEVERAL_LEFT = 0, 1
+
+
+@click.command()
+@click.argument("case", metavar="SET:CASE")
+@click.option("--good", metavar="REV", help="A commit in which the case passes. Default: search back for one.")
+@click.option("--bad", metavar="REV", help="A commit in which it fails. Default: HEAD.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Maximum executions in each commit, for a case that fails only sometimes.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="With --repeats: stop when a commit has this probability.",
+)
+@click.option("--first-parent", is_flag=True, help="Follow only the first parent of merges.")
+@click.option(
+    "--as-committed",
+    is_flag=True,
+    help="Take the case, its criteria and the settings from each commit. Default: those of the working tree.",
+)
+@click.option("--target", metavar="NAME", help="The target that runs the case, if several could.")
+@click.option(
+    "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
+)
+def bisect(
+    *,
+    case: str,
+    good: str | None,
+    bad: str | None,
+    repeats: int,
+    confidence: float,
+    first_parent: bool,
+    as_committed: bool,
+    target: str | None,
+    report_format: str,
+) -> int:
+    """Find the commit that turned a case red.
+
+    Commits are checked out in a git worktree of their own: your files, index and branches never change. A commit in
+    which everything that a stored execution used has the same content has that verdict, and nothing runs. An ERROR is
+    no verdict: such a commit is skipped. With --repeats executions are samples, and the most probable commit is found.
+
+    The result is the commit, its diff limited to what the case used, and what the case did before and after.
+
+    Exit status: 0 a commit was found; 1 several commits are left; 2 the command, the repository or a file is wrong;
+    130 interrupted.
+    """
+    from workbench.cli.run_commands import make_plan, open_workspace, select_cases
+    from workbench.engine.plan import PlanError, RunOptions
+    from workbench.model.target import ModelMode
+    from workbench.model.text import pluralise
+    from workbench.report.bisect_report import Outcome, Source, bisect_lines, bisect_record, step_line
+    from workbench.report.report_formats import dump
+    from workbench.watch.bisection import Bisection, BisectOptions
+    from workbench.watch.commit_verdicts import BisectInterrupted
+
+    def show(step: Step) -> None:
+        if step.source is not Source.KNOWN or step.outcome is Outcome.SKIPPED:
+            message(step_line(step), prefix="")
+
+    workspace, named = open_workspace((case,), target=target)
+    with workspace:
+        # A replayed answer is no sample: it repeats one.
+        run_options = RunOptions(command=build_command_line(), models=ModelMode.LIVE if repeats > 1 else None)
+        plan = make_plan(workspace, select_cases(workspace, named, cases=()), run_options)
+        if len(plan.cases) != 1:
+            raise PlanError(f"{case}: found {pluralise(len(plan.cases), 'case')}, expected one; name it as SET:CASE")
+        options = BisectOptions(
+            good=good,
+            bad=bad,
+            repeats=repeats,
+            confidence=confidence,
+            first_parent=first_parent,
+            as_committed=as_committed,
+        )
+        bisection = Bisection(workspace, plan, options, show=show, notify=message)
+        try:
+            with graceful_interrupt(bisection.cancel, announce=message):
+                found = bisection.run()
+        except BisectInterrupted:
+            return INTERRUPTED
+    if report_format == "json":
+        write_document(dump(bisect_record(found), indent=2) + "\n")
+    else:
+        write_lines(bisect_lines(found))
+    return _FOUND if found.found is not None else _SEVERAL_LEFT
 
 
 # `workbench shrink`
+
+_GONE = 1
+"""The failure does not occur, or not each time."""
 
 
 @click.command()
@@ -96,7 +193,7 @@ def shrink(
     """
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.plan import PlanError, RunOptions
-    from workbench.engine.shrinking import FailureTest, Outcome, Shrinker, make_predicate_config
+    from workbench.engine.shrinking import FailureTest, Outcome, Shrinker, explain_outcome, make_predicate_config
     from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
@@ -139,7 +236,7 @@ def shrink(
     elif found.outcome is Outcome.SAME:
         write_lines([_format_end(found, kept)])
     if found.outcome is not Outcome.SAME and not found.is_interrupted:
-        message(_explain_outcome(found, repeats=repeats))
+        message(explain_outcome(found, repeats=repeats))
     return status
 
 
@@ -233,7 +330,7 @@ def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
 
 
 def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
-    from workbench.engine.shrinking import Outcome, measure_case
+    from workbench.engine.shrinking import Outcome, explain_untried, format_numbers, measure_case
     from workbench.model.text import one_line, pluralise
 
     if found.outcome is Outcome.SAME:
@@ -246,9 +343,8 @@ def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
             yield f"  {part.value:<14}  {size:>3} -> {after[part]}{numbers}"
     used = pluralise(found.executions, "execution")
     yield f"{used} of {budget}" + (f", {repeats} for each candidate" if repeats > 1 else "")
-    if found.outcome is Outcome.SAME and found.untried:
-        reason = "interrupted" if found.is_interrupted else "the budget was used up"
-        yield f"not tried to the end ({reason}): {', '.join(part.value for part in found.untried)}"
+    if untried := explain_untried(found):
+        yield untried
 
 
 def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
@@ -261,38 +357,6 @@ def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
         return "nothing was kept"
     reason = "no smaller case was found" if found.untried else "nothing can be left out"
     return f"{reason}; nothing was kept"
-
-
-def format_numbers(places: Sequence[int]) -> str:
-    """Format positions from 0 as numbers from 1, with ranges: 1-3, 9."""
-    ranges: list[tuple[int, int]] = []
-    for place in places:
-        if ranges and ranges[-1][1] == place:
-            ranges[-1] = (ranges[-1][0], place + 1)
-        else:
-            ranges.append((place + 1, place + 1))
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
-
-
-def _explain_outcome(found: Shrunk, *, repeats: int) -> str:
-    """Explain why there is nothing to shrink."""
-    from workbench.engine.shrinking import Outcome
-
-    results = [variant.result for variant in found.steps[0].variants]
-    if found.outcome is Outcome.ERROR:
-        failures = [each.failure.message for each in results if each.failure is not None]
-        failures += [metric.reason or metric.name for each in results for metric in each.metrics if not each.failure]
-        why = failures[0] if failures else "no reason is known"
-        return f"{found.case} ended in ERROR, which is not a failure to shrink: {why}"
-    if found.outcome is Outcome.MIXED:
-        failed = sum(each.status.value == "FAILED" for each in results)
-        return (
-            f"{found.case} is flaky: {failed} of {repeats} executions failed, and not all in the same way; nothing was "
-            "changed (see `workbench flaky`)"
-        )
-    if found.outcome is Outcome.OTHER:
-        return f"{found.case} fails, but not by this criterion; nothing was changed"
-    return f"{found.case} did not fail now, so there is nothing to shrink; nothing was changed"
 
 
 def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, str] | None) -> dict[str, Any]:
@@ -320,6 +384,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
         "steps": [
             {
                 "part": None if step.part is None else step.part.name.lower(),
+                "left_out": list(step.left_out),
                 "sizes": sizes(step.data),
                 "outcome": step.outcome.name.lower(),
                 "executions": step.executions,

@@ -1,0 +1,312 @@
+"""Screens of searches for the cause of a failure: the commit that turned a case red, and its smallest variant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from workbench.model.identity import CaseKey
+from workbench.report.bisect_report import BisectReport, Step
+from workbench.store.errors import StoreError
+from workbench.tui.backend.run_calls import make_bisection
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ResultScreen
+from workbench.tui.keys import bindings
+from workbench.tui.screen_context import ScreenContext
+from workbench.tui.state.case_status import Badge
+from workbench.tui.state.cause_search import (
+    COMMIT_SYMBOLS,
+    MOST_EXECUTIONS,
+    VARIANT_SYMBOLS,
+    BisectSteps,
+    ShrinkSteps,
+)
+from workbench.tui.state.text_layout import Paragraph, Style
+from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+
+if TYPE_CHECKING:
+    from workbench.engine.shrinking import ShrinkStep
+    from workbench.watch.bisection import Bisection
+
+# The search for the commit that turned a case red.
+
+_HEAD_LINES = 2
+
+
+class BisectScreen(ResultScreen[None]):
+    """Searches as long as it is open."""
+
+    HELP: ClassVar[str] = (
+        "Looks for the commit that turned the case red, in a git worktree of its own: your files never change. A "
+        "commit in which everything that an earlier execution used is the same has that verdict, and nothing runs. "
+        "Enter shows what the case did in the commit under the cursor, or in the one that was found. Escape stops the "
+        "search; its verdicts so far are stored."
+    )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in COMMIT_SYMBOLS.items()),
+        Badge("▸", "the result", Style.STRONG),
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("bisect",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("bisect")]
+
+    def __init__(self, case: CaseKey, context: ScreenContext, *, show_step: Callable[[Step], object]) -> None:
+        """Create the screen. `show_step` shows over it what the case did in a commit."""
+        super().__init__()
+        self._show_step = show_step
+        self._steps = BisectSteps(case)
+        self._case = case
+        self._screen_context = context
+        self._bisection: Bisection | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield the header lines, the steps with the details of the selected one, and the keys."""
+        for number in range(_HEAD_LINES):
+            yield StatusLine(id=f"bisect-{number}")
+        yield RowsAndText()
+        yield KeyLine(enter="executions")
+
+    def on_mount(self) -> None:
+        """Start the search."""
+        self._show(from_top=True)
+        self._search()
+
+    def on_unmount(self) -> None:
+        """Stop the search. Its thread removes the worktree."""
+        if self._bisection is not None:
+            self._bisection.cancel()
+
+    def action_close(self) -> None:
+        """Close the screen, which stops the search."""
+        self.dismiss(None)
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        step = self._steps.selected_step or self._steps.found_step
+        if step is not None and step.samples:
+            self._show_step(step)
+        elif len(self._steps):
+            say(self, "this commit has no verdict, so there is nothing to show", severity="warning")
+
+    @work(group="bisect", exclusive=True, description="bisect")
+    async def _search(self) -> None:
+        from workbench.engine.plan import PlanError  # imported here to keep the start fast
+        from workbench.watch.commit_verdicts import BisectInterrupted
+
+        loop = asyncio.get_running_loop()
+
+        def show(step: Step) -> None:
+            with contextlib.suppress(RuntimeError):  # the screen was closed
+                loop.call_soon_threadsafe(self._add, step)
+
+        try:
+            self._bisection = await self._screen_context.backend.call(
+                lambda workspace: make_bisection(workspace, self._case, show=show)
+            )
+            self._finish(await asyncio.to_thread(self._bisection.run))
+        except (PlanError, StoreError) as error:
+            self._steps.problem = str(error)
+            self._show(from_top=True)
+        except BisectInterrupted:
+            return
+
+    def _add(self, step: Step) -> None:
+        self._steps.add(step)
+        self._show(from_top=False)
+
+    def _finish(self, report: BisectReport) -> None:
+        self._steps.finish(report)
+        self._show(from_top=True)
+
+    def _show(self, *, from_top: bool) -> None:
+        if not self.is_attached:  # closed while the search was stopping
+            return
+        for number, line in enumerate(self._steps.header_lines()):
+            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+        body = self.query_one(RowsAndText)
+        if len(self._steps):
+            had_rows = body.query_one(RowList).has_focus
+            body.show(self._steps, from_top=from_top)
+            if not had_rows:
+                body.focus_first()
+        else:
+            looking = Paragraph.from_text("looking at the newest commit …", Style.MUTED)
+            body.show_text(self._steps.problem_blocks() or [looking])
+            body.focus_first()
+
+
+# The search for the smallest variant of a case that fails the same way.
+
+_SHRINK_LINES = 3
+_LONGEST_NUMBER = 10
+
+
+class ShrinkSearch(Protocol):
+    """The search that the screen shows. It continues while the screen is closed."""
+
+    on_change: Callable[[], None]
+    """Called after each change of the steps."""
+
+    @property
+    def steps(self) -> ShrinkSteps:
+        """What the search has found so far."""
+
+    def start(self) -> None:
+        """Continue a search that ended early; otherwise begin again."""
+
+    def start_again(self, criteria: tuple[str, ...]) -> None:
+        """Begin again with these criteria (none: all that fail), unless the user wants to keep the result first."""
+
+    def stop(self) -> None:
+        """Stop the search; its smallest case so far is the result."""
+
+    def set_budget(self, budget: int) -> None:
+        """Set the maximum number of executions; continue if it was used up."""
+
+    async def keep(self) -> None:
+        """Ask for a name, and keep the smallest case as a case of the eval set."""
+
+    def say_what_stays(self) -> None:
+        """Show a message about a search or a result that stays when its screen is closed."""
+
+
+class ShrinkScreen(ResultScreen[None]):
+    """Shows a search that runs, or its result."""
+
+    HELP: ClassVar[str] = (
+        "Leaves out turns, then sentences of the user, keys of the initial state and expected calls, as long as the "
+        "case fails by the same criteria and the same differences. Each row is a variant that was executed; enter "
+        "shows its diff in full. Nothing changes until you keep the result as a new case. The search continues if you "
+        "close the screen; the same key shows it again. Repeats and predicates are options of `workbench shrink`."
+    )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in VARIANT_SYMBOLS.items()),
+        Badge("▸", "the smallest case", Style.STRONG),
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("shrink",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("shrink")]
+
+    def __init__(self, search: ShrinkSearch, *, show_whole: Callable[[], object]) -> None:
+        """Create the screen. `show_whole` shows the selected variant over it."""
+        super().__init__()
+        self._search = search
+        self._show_whole = show_whole
+        self._shown_step: ShrinkStep | None = None
+
+    def compose(self) -> ComposeResult:
+        """Yield the header lines, the variants with the details of the selected one, and the keys."""
+        for number in range(_SHRINK_LINES):
+            yield StatusLine(id=f"shrink-{number}")
+        yield StatusLine(id="shrink-note")
+        yield RowsAndText()
+        yield KeyLine(enter="diff", first=("shrink_keep", "shrink_stop"))
+
+    def on_mount(self) -> None:
+        """Show the search and follow it."""
+        self._search.on_change = self._refresh
+        self._show(from_top=True)
+
+    def on_unmount(self) -> None:
+        """Follow the search no longer."""
+        if self._search.on_change == self._refresh:  # the user may have opened the next screen already
+            self._search.on_change = lambda: None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Dim the actions that are impossible now."""
+        steps = self._search.steps
+        match action:
+            case "stop":
+                return steps.is_running or None
+            case "start":
+                return not steps.is_running or None
+            case "keep":
+                return steps.smaller_case is not None or None
+            case "choose_criterion":
+                return (not steps.is_running and len(steps.failed_criteria) > 1) or None
+            case _:
+                return True
+
+    def name_action(self, action: str) -> str:
+        """Name what the key does now."""
+        return "continue" if action == "start" and self._search.steps.can_continue else ""
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self._show_whole()
+
+    def action_stop(self) -> None:
+        """Stop the search."""
+        self._search.stop()
+
+    def action_start(self) -> None:
+        """Continue the search, or begin it again."""
+        self._search.start()
+
+    @work(group="keep", exclusive=True, description="keep the smaller case")
+    async def action_keep(self) -> None:
+        """Keep the smallest case as a new case."""
+        await self._search.keep()
+
+    @work(group="ask", exclusive=True, description="ask for the budget")
+    async def action_set_budget(self) -> None:
+        """Ask for the maximum number of executions."""
+        question = "Maximum executions of the agent"
+        asked = AskScreen(question, value=str(self._search.steps.budget), check=explain_invalid_budget)
+        answer = await self.app.push_screen_wait(asked)
+        if answer is not None:
+            self._search.set_budget(int(answer))
+
+    @work(group="ask", exclusive=True, description="ask for the criterion")
+    async def action_choose_criterion(self) -> None:
+        """Ask which failed criterion must still fail, and begin again."""
+        steps = self._search.steps
+        names = steps.failed_criteria
+        chosen = names.index(steps.criteria[0]) + 1 if steps.criteria and steps.criteria[0] in names else 0
+        choices = ["all that fail", *names]
+        answer = await self.app.push_screen_wait(ChooseScreen("What must still fail?", choices, chosen=chosen))
+        if answer is not None:
+            self._search.start_again((names[answer - 1],) if answer else ())
+
+    def action_close(self) -> None:
+        """Close the screen. The search continues."""
+        self.dismiss(None)
+        self._search.say_what_stays()
+
+    def _refresh(self) -> None:
+        self._show(from_top=False)
+
+    def _show(self, *, from_top: bool) -> None:
+        if not self.is_attached:
+            return
+        steps = self._search.steps
+        for number, line in enumerate(steps.header_lines()):
+            self.query_one(f"#shrink-{number}", StatusLine).show(line)
+        note = self.query_one("#shrink-note", StatusLine)
+        note.display = bool(steps.notes)
+        note.show(steps.note_line())
+        body = self.query_one(RowsAndText)
+        if len(steps):
+            had_rows = body.query_one(RowList).display
+            is_new = steps.selected_step is not self._shown_step
+            self._shown_step = steps.selected_step
+            body.show(steps, from_top=from_top or is_new)
+            if not had_rows:
+                body.focus_first()
+        else:
+            body.show_text(steps.text_blocks())
+            body.focus_first()
+        self.refresh_bindings()
+
+
+def explain_invalid_budget(text: str) -> str | None:
+    """Describe the problem of a typed budget; None if it has none."""
+    number = text.strip()
+    is_number = number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER
+    if is_number and 1 <= int(number) <= MOST_EXECUTIONS:
+        return None
+    return f"found {text.strip()[:20]!r}, expected a number from 1 to {MOST_EXECUTIONS:,}"

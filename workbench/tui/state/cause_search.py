@@ -1,0 +1,485 @@
+"""Searches for the cause of a failure, step by step: the commit that turned a case red, and its smallest variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from workbench.engine.shrinking import (
+    Failing,
+    Part,
+    ShrinkStep,
+    Shrunk,
+    explain_outcome,
+    explain_untried,
+    format_numbers,
+)
+from workbench.engine.shrinking import Outcome as VariantOutcome
+from workbench.model.identity import CaseKey
+from workbench.model.text import redact
+from workbench.report.bisect_report import BisectReport, Outcome, Step, bisect_lines, describe_step, describe_work
+from workbench.tui.state.case_status import CaseState
+from workbench.tui.state.diff_content import make_diff
+from workbench.tui.state.diff_lines import DiffSource
+from workbench.tui.state.project_state import ProjectState
+from workbench.tui.state.text_layout import (
+    BLANK,
+    Block,
+    CursorRows,
+    Line,
+    Paragraph,
+    Style,
+    StyledText,
+    bar,
+    cut_line,
+    format_duration,
+    plural,
+    safe,
+    safe_line,
+)
+
+# The search for the commit that turned a case red: a row for each commit that was looked at.
+
+COMMIT_SYMBOLS = {
+    Outcome.PASSED: ("✓", Style.PASSED),
+    Outcome.FAILED: ("✗", Style.FAILED),
+    Outcome.SKIPPED: ("-", Style.MUTED),
+}
+_DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
+
+
+class BisectSteps(CursorRows):
+    """Rows of a list: first the result, once there is one, then the commits in the order in which they came."""
+
+    def __init__(self, case: CaseKey) -> None:
+        self._case = case
+        self._steps: dict[str, Step] = {}
+        self._report: BisectReport | None = None
+        self.problem = ""
+
+    def __len__(self) -> int:
+        return len(self._steps) + (self._report is not None)
+
+    def add(self, step: Step) -> None:
+        """Add a commit, or what else is now known of one. The cursor follows the newest unless the user moved it."""
+        is_at_end = self.cursor >= len(self) - 1
+        self._steps[step.commit.id] = step
+        if is_at_end:
+            self.cursor = len(self) - 1
+
+    def finish(self, report: BisectReport) -> None:
+        """Add the result, and put the cursor on it."""
+        self._report = report
+        self.cursor = 0
+
+    @property
+    def selected_step(self) -> Step | None:
+        """Commit under the cursor; None on the result."""
+        number = self.cursor - (self._report is not None)
+        return list(self._steps.values())[number] if 0 <= number < len(self._steps) else None
+
+    @property
+    def found_step(self) -> Step | None:
+        """Commit that was found."""
+        found = self._report.found if self._report is not None else None
+        return None if found is None else self._steps.get(found.id)
+
+    def line(self, index: int, width: int) -> Line:
+        """Format one commit, or the result."""
+        if self._report is not None and index == 0:
+            return (StyledText(f" ▸ {self._result_text(self._report)}", Style.STRONG),)
+        step = list(self._steps.values())[index - (self._report is not None)]
+        symbol, style = COMMIT_SYMBOLS[step.outcome]
+        pieces = (
+            StyledText(f" {symbol} ", style),
+            StyledText(step.commit.short, Style.KEY),
+            StyledText(f"  {describe_step(step)}", style),
+            StyledText(f"  {safe_line(step.commit.subject)}", Style.MUTED),
+        )
+        return cut_line(pieces, width)
+
+    def header_lines(self) -> list[Line]:
+        """Format the case, and how far the search is."""
+        if self._report is not None:
+            done = describe_work(self._report)
+        elif self.problem:
+            done = "the search found nothing"
+        else:
+            left = next((step.suspects for step in reversed(self._steps.values()) if step.suspects is not None), None)
+            searched = f", {plural(left, 'commit')} left" if left is not None else ""
+            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}"
+        name = StyledText(f" {safe_line(str(self._case))}", Style.STRONG)
+        return [(name, StyledText("   which commit turned it red?", Style.MUTED)), (StyledText(f" {done}"),)]
+
+    def blocks(self) -> list[Block]:
+        """Describe the result, or the selected commit; before them what stopped the search."""
+        blocks = self.problem_blocks()
+        step = self.selected_step
+        if step is not None:
+            return [*blocks, *_describe_commit(step)]
+        if self._report is not None:
+            lines = list(bisect_lines(self._report))
+            blocks += [*map(_format_diff_line, lines), *self._name_command(" ".join(lines))]
+        return blocks
+
+    def problem_blocks(self) -> list[Block]:
+        """Describe what stopped the search."""
+        if not self.problem:
+            return []
+        return [Paragraph.from_text(safe(self.problem), Style.ERROR), *self._name_command(self.problem), BLANK]
+
+    def _name_command(self, text: str) -> Iterator[Block]:
+        """Name the command if a text advises one of its options, which the screen does not have."""
+        if " --" in text:
+            command = f"workbench bisect {self._case.eval_set}:{self._case.name}"
+            yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
+
+    @staticmethod
+    def _result_text(report: BisectReport) -> str:
+        found = report.found
+        if report.doubt:
+            return f"not certain: {report.suspects[0].commit.short}"
+        if found is None:
+            return f"one of {plural(len(report.suspects), 'commit')}"
+        return f"{found.short}  {safe_line(found.subject)}"
+
+
+def _describe_commit(step: Step) -> Iterator[Block]:
+    commit = step.commit
+    yield Paragraph.from_text(f"{commit.id}", Style.HEADING)
+    yield Paragraph.from_text(f"{commit.date[:10]}  {safe_line(commit.author)}", Style.MUTED)
+    yield Paragraph.from_text(safe_line(commit.subject))
+    yield BLANK
+    yield Paragraph.from_text(safe(redact(describe_step(step))), COMMIT_SYMBOLS[step.outcome][1])
+    if step.reason:
+        yield Paragraph.from_text(safe(redact(step.reason)), indent=2)
+    for sample in step.samples:
+        text = f"{sample.status.value.lower()}, {sample.source.value}, run {safe_line(sample.run_id)}"
+        yield Paragraph.from_text(text, Style.MUTED, indent=2)
+
+
+def _format_diff_line(line: str) -> Block:
+    """Format a line of the result, whose differences begin with a sign."""
+    text = line.lstrip()
+    style = _DIFF_STYLES.get(text[:1], Style.TEXT)
+    return Paragraph.from_text(safe(text), style, indent=len(line) - len(text)) if text else BLANK
+
+
+# The search for the smallest variant of a case that fails the same way: a row for each variant that was executed.
+
+BUDGET = 100
+"""Maximum executions, unless the user chooses another number."""
+MOST_EXECUTIONS = 100_000
+
+VARIANT_SYMBOLS: Mapping[VariantOutcome, tuple[str, Style]] = {
+    VariantOutcome.SAME: ("✗", Style.FAILED),
+    VariantOutcome.OTHER: ("≠", Style.WARNING),
+    VariantOutcome.PASSED: ("✓", Style.PASSED),
+    VariantOutcome.ERROR: ("!", Style.ERROR),
+    VariantOutcome.MIXED: ("~", Style.WARNING),
+}
+_PROGRESS_BAR = 10
+_NAME = 14  # width of the names of parts
+_WIDTH_FOR_OUTCOMES = 60  # of a row: below it, the symbol says how a variant ended
+_OUTCOME = max(len(outcome.value) for outcome in VariantOutcome)
+
+
+class ShrinkSteps(CursorRows):
+    """Rows of a list: first the smallest case so far, then the variants in the order in which they came."""
+
+    def __init__(self, case: CaseKey) -> None:
+        self.case = case
+        self.notes: Sequence[str] = ()
+        """Sentences about what may influence the search."""
+        self.budget = BUDGET
+        self.criteria: tuple[str, ...] = ()
+        """The failed criteria that the search looks at; empty: all."""
+        self.kept_as = ""
+        """The id under which the smallest case was kept."""
+        self.is_running = False
+        self.is_stopping = False
+        self._problem = ""
+        self._trying = ""
+        self._failure = Failing(frozenset())
+        self._steps: list[ShrinkStep] = []
+        self._found: Shrunk | None = None
+        self._diff: tuple[ShrinkStep, Sequence[Block]] | None = None  # of the variant that was shown last
+
+    def __len__(self) -> int:
+        return len(self._steps) + bool(self._steps)
+
+    # Progress of the search.
+
+    def begin(self, *, is_continued: bool = False) -> None:
+        """Begin the search, or continue one that ended early."""
+        if not is_continued:
+            self._steps, self._failure, self.kept_as = [], Failing(frozenset()), ""
+            self.cursor = 0
+        self._found, self._problem, self._trying = None, "", ""
+        self.is_running, self.is_stopping = True, False
+
+    def announce(self, trying: str) -> None:
+        """Show what is executed now."""
+        self._trying = trying
+
+    def add(self, step: ShrinkStep, failure: Failing) -> None:
+        """Add a variant. The cursor follows the newest unless the user moved it."""
+        follows = self.follows_newest
+        self._failure = failure
+        self._steps.append(step)
+        if follows:
+            self.cursor = len(self) - 1
+
+    def finish(self, found: Shrunk) -> None:
+        """Show the result; put the cursor on it unless the user looks at a variant."""
+        if self.follows_newest:
+            self.cursor = 0
+        self._found = found
+        self.is_running = self.is_stopping = False
+
+    def fail(self, problem: str, found: Shrunk | None = None) -> None:
+        """Show what prevents the search, or what ended it after something was `found`."""
+        self._problem, self._found = problem, found
+        self.is_running = self.is_stopping = False
+
+    @property
+    def follows_newest(self) -> bool:
+        """True unless the user moved the cursor away from the newest variant."""
+        return self.cursor >= len(self) - 1
+
+    @property
+    def failed_criteria(self) -> Sequence[str]:
+        """The criteria that the case fails; empty as long as they are unknown."""
+        results = [variant.result for step in self._steps[:1] for variant in step.variants]
+        return sorted({each.name for result in results for each in result.metrics if each.status.value == "FAILED"})
+
+    @property
+    def smallest(self) -> ShrinkStep | None:
+        """The smallest variant so far that fails the same way."""
+        return next((step for step in reversed(self._steps) if step.is_smallest), None)
+
+    @property
+    def smaller_case(self) -> Shrunk | None:
+        """The result if something was left out."""
+        return self._found if self._found is not None and self._found.is_smaller else None
+
+    @property
+    def is_unkept(self) -> bool:
+        """True if there is a result that no eval set has yet."""
+        return self.smaller_case is not None and not self.kept_as
+
+    @property
+    def can_continue(self) -> bool:
+        """True if the search ended before everything was tried."""
+        found = self._found
+        if found is None or self.is_running:
+            return False
+        is_early = found.outcome is None or (found.outcome is VariantOutcome.SAME and bool(found.untried))
+        return is_early and (found.is_interrupted or self.budget > found.executions)
+
+    @property
+    def selected_step(self) -> ShrinkStep | None:
+        """The variant under the cursor; the smallest one on the first row."""
+        if not self._steps:
+            return None
+        return self._steps[self.cursor - 1] if self.cursor else self.smallest or self._steps[0]
+
+    # What the screen shows.
+
+    def line(self, index: int, width: int) -> Line:
+        """Format one variant, or the smallest case."""
+        if index == 0:
+            return cut_line((StyledText(f" ▸ {self._format_smallest()}", Style.STRONG),), width)
+        step = self._steps[index - 1]
+        symbol, style = VARIANT_SYMBOLS[step.outcome]
+        sizes = _count(step.sizes[step.part or Part.TURNS], step.part or Part.TURNS)
+        pieces = (
+            StyledText(f" {symbol} ", style),
+            StyledText(f"{step.executions:>3}  ", Style.MUTED),
+            StyledText(f"{step.outcome.value:<{_OUTCOME}}  " if width >= _WIDTH_FOR_OUTCOMES else "", style),
+            StyledText(sizes, Style.STRONG if step.is_smallest else Style.MUTED),
+            StyledText(f"  {safe_line(redact(str(step)), width=max(width, 1))}", Style.MUTED),
+        )
+        return cut_line(pieces, width)
+
+    def header_lines(self) -> list[Line]:
+        """Format the case, the failure that the search holds on to, and how far it is."""
+        name = StyledText(f" {safe_line(str(self.case))}", Style.STRONG)
+        title: Line = (name, StyledText("   what does its failure need?", Style.MUTED))
+        return [title, self._failure_line(), self._progress_line()]
+
+    def note_line(self) -> Line:
+        """Format what may influence the search; empty if nothing does."""
+        return (StyledText(f" {safe_line('; '.join(self.notes))}", Style.WARNING),) if self.notes else ()
+
+    def blocks(self) -> list[Block]:
+        """Describe the selected variant, or the result."""
+        if not self._steps:
+            return self.text_blocks()
+        step = self.selected_step
+        blocks = [*self._problem_blocks()]
+        if not self.cursor:
+            blocks += self._result_blocks()
+        elif step is not None:
+            blocks += _describe_variant(step)
+        return [*blocks, BLANK, *self._make_diff(step)] if step is not None else blocks
+
+    def _make_diff(self, step: ShrinkStep) -> Sequence[Block]:
+        source = self.make_source()
+        if source is not None and (self._diff is None or self._diff[0] is not step):
+            self._diff = step, make_diff(source).blocks
+        return self._diff[1] if self._diff is not None else ()
+
+    def text_blocks(self) -> list[Block]:
+        """Describe the search before its first variant was executed."""
+        if self._problem:
+            return [*self._problem_blocks()]
+        if self._found is not None:
+            return [Paragraph.from_text("The search was stopped before its first execution ended.", Style.MUTED)]
+        return [Paragraph.from_text("The case itself is executed first: does it still fail?", Style.MUTED)]
+
+    def make_source(self) -> DiffSource | None:
+        """Return the selected variant beside what the agent did; None without one."""
+        step = self.selected_step
+        if step is None:
+            return None
+        case, result = step.variants[-1]
+        return DiffSource(case=case, turns=result.execution.turns, result=result)
+
+    def describe_end(self) -> str:
+        """Describe the result in one line; empty as long as there is none."""
+        if self._problem:
+            return self._problem
+        if self._found is None:
+            return ""
+        if self._found.outcome is None:
+            return "the search was stopped before the case itself had run"
+        if self._found.outcome is not VariantOutcome.SAME:
+            return explain_outcome(self._found, repeats=1)
+        return self._format_smallest()
+
+    def _format_smallest(self) -> str:
+        found, smallest = self._found, self.smallest
+        if smallest is None:
+            return f"the case itself: {self._steps[0].outcome.value}"
+        if found is None:
+            return f"smallest so far: {_format_sizes(smallest.sizes)}"
+        if not found.is_smaller:
+            return "no smaller case was found" if found.untried else "nothing can be left out"
+        before, after = self._steps[0].sizes, smallest.sizes
+        changes = [f"{before[part]} → {_count(after[part], part)}" for part in Part if before[part] != after[part]]
+        return f"smallest case: {', '.join(changes)}"
+
+    def _failure_line(self) -> Line:
+        symptoms = [redact(str(symptom)) for symptom in sorted(self._failure.symptoms)]
+        if symptoms:
+            more = f"   and {plural(len(symptoms) - 1, 'other difference')}" if len(symptoms) > 1 else ""
+            return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(symptoms[0])), StyledText(more)
+        wanted = ", ".join(self.criteria) or "all criteria that fail now, by the same differences"
+        return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(wanted))
+
+    def _progress_line(self) -> Line:
+        used = self._steps[-1].executions if self._steps else 0
+        if self._found is not None:
+            used = self._found.executions
+        spent = f"{used} of {plural(self.budget, 'execution')}"
+        if self.is_running:
+            share = min(used / self.budget, 1.0)
+            doing = "stopping …" if self.is_stopping else f"trying {self._trying} …" if self._trying else "planning …"
+            return (
+                StyledText(f" {bar(share, width=_PROGRESS_BAR)} ", Style.RUNNING),
+                StyledText(spent),
+                StyledText(f"   {doing}", Style.RUNNING),
+            )
+        if self._problem and self.smaller_case is None:
+            return (StyledText(" the search found nothing", Style.ERROR),)
+        end = f"   kept as {safe_line(self.kept_as)}" if self.kept_as else "   not kept yet" if self.is_unkept else ""
+        untried = explain_untried(self._found) if self._found is not None else ""
+        return (
+            StyledText(f" {spent}"),
+            StyledText(end, Style.PASSED if self.kept_as else Style.WARNING),
+            StyledText(f"   {untried}" if untried else "", Style.WARNING),
+        )
+
+    def _problem_blocks(self) -> Iterator[Block]:
+        if self._problem:
+            yield Paragraph.from_text(safe(redact(self._problem)), Style.ERROR)
+            if " --" in self._problem:
+                command = f"workbench shrink {self.case.eval_set}:{self.case.name}"
+                yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
+            yield BLANK
+
+    def _result_blocks(self) -> Iterator[Block]:
+        found, smallest = self._found, self.smallest
+        if found is not None and found.outcome not in (None, VariantOutcome.SAME):
+            yield Paragraph.from_text(safe(redact(explain_outcome(found, repeats=1))), Style.WARNING)
+            return
+        if smallest is None:
+            return
+        before = self._steps[0].sizes
+        for part in Part:
+            if not before[part]:
+                continue
+            numbers = f"  ({format_numbers(found.turns)})" if found is not None and part is Part.TURNS else ""
+            count = StyledText(f"{before[part]:>3} → {smallest.sizes[part]}")
+            yield Paragraph((StyledText(f"{part.value:<{_NAME}}", Style.MUTED), count, StyledText(numbers, Style.KEY)))
+        for symptom in sorted(self._failure.symptoms):
+            yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
+        if found is not None and (untried := explain_untried(found)):
+            yield Paragraph.from_text(untried, Style.WARNING)
+        errors = sum(step.outcome is VariantOutcome.ERROR for step in self._steps)
+        if errors:
+            text = f"{plural(errors, 'variant')} ended in ERROR, which never counts as the same failure"
+            yield Paragraph.from_text(text, Style.WARNING)
+
+
+def _describe_variant(step: ShrinkStep) -> Iterator[Block]:
+    yield Paragraph.from_text(safe(redact(str(step))), Style.HEADING, hang=2)
+    symbol, style = VARIANT_SYMBOLS[step.outcome]
+    yield Paragraph.from_text(f"{symbol} {step.outcome.value}", style)
+    sizes = f"{_format_sizes(step.sizes)}; execution {step.executions}, {format_duration(step.seconds)}"
+    yield Paragraph.from_text(sizes, Style.MUTED)
+    failure = next((each.result.failure for each in reversed(step.variants) if each.result.failure is not None), None)
+    if failure is not None:
+        yield Paragraph.from_text(safe(redact(failure.message)), Style.ERROR, hang=2)
+
+
+def _format_sizes(sizes: Mapping[Part, int]) -> str:
+    return ", ".join(_count(sizes[part], part) for part in Part if sizes[part] or part is Part.TURNS)
+
+
+def _count(number: int, part: Part) -> str:
+    return plural(number, part.value.removesuffix("s"))
+
+
+def explain_unshrinkable(state: ProjectState, case: CaseKey) -> str:
+    """Explain by its newest verdict why a case has no failure to shrink; empty if it has one."""
+    record = state.board.get_record(case)
+    if record is None:
+        return "no eval set lists this case any more"
+    name = safe_line(case.name, width=40)
+    match record.state:
+        case CaseState.FAILED | CaseState.QUARANTINED:
+            return ""
+        case CaseState.PASSED:
+            return f"{name} passed, so there is no failure to shrink"
+        case CaseState.ERROR:
+            return f"{name} ended in ERROR, which is not a failure to shrink: see the diff for its reason"
+        case CaseState.WAITING | CaseState.RUNNING:
+            return f"{name} is {record.state.value} in a run: wait for its result"
+        case CaseState.NOT_RUN:
+            return f"{name} has not run yet: {state.find_key('run_case')} runs it; a failure can be shrunk then"
+        case _:
+            return f"{name}: {record.state.value}; only a case that FAILED can be shrunk"
+
+
+def list_influences(state: ProjectState, case: CaseKey) -> list[str]:
+    """List what may influence a search that begins now, in sentences."""
+    rows = [row for row in state.browser.rows if row.case == case]
+    found = []
+    if any(state.browser.is_edited(row) for row in rows):
+        found.append("the case has unsaved edits, which the search uses")
+    if state.watch.is_active:
+        found.append("watch is on: code that you save counts from the next execution on")
+    if state.is_busy:
+        found.append("a run is in progress: it and the search use the agent at the same time")
+    return found
