@@ -84,7 +84,7 @@ async def test_a_key_begins_and_ends_a_quarantine(make_history_project: Open, op
         await screen.press(*" days [b]slow", "enter")
         await screen.until(f"⊘ quarantined until {last}: [b]slow")
         await screen.until("x end quarantine", "off: quarantined until")
-        assert read_sidecar(project.path) == {"off": {"until": last, "reason": "[b]slow"}}
+        assert read_sidecar(project.path)["off"].items() >= {"until": last, "reason": "[b]slow"}.items()
 
         await screen.press("x")
 

@@ -26,10 +26,17 @@ from workbench.report.flaky_cases import (
     describe_divergence,
     explain_no_divergence,
     find_flaky_cases,
+    list_quarantined,
 )
 from workbench.report.significance import format_interval
 from workbench.store.errors import StoreError
-from workbench.store.evalsets.quarantine import read_project_quarantines, release_cases, set_quarantine
+from workbench.store.evalsets.quarantine import (
+    DIFFERENT_CASE,
+    find_quarantine,
+    read_project_quarantines,
+    release_cases,
+    set_quarantine,
+)
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
 from workbench.tui.keys import bindings
@@ -96,7 +103,7 @@ class FlakyRows(CursorRows):
         row = self.rows[index]
         mark = _format_quarantine_mark(row.quarantine)
         if isinstance(row, QuarantinedCase):
-            what = "not found" if row.is_missing else "not flaky"
+            what = "not found" if row.is_missing else "other text" if row.is_changed else "not flaky"
             share = StyledText(f" {what:<{_PROBABILITY_BAR + 5}}", Style.MUTED)
             name = StyledText(f" {safe_line(f'{row.eval_set}:{row.name}')}")
             return cut_parts((share, mark, name, *_note_expired(row.quarantine)), width)
@@ -156,7 +163,8 @@ class FlakyRows(CursorRows):
             blocks.append(Paragraph.from_text(safe(text), style, indent=2, hang=2))
         if isinstance(row, QuarantinedCase):
             why = "the eval set no longer has this case" if row.is_missing else "no execution shows that it is flaky"
-            return [*blocks, Paragraph.from_text(why, Style.MUTED, indent=2)]
+            why = f"without effect: {DIFFERENT_CASE}; x ends it" if row.is_changed else why
+            return [*blocks, Paragraph.from_text(why, Style.WARNING if row.is_stale else Style.MUTED, indent=2)]
         blocks += [
             Paragraph.from_text(
                 f"{row.passed} of {row.samples} passed: {row.probability:.0%}{format_interval(row.interval, '.0%')}, "
@@ -388,10 +396,10 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
 
 
 def _can_be_ended(row: FlakyCase | QuarantinedCase | None) -> bool:
-    """True for a quarantine in force, and for the entry of a case that no longer exists."""
+    """True for a quarantine in force, and for the entry of a case that the set does not have now."""
     if row is None or row.quarantine is None:
         return False
-    return not row.quarantine.is_expired or (isinstance(row, QuarantinedCase) and row.is_missing)
+    return not row.quarantine.is_expired or (isinstance(row, QuarantinedCase) and row.is_stale)
 
 
 _DAYS_TYPED = re.compile(r"([0-9]{1,9})\s*(?:d|days?)(?:\s+(.*)|)", re.DOTALL)
@@ -447,21 +455,16 @@ def _find(workspace: Workspace) -> _Found:
     """Search the history. Without one, only the quarantines are read."""
     workspace.refresh()
     local = [entry.relative for entry in workspace.project.eval_sets if entry.address is None]
-    quarantines, problems = read_project_quarantines(workspace.root, local)
+    quarantines = read_project_quarantines(workspace.root, local)
     search = FlakySearch((), ())
     if get_history_path(workspace.root).exists():  # reading must not create it
         with workspace.history() as history:
-            search = find_flaky_cases(
-                history, find_quarantine=lambda case: quarantines.get(case.eval_set, {}).get(case.name)
-            )
+            search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
     in_project = [each for each in search.cases if _has_case(workspace, each.case.eval_set, each.case.name)]
     left_out = [case for case in search.left_out if _has_case(workspace, case.eval_set, case.name)]
-    quarantined = tuple(
-        QuarantinedCase(eval_set, name, each, is_missing=not _has_case(workspace, eval_set, name))
-        for eval_set, of_set in quarantines.items()
-        for name, each in of_set.items()
-    )
-    return _Found(FlakySearch(in_project, left_out), quarantined, tuple(map(str, problems)))
+    quarantined = list_quarantined(quarantines, has_case=lambda name, case: _has_case(workspace, name, case))
+    problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
+    return _Found(FlakySearch(in_project, left_out), tuple(quarantined), tuple(problems))
 
 
 def _has_case(workspace: Workspace, eval_set: str, name: str) -> bool:
