@@ -244,8 +244,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim the actions on a case without one."""
-        if action in ("quarantine", "open_case"):
+        """Dim the actions on a case, and the filter, without one."""
+        if action in ("quarantine", "open_case", "filter"):
             return True if self._rows.selected is not None else None
         return True
 
@@ -337,8 +337,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
                 Paragraph.from_text("No case is known to be flaky.", Style.STRONG),
                 BLANK,
                 Paragraph.from_text(
-                    "A case is flaky if it passed and failed while nothing that it uses changed. More executions show "
-                    "it: C in the main screen plans a run with several repeats of each case.",
+                    "Press escape, then C in the main screen: it plans a run with several repeats of each case. More "
+                    "executions show which cases pass and fail while nothing that they use changes.",
                     Style.MUTED,
                 ),
             ]
