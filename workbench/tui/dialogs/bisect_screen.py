@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
@@ -16,7 +16,7 @@ from workbench.model.text import redact
 from workbench.report.bisect_report import BisectReport, Outcome, Step, bisect_lines, describe_step, describe_work
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import make_bisection
-from workbench.tui.dialogs.dialogs import ResultScreen
+from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.case_status import Badge
@@ -46,6 +46,7 @@ _OUTCOMES = {
     Outcome.FAILED: ("✗", Style.FAILED),
     Outcome.SKIPPED: ("-", Style.MUTED),
 }
+_LONGEST_NAME = 24  # characters of a case in a question
 _DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
 
 
@@ -130,8 +131,11 @@ class BisectSteps(CursorRows):
         return [Paragraph.from_text(safe(self.problem), Style.ERROR), *self._name_command(self.problem), BLANK]
 
     def _name_command(self, text: str) -> Iterator[Block]:
-        """Name the command if a text advises one of its options, which the screen does not have."""
-        if " --" in text:
+        """Say how to set the options that a text advises: one of them is asked for, the others the command has."""
+        if " --repeats" in text:
+            words = "The number of repeats is asked for when you press escape, and then b again."
+            yield Paragraph.from_text(words, Style.MUTED)
+        if " --" in text.replace(" --repeats", ""):
             command = f"workbench bisect {self._case.eval_set}:{self._case.name}"
             yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
 
@@ -169,6 +173,21 @@ def _format_diff_line(line: str) -> Block:
 # The screen.
 
 _HEAD_LINES = 2
+MOST_REPEATS = 100
+
+
+async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
+    """Ask how often each commit is executed at most. Return None if the user cancels."""
+    name = safe_line(case.name, width=_LONGEST_NAME)
+    question = f"Which commit broke {name}? Executions of each commit (more than 1 if it fails only sometimes)"
+    answer = await app.push_screen_wait(AskScreen(question, value="1", check=explain_invalid_repeats))
+    return None if answer is None else int(answer)
+
+
+def explain_invalid_repeats(text: str) -> str | None:
+    """Describe the problem of a typed number; None if it has none."""
+    is_number = text.strip().isascii() and text.strip().isdecimal()
+    return None if is_number and 1 <= int(text) <= MOST_REPEATS else f"expected a number from 1 to {MOST_REPEATS}"
 
 
 class BisectScreen(ResultScreen[None]):
@@ -177,6 +196,7 @@ class BisectScreen(ResultScreen[None]):
     HELP: ClassVar[str] = (
         "Looks for the commit that turned the case red, in a git worktree of its own: your files never change. A "
         "commit in which everything that an earlier execution used is the same has that verdict, and nothing runs. "
+        "With several executions of each commit the most probable commit is found, for a case that fails sometimes. "
         "Enter shows what the case did in the commit under the cursor, or in the one that was found. Escape stops the "
         "search; its verdicts so far are stored."
     )
@@ -187,10 +207,13 @@ class BisectScreen(ResultScreen[None]):
     PLACES: ClassVar[tuple[str, ...]] = ("bisect",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("bisect")]
 
-    def __init__(self, case: CaseKey, context: ScreenContext, *, show_step: Callable[[Step], object]) -> None:
+    def __init__(
+        self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[Step], object]
+    ) -> None:
         """Create the screen. `show_step` shows over it what the case did in a commit."""
         super().__init__()
         self._show_step = show_step
+        self._repeats = repeats
         self._steps = BisectSteps(case)
         self._case = case
         self._screen_context = context
@@ -238,7 +261,7 @@ class BisectScreen(ResultScreen[None]):
 
         try:
             self._bisection = await self._screen_context.backend.call(
-                lambda workspace: make_bisection(workspace, self._case, show=show)
+                lambda workspace: make_bisection(workspace, self._case, repeats=self._repeats, show=show)
             )
             self._finish(await asyncio.to_thread(self._bisection.run))
         except (PlanError, StoreError) as error:
