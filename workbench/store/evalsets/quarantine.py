@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.identity import CaseInSet, CaseKey, group_cases_by_name
 from workbench.model.text import suggest_name
-from workbench.store.errors import FileChanged, StoreError
+from workbench.store.errors import FileChanged, StoreError, shown_path
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
@@ -193,13 +193,15 @@ def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
     if stale:
         loaded = _read_file(get_sidecar_path(eval_set))
         for name, why in stale.items():
-            error = loaded.error((_KEY, name), found=why, expected=_RELEASE)
-            problems.append(Problem.of_error(error, rule="stale-quarantine", severity="warning"))
+            command = f"workbench flaky release {shown_path(eval_set)}:{name}"
+            message = f"{why}, so that the quarantine has no effect; `{command}` removes it"
+            placed = loaded.error((_KEY, name), found=why, expected="")
+            problems.append(Problem.of_error(placed, rule=_STALE, severity="warning", message=message))
     return problems
 
 
 DIFFERENT_CASE = "the user says something else in this case than in the one that was put into quarantine"
-_RELEASE = "an entry of a present case; `workbench flaky release SET:CASE` removes this one"
+_STALE = "stale-quarantine"
 
 
 def _read_file(path: Path) -> JsonFile:

@@ -101,12 +101,14 @@ class FlakyRows(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """Format one case: how likely it passes, its id, its quarantine, and where executions part."""
         row = self.rows[index]
-        mark = _format_quarantine_mark(row.quarantine)
+        is_stale = isinstance(row, QuarantinedCase) and row.is_stale
+        mark = _format_quarantine_mark(None if is_stale else row.quarantine)
         if isinstance(row, QuarantinedCase):
             what = "not found" if row.is_missing else "other text" if row.is_changed else "not flaky"
             share = StyledText(f" {what:<{_PROBABILITY_BAR + 5}}", Style.MUTED)
-            name = StyledText(f" {safe_line(f'{row.eval_set}:{row.name}')}")
-            return cut_parts((share, mark, name, *_note_expired(row.quarantine)), width)
+            name = StyledText(f" {safe_line(row.name)}", Style.STRONG)
+            eval_set = StyledText(f"  {format_set_name(row.eval_set)}", Style.MUTED)
+            return cut_parts((share, mark, name, *_note_expired(row.quarantine), eval_set), width)
         share = StyledText(f" {bar(row.probability, width=_PROBABILITY_BAR)} {row.probability:>4.0%}", Style.WARNING)
         place = "" if row.divergence is None else f"turn {row.divergence.turn + 1}, {row.divergence.what}"
         pieces = (
@@ -136,10 +138,12 @@ class FlakyRows(CursorRows):
         """Count the cases, and those left out."""
         flaky = sum(isinstance(row, FlakyCase) for row in self.rows)
         others = [row for row in self.rows if isinstance(row, QuarantinedCase)]
-        active = sum(not row.quarantine.is_expired for row in others)
-        over = len(others) - active
+        over = sum(row.quarantine.is_expired for row in others)
+        stale = sum(row.is_stale and not row.quarantine.is_expired for row in others)
+        active = len(others) - over - stale
         more = f", {plural(active, 'other case')} in quarantine" if active else ""
         more += f", {plural(over, 'other quarantine')} that ended" if over else ""
+        more += f", {plural(stale, 'quarantine')} without effect" if stale else ""
         left_out = f"   left out after an outage: {plural(len(self.left_out), 'case')}" if self.left_out else ""
         return (
             StyledText(f" {plural(flaky, 'flaky case')}{more}", Style.STRONG),
@@ -158,12 +162,14 @@ class FlakyRows(CursorRows):
         ]
         if row.quarantine is not None:
             style = Style.ERROR if row.quarantine.is_expired else Style.WARNING
-            mark = "" if row.quarantine.is_expired else f"{QUARANTINED.symbol} "
+            is_stale = isinstance(row, QuarantinedCase) and row.is_stale
+            mark = "" if row.quarantine.is_expired or is_stale else f"{QUARANTINED.symbol} "
             text = f"{mark}{redact(str(row.quarantine))}"
             blocks.append(Paragraph.from_text(safe(text), style, indent=2, hang=2))
         if isinstance(row, QuarantinedCase):
-            why = "the eval set no longer has this case" if row.is_missing else "no execution shows that it is flaky"
-            why = f"without effect: {DIFFERENT_CASE}; x ends it" if row.is_changed else why
+            missing = "the eval set no longer has this case; x removes the quarantine"
+            why = missing if row.is_missing else "no execution shows that it is flaky"
+            why = f"without effect: {DIFFERENT_CASE}; x removes it" if row.is_changed else why
             return [*blocks, Paragraph.from_text(why, Style.WARNING if row.is_stale else Style.MUTED, indent=2)]
         blocks += [
             Paragraph.from_text(
