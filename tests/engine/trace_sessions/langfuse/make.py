@@ -240,4 +240,6 @@ def make_second_page(observations: list[Any]) -> Any:
 
 if __name__ == "__main__":
     content = {"made by": f"make.py with langfuse {RELEASE}", **make_documents()}
-    Path(__file__).with_name(f"v{MAJOR}.json").write_text(json.dumps(content, indent=1) + "\n")
+    lines = [f"{json.dumps(name)}: {json.dumps(document)}" for name, document in content.items()]
+    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    Path(__file__).with_name(f"v{MAJOR}.json").write_text(text)
