@@ -144,6 +144,14 @@ def test_the_text_output_has_lines_for_people(folder: Folder, watches: list[Watc
     assert "after the save)" in change
     assert "exact_match: 0.00 < 1.00" in change
     assert "second" not in change
+
+    folder.write("set.evalset.workbench.json", '{"quarantine": {"first": {"until": "2999-01-01", "reason": "slow"}}}')
+
+    begun = "".join(watch.until("2 cases: "))
+    assert "set.evalset.workbench.json saved - changes the quarantine of 1 case\n" in begun
+    assert "    set.evalset.json:first: quarantined until 2999-01-01: slow\n" in begun
+    assert "⊘ QUARANTINED  set.evalset.json:first  (stored)" in begun
+    assert "second" not in begun
     assert watch.stop() == 130
 
 

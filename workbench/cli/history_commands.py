@@ -17,11 +17,10 @@ from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, SummaryGroup, b
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from workbench.model.evalset import Quarantine
     from workbench.model.identity import CaseKey
     from workbench.report.comparison import RunComparison
-    from workbench.report.flaky_cases import QuarantinedCase
     from workbench.report.run_report import RunReport
+    from workbench.store.evalsets.quarantine import Quarantines
     from workbench.store.history.history import History
     from workbench.store.history.history_queries import StoredRun
 
@@ -329,7 +328,7 @@ def flaky() -> None:
 )
 @path_option
 def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
-    """List flaky cases, and cases in quarantine.
+    """List flaky cases, and cases in quarantine, also those that the set no longer has.
 
     The arguments are those of `workbench run`. Default: all cases. Nothing runs: repeats
     and earlier runs are the samples, if input, criteria, code, files and variables were the same. Replayed executions
@@ -339,24 +338,26 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
 
     Exit status: 2 if a quarantine cannot be read, 1 if a case is flaky that is not in quarantine, else 0.
     """
+    from workbench.model.identity import CaseKey
     from workbench.model.text import pluralise
     from workbench.report.flaky_cases import (
         find_flaky_cases,
         flaky_lines,
         flaky_record,
+        list_quarantined,
         outage_line,
         quarantine_lines,
     )
     from workbench.report.report_formats import dump
+    from workbench.store.evalsets.quarantine import find_quarantine
     from workbench.store.project_discovery import find_root
 
     root = find_root(path)
     is_named = _make_filter(root, what)
-    quarantines, problems = _read_quarantines(root)
+    quarantines = _read_quarantines(root)
+    problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
     with require_history(root) as history:
-        search = find_flaky_cases(
-            history, find_quarantine=lambda case: quarantines.get(case.eval_set, {}).get(case.name)
-        )
+        search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
         repeated = history.count_repeated_cases()
     found = [each for each in search.cases if is_named(each.case)]
     gone = [each for each in found if not _is_in_project(root, each.case)]
@@ -366,7 +367,10 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     left_out = [case for case in search.left_out if is_named(case) and _is_in_project(root, case)]
     if (line := outage_line(left_out)) is not None:
         message(line)
-    quarantined = _list_quarantined(root, quarantines)
+    quarantined = list_quarantined(
+        quarantines,
+        has_case=lambda name, case: _is_in_project(root, CaseKey(target="", eval_set=name, eval_id=case)),
+    )
     if report_format == "json":
         record = flaky_record(found, left_out=left_out, quarantined=quarantined, problems=problems)
         write_document(dump(record, indent=2) + "\n")
@@ -406,7 +410,7 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
 
     An ERROR still counts. After its last day a case counts again. The quarantine is stored beside the eval set, in
     NAME.evalset.workbench.json; commit this file. The eval set itself does not change. A case that is already in
-    quarantine gets the new day and reason.
+    quarantine gets the new day and reason. A quarantine has no effect once the user says something else in the case.
     """
     from workbench.model.evalset import Quarantine
     from workbench.model.text import one_line
@@ -447,7 +451,7 @@ def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
             for selection in select(project, [named]):
                 known = read_quarantines(root / selection.eval_set)
                 raise_all(known.problems if not cases else ())
-                names = release_cases(root / selection.eval_set, cases or [*known.cases])
+                names = release_cases(root / selection.eval_set, cases or [*known.cases, *known.changed])
                 released += [f"{selection.eval_set}:{name}" for name in names]
             for name in released:
                 message(one_line(f"{name}: no longer in quarantine"), prefix="")
@@ -481,31 +485,19 @@ def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
     return chosen
 
 
-def _read_quarantines(root: Path) -> tuple[Mapping[str, Mapping[str, Quarantine]], Sequence[str]]:
-    """Read the quarantines of all sets of a project, as of today, and what cannot be read, which is reported."""
+def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
+    """Read the quarantines of all sets of a project, as of today; report what cannot be read."""
     from workbench.store.evalsets.quarantine import read_project_quarantines
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
     project = discover(root, load_settings(root), root=root)
     local = [entry.relative for entry in project.eval_sets if entry.address is None]
-    quarantines, problems = read_project_quarantines(root, local)
-    for problem in problems:
-        message(str(problem))
-    return quarantines, [str(problem) for problem in problems]
-
-
-def _list_quarantined(root: Path, quarantines: Mapping[str, Mapping[str, Quarantine]]) -> list[QuarantinedCase]:
-    from workbench.model.identity import CaseKey
-    from workbench.report.flaky_cases import QuarantinedCase
-
-    return [
-        QuarantinedCase(
-            eval_set, name, each, not _is_in_project(root, CaseKey(target="", eval_set=eval_set, eval_id=name))
-        )
-        for eval_set, of_set in quarantines.items()
-        for name, each in of_set.items()
-    ]
+    found = read_project_quarantines(root, local)
+    for of_set in found.values():
+        for problem in of_set.problems:
+            message(str(problem))
+    return found
 
 
 def _make_filter(root: Path, what: Sequence[str]) -> Callable[[CaseKey], bool]:

@@ -81,6 +81,9 @@ def score(
     reference_trajectory, as far as the metrics need them, or an eval set of recorded sessions with --expected. It may
     also be remote: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE. A row that cannot be read is an ERROR.
 
+    The FAILED of a case in quarantine is reported and does not fail the command. Quarantines are in the file beside
+    DATASET, such as rows.jsonl.workbench.json, and beside the eval set of --expected; remote datasets have none.
+
     Exit status: that of `workbench run`. Without a metric with a threshold there are no verdicts; the status is 1.
     """
     from workbench.cli.run_commands import Display, execute_plan

@@ -218,6 +218,7 @@ def _listen(session: WatchSession, printer: WatchPrinter, *, refuse_nothing: Cal
 # The output of `workbench watch`, as text or JSON.
 
 _MOST_PATHS = 3
+_MOST_QUARANTINES = 20
 _WRITTEN_TOGETHER = 100  # lines written at once on average, because each write wakes the reader
 _WORTH_CACHING = 1_000  # verdicts; the lines of fewer are made at once
 _LINES = "lines.db"
@@ -443,6 +444,9 @@ class WatchTextPrinter(WatchPrinter):
             yield self._style.paint(f"watching {files} in {folders}{how}; Ctrl-C ends", "2")
         elif isinstance(event, ChangeSeen):
             yield self._style.paint(f"{event.at.astimezone():%H:%M:%S}  {one_line(_format_change(event))}", "1")
+            yield from (f"    {one_line(line)}" for line in event.quarantines[:_MOST_QUARANTINES])
+            if (more := len(event.quarantines) - _MOST_QUARANTINES) > 0:
+                yield f"    and {more:,} more"
         elif isinstance(event, SourceBroken):
             place = event.path if event.line is None else f"{event.path}:{event.line}"
             waits = "1 case waits" if event.cases == 1 else f"{event.cases} cases wait"
@@ -523,6 +527,8 @@ def _format_change(event: ChangeSeen) -> str:
         parts.append(f"{event.judged} of {event.total} only judged")
     if event.waiting:
         parts.append(f"{event.waiting} of {event.total} wait")
+    if event.quarantines:
+        parts.append(f"changes the quarantine of {pluralise(len(event.quarantines), 'case')}")
     what = "; ".join(parts) or f"affects none of {pluralise(event.total, 'case')}"
     what += f" ({event.times} times)" if event.times > 1 else ""
     why = f": {event.reason}" if event.reason else ""

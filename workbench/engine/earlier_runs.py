@@ -17,7 +17,7 @@ from workbench.engine.plan import (
     Selection,
     set_executions,
 )
-from workbench.engine.planner import Planner
+from workbench.engine.planner import Planner, add_quarantines
 from workbench.engine.recorded_data import make_recorded_target
 from workbench.metrics.registry import PreparedCriteria, find_info, prepare
 from workbench.model.criteria import EvalConfig
@@ -151,7 +151,9 @@ def _plan_stored_rows(
     )
     name = usable[0].case.eval_set
     recorded = Recorded(name, usable[0].eval_set_id, rows)
-    return planner.plan_rows(recorded, options, target=make_recorded_target(name, root=planner.root), config=config)
+    plan = planner.plan_rows(recorded, options, target=make_recorded_target(name, root=planner.root), config=config)
+    quarantines = {each.case.name: each.quarantine for each in usable if each.quarantine is not None}
+    return replace(plan, cases=tuple(add_quarantines(plan.cases, quarantines)))
 
 
 def _restore_columns(result: CaseResult) -> Mapping[str, Any]:

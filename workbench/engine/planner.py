@@ -47,7 +47,7 @@ from workbench.store.evalsets.adk_rules import format_problems
 from workbench.store.evalsets.case_reader import CaseEntry
 from workbench.store.evalsets.config_files import JsonFile, load_environment, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.evalsets.quarantine import read_quarantines
+from workbench.store.evalsets.quarantine import Quarantines, read_quarantines
 from workbench.store.evalsets.validation import check_config
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
@@ -383,12 +383,11 @@ class Planner:
                 problems.append(str(error))
                 continue
             problems.extend(self._find_set_errors(name, found))
-            quarantines, damaged = self._read_quarantines(name)
-            problems.extend(damaged)
-            missing = [case for case in quarantines if case not in self.cases_by_name(name)] if quarantines else []
-            if missing:
-                without_effect.append(f"{name}: the set does not have these cases in quarantine: {', '.join(missing)}")
-            cases.extend(add_quarantines(found, quarantines))
+            quarantines = self._read_quarantines(name)
+            problems.extend(map(str, quarantines.problems))
+            if quarantines.cases or quarantines.changed:
+                without_effect.extend(quarantines.describe_stale(name, self.cases_by_name(name)))
+            cases.extend(add_quarantines(found, quarantines.cases))
             if ids is None and not refused:
                 whole.add(name)
         plan = Plan(
@@ -419,7 +418,7 @@ class Planner:
         columns: Mapping[str, str] | None,
         config: EvalConfig | None,
     ) -> Plan:
-        """Plan to judge a dataset, or recorded sessions against the `expected` eval set.
+        """Plan to judge a dataset, or recorded sessions against the `expected` eval set; both may have quarantines.
 
         `path` may be an address; `columns` maps the columns of the dataset (see `read_dataset`). `config` replaces the
         configuration file of the options. Raises PlanError and StoreError.
@@ -437,7 +436,7 @@ class Planner:
             notices += (
                 f"{shown_path(recorded.path)}: no expected sessions are given; metrics that need them have no score",
             )
-        return replace(plan, notices=notices)
+        return _add_row_quarantines(replace(plan, notices=notices), recorded, expected)
 
     def plan_rows(self, recorded: Recorded, options: RunOptions, *, target: Target, config: EvalConfig) -> Plan:
         """Plan to judge recorded rows, or the answers of the target's agent if it has one. Raises PlanError."""
@@ -629,12 +628,17 @@ class Planner:
         indexes = {item.index for item in document.entries if (item.eval_id, item.occurrence) in chosen}
         return format_problems(error for error in errors if error.case is None or error.case in indexes)
 
-    def _read_quarantines(self, name: str) -> tuple[Mapping[str, Quarantine], Sequence[str]]:
-        """Read the quarantines of a set, and what is wrong with their file: such entries do not count."""
-        if self._entries[name].address is not None:
-            return {}, ()
-        found = read_quarantines(self._project.root / name, cases_of=self.cases_by_name(name))
-        return found.cases, [str(problem) for problem in found.problems]
+    def _read_quarantines(self, name: str) -> Quarantines:
+        """Read the quarantines of a set; remote ones have none."""
+        entry = self._entries[name]
+        if entry.address is not None:
+            return Quarantines({})
+        is_recorded = entry.target is not None and self._project.targets[entry.target].kind is AgentKind.RECORDED
+        return read_quarantines(
+            self._project.root / name,
+            cases_of=self.cases_by_name(name),
+            document=None if is_recorded else self._open_document(name),
+        )
 
     @property
     def root(self) -> Path:
@@ -732,6 +736,22 @@ def add_quarantines(cases: Sequence[PlannedCase], quarantines: Mapping[str, Quar
     return [
         case if (found := quarantines.get(case.key.name)) is None else replace(case, quarantine=found) for case in cases
     ]
+
+
+def _add_row_quarantines(plan: Plan, recorded: Recorded, expected: Path | None) -> Plan:
+    """Return a plan for rows with the quarantines beside the dataset, and those beside the expected eval set.
+
+    An entry beside the dataset takes precedence.
+    """
+    cases, problems, notices = plan.cases, [*plan.problems], [*plan.notices]
+    known = _index_by_name(recorded.cases)
+    for path in (expected, recorded.path):
+        if isinstance(path, Path):
+            found = read_quarantines(path, cases_of=None if path is expected else known)
+            problems += map(str, found.problems)
+            notices += found.describe_stale(shown_path(path), found.cases if path is expected else known)
+            cases = tuple(add_quarantines(cases, found.cases))
+    return replace(plan, cases=cases, problems=tuple(problems), notices=tuple(notices))
 
 
 def _index_by_name(cases: Iterable[CaseEntry | RecordedCase]) -> Mapping[str, Set[CaseInSet]]:

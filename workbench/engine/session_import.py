@@ -45,7 +45,13 @@ from workbench.store.datasets.adk_sessions import (
     parse_time,
     read_adk_session,
 )
-from workbench.store.datasets.dataset_files import ENDINGS, dataset_from_rows, read_dataset, replace_unwritable
+from workbench.store.datasets.dataset_files import (
+    ENDINGS,
+    dataset_from_records,
+    dataset_from_rows,
+    read_records,
+    replace_unwritable,
+)
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, Dataset
 from workbench.store.datasets.message_rows import describe_kind, is_messages
 from workbench.store.errors import StoreError
@@ -185,7 +191,11 @@ def open_source(path: Path) -> SourceFile:
             return SourceFile(path, "session store of ADK", lambda wanted: _read_store(path, wanted))
     suffix = path.suffix.lower()
     if suffix in _TABLES:
-        return _open_messages(path, read_dataset(path))
+        records = [*read_records(path)]
+        rows = [record.columns for record in records]
+        if any(is_langsmith(row) or is_langfuse(row) for row in rows):
+            return _recognise(path, [rows])
+        return _open_messages(path, dataset_from_records(path, records))
     if not is_pipe:  # a pipe can be read only once
         data, _ = read_bytes(path)
     if not data.strip():

@@ -254,6 +254,7 @@ def is_langfuse(item: Any) -> bool:
         return True
     has_trace_fields = "timestamp" in item and {"input", "output"}.intersection(item)
     names_session = any(_get(item, name) for name in ("session_id", "user_id", "html_path", "project_id"))
+    names_session = names_session or _get(item, "observation_count") is not None  # the table of traces, as exported
     return bool(_get(item, "trace_id") and _get(item, "start_time") and "type" in item) or bool(
         has_trace_fields and "id" in item and names_session
     )
@@ -268,7 +269,7 @@ def read_langfuse_steps(items: Iterable[Any]) -> list[TraceStep]:
         if isinstance(item.get("traces"), list):
             for trace in item["traces"]:
                 if isinstance(trace, Mapping):
-                    steps += _read_trace({**trace, "sessionId": _get(trace, "session_id") or item.get("id")})
+                    steps += _read_trace({**trace, "session_id": _get(trace, "session_id") or item.get("id")})
         elif isinstance(item.get("trace"), Mapping):
             steps += _read_trace({**item["trace"], "observations": item.get("observations")})
         elif _get(item, "trace_id"):

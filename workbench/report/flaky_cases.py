@@ -22,6 +22,7 @@ from workbench.model.text import mask_named_secrets, one_line, pluralise, redact
 from workbench.model.trace import CallEvent, GroundingEvent, ResponseEvent, TextEvent, TurnEvent, iterate_events
 from workbench.report.report_formats import SCHEMA_VERSION, quarantine_record
 from workbench.report.significance import Interval, format_interval, wilson_interval
+from workbench.store.evalsets.quarantine import DIFFERENT_CASE, Quarantines
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 
@@ -448,19 +449,42 @@ def _format(value: Mapping[str, Any]) -> str:
 
 
 class QuarantinedCase(NamedTuple):
-    """An entry of the file beside an eval set. `is_missing`: the set no longer has the case."""
+    """An entry of the file beside an eval set.
+
+    `is_missing`: the set no longer has the case. `is_changed`: the user says something else in the case with this id
+    now. The quarantine has no effect then.
+    """
 
     eval_set: str
     name: str
     quarantine: Quarantine
     is_missing: bool
+    is_changed: bool = False
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the entry is of a case that the set does not have now."""
+        return self.is_missing or self.is_changed
 
 
 def quarantine_lines(cases: Sequence[QuarantinedCase]) -> Iterator[str]:
     """Yield the quarantined cases as text."""
     for each in cases:
-        missing = " (the set has no such case)" if each.is_missing else ""
-        yield f"  {_safe(f'{each.eval_set}:{each.name}')}: {_safe(str(each.quarantine))}{missing}"
+        stale = " (the set has no such case)" if each.is_missing else ""
+        stale = f" (without effect: {DIFFERENT_CASE})" if each.is_changed else stale
+        yield f"  {_safe(f'{each.eval_set}:{each.name}')}: {_safe(str(each.quarantine))}{stale}"
+
+
+def list_quarantined(
+    found: Mapping[str, Quarantines], *, has_case: Callable[[str, str], bool]
+) -> list[QuarantinedCase]:
+    """List the entries of all sets by name. `has_case` gets a set and a case."""
+    return [
+        QuarantinedCase(eval_set, name, each, is_missing=not has_case(eval_set, name), is_changed=is_changed)
+        for eval_set, of_set in found.items()
+        for entries, is_changed in ((of_set.cases, False), (of_set.changed, True))
+        for name, each in entries.items()
+    ]
 
 
 def outage_line(left_out: Sequence[CaseKey]) -> str | None:
@@ -582,6 +606,7 @@ def flaky_record(
                 "eval_set": each.eval_set,
                 "case": each.name,
                 "is_missing": each.is_missing,
+                "is_changed": each.is_changed,
                 **each.quarantine.model_dump(mode="json"),
             }
             for each in quarantined

@@ -462,9 +462,9 @@ _PLACES = (
         _footer("writing_stop", "x", "stop", "stop"),
     )),
     _place("scenarios", "In scenarios that a model has written", is_modal=True, actions=(
-        _footer("scenarios_keep", "x", "keep_or_not", "keep/leave out",
-                "keep this scenario, or leave it out; so does enter"),
-        _footer("scenarios_all", "A", "keep_all_or_none", "all/none", "keep all scenarios, or none if all are kept"),
+        _key("scenarios_keep", "x", "mark", "keep/leave out", "keep this scenario, or leave it out; so does enter"),
+        _footer("scenarios_all", "A", "mark_all_or_none", "all/none",
+                "keep all listed scenarios, or none if all are kept"),
         _footer("scenarios_edit", "e,E", "edit", "edit",
                 "edit this scenario in your own editor ($VISUAL or $EDITOR) before it is kept"),
         _footer("scenarios_filter", "slash", "filter", "filter", "list only scenarios with these letters"),
@@ -472,7 +472,7 @@ _PLACES = (
         _footer("scenarios_close", "escape,q", "close", "cancel"),
     )),
     _place("import", "In sessions to import", is_modal=True, actions=(
-        _footer("import_mark", "x", "mark", "mark", "mark this session, or remove its mark; so does enter"),
+        _key("import_mark", "x", "mark", "mark", "mark this session, or remove its mark; so does enter"),
         _footer("import_all", "A", "mark_all_or_none", "all/none", "mark all listed sessions; none if all are"),
         _footer("import_redact", "r", "redact", "redact", "replace the matches of a pattern by [redacted]"),
         _footer("import_filter", "slash", "filter", "filter", "list only sessions with these letters"),

@@ -18,12 +18,12 @@ from workbench.agents.worker.recording.definitions import DOCSTRING
 from workbench.agents.worker.recording.fingerprints import ABSENT
 from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Run, Verdict, make_verdict, summarise
-from workbench.model.evalset import EvalCase
+from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.facts import Fact
-from workbench.model.identity import Dependency, DependencyKind, JobKey
+from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelSpending, is_quarantined, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
-from workbench.model.text import neutralise, pluralise
+from workbench.model.text import neutralise, pluralise, redact
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.watch.file_watcher import Change
 from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
@@ -50,7 +50,8 @@ class ChangeSeen(Fact):
     """Files changed, and the watch has decided on every job.
 
     Of `total` jobs, `run` run the agent, `judged` are only scored again, and `waiting` need source that does not
-    compile. The other verdicts are current. `paths` are relative to the root.
+    compile. The other verdicts are current. `paths` are relative to the root. `quarantines` has a line for each case
+    whose quarantine began, ended or changed; this runs nothing, and the verdicts of these cases are reported again.
     """
 
     kind: Literal["change_seen"] = "change_seen"
@@ -65,11 +66,12 @@ class ChangeSeen(Fact):
     held: str = ""  # why jobs that run the agent wait for the user; empty if they start
     is_used: bool = True  # False: neither source nor used by any case, for example a log
     times: int = 1  # number of equal changes without effect that this event reports
+    quarantines: tuple[str, ...] = ()
 
     @property
     def has_effect(self) -> bool:
-        """Whether any job runs, is scored or waits because of it, or there is a problem."""
-        return bool(self.run or self.judged or self.waiting or self.reason)
+        """Whether any job runs, is scored or waits because of it, a quarantine changed, or there is a problem."""
+        return bool(self.run or self.judged or self.waiting or self.quarantines or self.reason)
 
 
 class VerdictKnown(Fact):
@@ -138,13 +140,15 @@ class DecisionsMade:
     """The watch has decided on every job.
 
     `work` is what it runs or scores now, or would if it were not paused. `held` exceeds the limits for one change and
-    waits for the user. `broken` are the source files that do not compile and that cases wait for.
+    waits for the user. `broken` are the source files that do not compile and that cases wait for. The quarantine of the
+    jobs in `requarantined` began, ended or changed since the last change.
     """
 
     decisions: tuple[Decision, ...]
     work: tuple[Decision, ...] = ()
     broken: tuple[SourceBroken, ...] = ()
     held: frozenset[JobKey] = frozenset()
+    requarantined: frozenset[JobKey] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -303,6 +307,11 @@ def _shorten_path(path: str, root: Path) -> str:
         return path
 
 
+def _describe_quarantine(case: CaseKey, now: Quarantine | None) -> str:
+    words = "its quarantine was ended, so its verdict counts again" if now is None else str(now)
+    return redact(f"{case.eval_set}:{case.name}: {words}")
+
+
 # The reporter sends events, and remembers which verdicts and problems it has sent.
 
 _PROBLEM_FOLLOWS = "it has a problem"  # a notice with the details follows
@@ -322,6 +331,8 @@ class WatchReporter:
         """The same verdicts as they count in a summary."""
         self._spent: list[ModelSpending] = []
         self._model_calls: ModelCalls | None = None
+        self._quarantines: dict[JobKey, Quarantine | None] = {}
+        self._changed_quarantines: dict[JobKey, Quarantine | None] = {}  # not reported yet
         self.problems: list[Notice] = []
         """Problems of files and settings that are not reported yet."""
 
@@ -343,6 +354,17 @@ class WatchReporter:
         for job in [job for job in self.shown if job not in jobs]:
             del self.shown[job]
             self.verdicts.pop(job, None)
+        for job in [job for job in self._quarantines if job not in jobs]:
+            del self._quarantines[job]
+
+    def note_quarantines(self, decisions: Iterable[Decision]) -> None:
+        """Compare quarantines with those of the last call: verdicts of jobs with different ones are reported again."""
+        for each in decisions:
+            now = each.planned.current_quarantine
+            if self._quarantines.get(each.job, now) != now:
+                self._changed_quarantines[each.job] = now
+                self.shown.pop(each.job, None)
+            self._quarantines[each.job] = now
 
     def report_verdict(
         self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, key: VerdictKey, holds: bool = True
@@ -380,7 +402,8 @@ class WatchReporter:
     ) -> None:
         """Report the decisions on all jobs, the work that follows from them, and the jobs that wait for the user."""
         broken = tuple(self._make_event(source, cases) for source, cases in self._find_broken(decisions).items())
-        self.report(DecisionsMade(tuple(decisions), tuple(work), broken, frozenset(held)))
+        changed = frozenset(self._changed_quarantines)
+        self.report(DecisionsMade(tuple(decisions), tuple(work), broken, frozenset(held), changed))
 
     def report_change(
         self,
@@ -395,6 +418,9 @@ class WatchReporter:
         """Report a change and the work it causes. `held` says why that work waits for the user, or is empty."""
         actions = [each.action for each in work]
         has_errors = any(each.severity == "error" for each in self.problems)
+        by_case = {job.case: now for job, now in self._changed_quarantines.items()}
+        quarantines = tuple(_describe_quarantine(case, now) for case, now in by_case.items())
+        self._changed_quarantines.clear()
         self.report(
             ChangeSeen(
                 at=datetime.now(UTC),
@@ -406,7 +432,8 @@ class WatchReporter:
                 total=len(decisions),
                 reason=self.summarise(work) or (_PROBLEM_FOLLOWS if has_errors else ""),
                 held=held,
-                is_used=is_used or bool(work),
+                is_used=is_used or bool(work) or bool(quarantines),
+                quarantines=quarantines,
             )
         )
 

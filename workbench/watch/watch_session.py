@@ -430,6 +430,7 @@ class WatchSession:
                 work = self._scheduler.drop_self_inflicted(work, cancelled)
             saved_at = None if change is None else change.at
             self._manual_runs.expect_only(each.job for each in work)
+            self._reporter.note_quarantines(decisions)
             uncovered = self._manual_runs.drop_covered(work, saved_at=saved_at)
             held = "" if change is None or is_paused else self._scheduler.hold_excess(uncovered)
             self._reporter.report_decisions(decisions, work, held=self._scheduler.held)

@@ -432,6 +432,28 @@ def test_a_quarantine_of_a_case_that_is_gone_is_listed_and_released(workbench: C
     assert "was not in quarantine" in again.error
 
 
+def test_another_case_with_the_same_id_is_not_in_quarantine(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    workbench("flaky", "quarantine", OFF)
+    assert workbench("run").status == 0
+    workbench.add_set("home/light.evalset.json", {"off": [make_turn("light the roof", room="hall")]})
+
+    result = workbench("run")
+
+    assert result.status == 1
+    assert "✗ FAILED         off" in result.out
+    assert "verdicts of these cases count again, because the user says something else" in result.error
+    assert "without effect: the user says something else in this case" in workbench("flaky").out
+    (listed,) = workbench("flaky", "--format", "json").data["quarantined"]
+    assert (listed["case"], listed["is_missing"], listed["is_changed"]) == ("off", False, True)
+    doctor = workbench("doctor")
+    assert doctor.status == 2
+    assert "`workbench flaky release home/light.evalset.json:off` removes it" in doctor.out
+    assert workbench("flaky", "release", "home/light.evalset.json").status == 0
+    assert workbench("run").error == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.cli.conftest import CommandLine
@@ -50,6 +51,41 @@ def test_the_documented_rows_have_the_documented_scores(workbench: CommandLine, 
     metrics = result.data["summary"]["metrics"]
     assert [round(metrics[name]["mean"], 4) for name in names] == [0, 0.25, 0.25]
     assert round(metrics["trajectory_precision"]["std"], 4) == 0.3536
+
+
+def test_a_row_in_quarantine_fails_no_score_and_is_reported(workbench: CommandLine) -> None:
+    good = {"eval_id": "good", **ROWS[0], "predicted_trajectory": ROWS[0]["reference_trajectory"]}
+    rows = [good, {"eval_id": "bad", **ROWS[0]}]
+    workbench.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    entries = {name: {"until": "2999-01-01"} for name in ("bad", "gone")}
+    workbench.write("rows.jsonl.workbench.json", {"quarantine": entries})
+
+    result = workbench("score", "rows.jsonl", "--metric", "trajectory_exact_match=1")
+
+    assert result.status == 0
+    assert "2 cases: 1 passed, 1 quarantined" in result.out
+    assert "quarantined until 2999-01-01" in result.out
+    assert "rows.jsonl: the set does not have these cases in quarantine: gone" in result.error
+    workbench.write("rows.jsonl.workbench.json", "{")
+    damaged = workbench("score", "rows.jsonl", "--metric", "trajectory_exact_match=1")
+    assert damaged.status == 2
+    assert "none of its cases is in quarantine" in damaged.error
+
+
+def test_a_quarantine_of_the_expected_set_counts_for_recorded_sessions(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    wrong = make_turn("light the hall", room="attic")
+    workbench.add_set("recorded.evalset.json", {"off": [wrong]})
+    workbench.add_set("home/light.evalset.json", {"off": [make_turn("light the hall", room="hall")]})
+    score = ("score", "recorded.evalset.json", "--expected", "home/light.evalset.json", "--metric=trajectory_recall=1")
+    assert workbench(*score).status == 1
+    workbench("flaky", "quarantine", "home/light.evalset.json:off")
+
+    result = workbench(*score)
+
+    assert result.status == 0
+    assert "1 quarantined" in result.out
 
 
 def test_a_dataset_is_named_once_above_its_rows(workbench: CommandLine, dataset: str) -> None:

@@ -19,6 +19,7 @@ from workbench.store.evalsets.quarantine import (
     release_cases,
     set_quarantine,
 )
+from workbench.store.evalsets.validation import validate
 from workbench.store.files import Stamp, is_eval_set, write_atomic
 
 DAY = date(2026, 12, 24)
@@ -37,7 +38,7 @@ def test_a_quarantine_is_read_back_and_the_eval_set_stays_as_it_is(eval_set: Pat
 
     set_quarantine(eval_set, ["a", "b#2"], Q)
 
-    assert read_quarantines(eval_set) == ({"a": Q, "b#2": Q}, [])
+    assert read_quarantines(eval_set) == ({"a": Q, "b#2": Q}, [], {})
     assert eval_set.read_bytes() == before
     assert get_sidecar_path(eval_set).name == "home.evalset.workbench.json"
     assert not is_eval_set(get_sidecar_path(eval_set))
@@ -171,10 +172,10 @@ def test_the_quarantines_of_a_project_are_those_of_today(eval_set: Path) -> None
     set_quarantine(eval_set, ["a"], Quarantine(until=date(2020, 1, 1)))
     (eval_set.parent / "other.evalset.workbench.json").write_text("{")
 
-    found, problems = read_project_quarantines(eval_set.parent, ["home.evalset.json", "other.evalset.json"])
+    found = read_project_quarantines(eval_set.parent, ["home.evalset.json", "other.evalset.json"])
 
-    assert found["home.evalset.json"]["a"].is_expired
-    assert len(problems) == 1
+    assert found["home.evalset.json"].cases["a"].is_expired
+    assert len(found["other.evalset.json"].problems) == 1
 
 
 @pytest.mark.parametrize("name", ["twice", "twice#2"])
@@ -213,7 +214,7 @@ def test_an_id_of_an_eval_set_may_look_like_the_number_of_a_row(eval_set: Path) 
     eval_set.write_text(json.dumps({"eval_set_id": "home", "eval_cases": [case]}))
     set_quarantine(eval_set, ["row_2"], Q)
 
-    assert read_quarantines(eval_set) == ({"row_2": Q}, [])
+    assert read_quarantines(eval_set) == ({"row_2": Q}, [], {})
 
 
 def test_a_pipe_is_one_message_and_is_not_read(eval_set: Path) -> None:
@@ -225,3 +226,56 @@ def test_a_pipe_is_one_message_and_is_not_read(eval_set: Path) -> None:
     assert "found a pipe" in str(found.problems[0])
     with pytest.raises(StoreError, match="found a pipe"):
         set_quarantine(eval_set, ["a"], Q)
+
+
+def write_cases(eval_set: Path, **said: str) -> None:
+    cases = [
+        {"eval_id": name, "conversation": [{"user_content": {"role": "user", "parts": [{"text": text}]}}]}
+        for name, text in said.items()
+    ]
+    eval_set.write_text(json.dumps({"eval_set_id": "home", "eval_cases": cases}))
+
+
+def test_a_new_case_with_the_id_of_a_deleted_one_is_not_in_quarantine(eval_set: Path) -> None:
+    write_cases(eval_set, a="light on", b="light off")
+    set_quarantine(eval_set, ["a", "b"], Q)
+
+    write_cases(eval_set, a="open the door", b="light off")
+
+    found = read_quarantines(eval_set)
+    assert (found.cases, found.problems, found.changed) == ({"b": Q}, [], {"a": Q})
+    write_cases(eval_set, a="light on", b="light off")  # as undo does
+    assert read_quarantines(eval_set).cases == {"a": Q, "b": Q}
+    write_cases(eval_set, a="open the door")
+    set_quarantine(eval_set, ["a"], Q)
+    assert read_quarantines(eval_set).cases["a"] == Q
+
+
+def test_expectations_and_formatting_do_not_end_a_quarantine(eval_set: Path) -> None:
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    turn = {"userContent": {"role": "user", "parts": [{"text": "light on"}, picture]}}
+    eval_set.write_text(json.dumps({"evalSetId": "home", "evalCases": [{"evalId": "a", "conversation": [turn]}]}))
+    set_quarantine(eval_set, ["a"], Q)
+
+    same = {"inline_data": {"data": "AAAA", "mime_type": "image/png"}}
+    turn = {
+        "user_content": {"parts": [{"text": "light on"}, same]},
+        "final_response": {"role": "model", "parts": [{"text": "done"}]},
+    }
+    content = {"eval_set_id": "home", "eval_cases": [{"eval_id": "a", "conversation": [turn], "session_input": None}]}
+    eval_set.write_text(json.dumps(content, indent=2))
+
+    assert read_quarantines(eval_set).cases == {"a": Q}
+
+
+def test_entries_of_cases_that_the_set_does_not_have_are_warnings_with_their_line(eval_set: Path) -> None:
+    write_cases(eval_set, a="light on", b="light off", gone="?")
+    set_quarantine(eval_set, ["a", "b", "gone"], Q)
+    write_cases(eval_set, a="open the door", b="light off")
+
+    found = validate([eval_set])
+
+    assert {(each.rule, each.severity) for each in found} == {("stale-quarantine", "warning")}
+    assert [(each.path, each.line) for each in found] == [(get_sidecar_path(eval_set), line) for line in (3, 13)]
+    assert "the user says something else in this case" in found[0].message
+    assert "the set has no such case" in found[1].message

@@ -113,6 +113,17 @@ async def test_a_session_that_cannot_be_a_case_is_not_marked(project: Path, open
     assert read_cases(project / "lights.evalset.json") == [CASE]
 
 
+async def test_a_small_screen_has_messages_details_and_the_keys_that_end_the_choice(
+    project: Path, open_app: Any
+) -> None:
+    async with open_app(project, size=(40, 10)) as screen:
+        await open_sessions(screen)
+        await screen.until("0 of 3 sessions marked", "   switch on 台所", "   switch off", "s1 · ann")
+        await screen.until("⏎ mark", "^s save", "esc cancel", "? help")
+        await screen.press("enter")
+        await screen.until("1 of 3 sessions marked", " ✓ switch on 台所", "s2 · bob")
+
+
 async def test_a_session_that_the_set_has_is_named(project: Path, open_app: Any) -> None:
     async with open_app(project) as screen:
         for message in ("added 1 case", "added 0 cases to lights.evalset.json, 1 already there"):

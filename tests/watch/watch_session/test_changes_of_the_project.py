@@ -10,7 +10,7 @@ import pytest
 from tests.watch.watched import TOOLS, Folder, watch_project
 from workbench.model.run_events import Notice
 from workbench.watch.snapshot import Snapshot
-from workbench.watch.watch_events import AllKnown, SourceBroken, WatchStarted
+from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, VerdictsReused, WatchStarted
 
 
 async def test_only_new_and_changed_cases_run_and_a_renamed_case_does_not(folder: Folder) -> None:
@@ -282,6 +282,12 @@ async def test_a_quarantine_counts_from_its_save_on_and_runs_nothing(folder: Fol
         damaged = await watch.apply(lambda: folder.write(sidecar, "{"))
 
         assert begun.verdicts == {}
+        assert begun.first(ChangeSeen).quarantines == ("set.evalset.json:down: quarantined until 2999-01-01",)
+        assert {job.case.name for job in begun.first(VerdictsReused).verdicts} == {"down"}
+        assert damaged.first(ChangeSeen).quarantines == (
+            "set.evalset.json:down: its quarantine was ended, so its verdict counts again",
+        )
+        assert {job.case.name for job in damaged.first(VerdictsReused).verdicts} == {"down"}
         assert (begun.first(AllKnown).summary.failed, begun.first(AllKnown).summary.quarantined) == (2, 1)
         assert "none of its cases is in quarantine" in damaged.first(Notice).message
         assert (damaged.first(AllKnown).summary.failed, damaged.first(AllKnown).summary.quarantined) == (3, 0)

@@ -48,9 +48,9 @@ def _run(path):
     loading.install_source_loader()
     config = _read_config()
     if config["role"] == "zygote":  # imported before recording starts: what our imports probe is not the agent's
-        from _workbench_worker.zygote import run
+        from _workbench_worker.zygote import run  # type: ignore[import-not-found]
     else:
-        from _workbench_worker.shared import run_spawned as run
+        from _workbench_worker.shared import run_spawned as run  # type: ignore[import-not-found]
     _record(config, path)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)

@@ -1,27 +1,35 @@
 """Quarantined cases: stored beside their eval set, in a file that ADK does not read.
 
 The file of `home.evalset.json` is `home.evalset.workbench.json`. It is JSON, with comments and other keys that stay as
-they are: `{"quarantine": {"CASE": {"until": "2026-12-24", "reason": "…"}}}`. An entry that cannot be read is reported,
-and is no quarantine: a mistake must never hide a failure. Neither is one for a name that comes from the position of a
-case: once a case is inserted before it, another case has the name.
+they are: `{"quarantine": {"CASE": {"until": "2026-12-24", "reason": "…", "messages": "…"}}}`. An entry that cannot be
+read is reported, and is no quarantine: a mistake must never hide a failure. Neither is one for a name that comes from
+the position of a case: once a case is inserted before it, another case has the name.
+
+`messages` is a digest of what the user says in the case, see `digest_messages`. With another digest, the case is a
+different one: it got the id of a deleted case, or was rewritten. Its quarantine then does not count. It comes back with
+the case, for example by undo, so nothing is removed when a case is deleted. Entries without a digest count by name:
+those of older versions, those written by hand, and those of rows of datasets.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from workbench.model.evalset import Quarantine
-from workbench.model.identity import CaseInSet, group_cases_by_name
+from workbench.model.evalset import EvalCase, Quarantine
+from workbench.model.identity import CaseInSet, CaseKey, group_cases_by_name
 from workbench.model.text import suggest_name
-from workbench.store.errors import FileChanged, StoreError
+from workbench.store.errors import FileChanged, StoreError, shown_path
+from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.config_files import JsonFile, read_json
-from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
 from workbench.store.files import SIDECAR_SUFFIX, write_atomic, write_new
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.json.json_layout import JsonStyle
@@ -29,18 +37,41 @@ from workbench.store.json.json_path import find_repeated_keys
 from workbench.store.json.json_text import BrokenJson
 
 _KEY = "quarantine"
-_UNTIL, _REASON = "until", "reason"
+_UNTIL, _REASON, _MESSAGES = "until", "reason", "messages"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ROW = re.compile(r"row_\d+")  # a row of a dataset without an id
 _SECOND = re.compile(r"#\d+$")  # a case that has its id together with others
+_DIGITS = 12  # hexadecimal, of a digest
 _MOST_TRIES = 5  # while other programs write the same file
 
 
 class Quarantines(NamedTuple):
-    """The quarantines of an eval set by the names of cases, also expired ones, and what cannot be read."""
+    """The quarantines of an eval set by the names of cases, also expired ones, and what cannot be read.
+
+    `changed` do not count: their cases have other messages of the user now.
+    """
 
     cases: Mapping[str, Quarantine]
     problems: Sequence[StoreError] = ()
+    changed: Mapping[str, Quarantine] = MappingProxyType({})
+
+    def at_day(self, day: date) -> Quarantines:
+        """Return the quarantines as they are on a day."""
+        cases, changed = (
+            {name: each.at_day(day) for name, each in found.items()} for found in (self.cases, self.changed)
+        )
+        return self._replace(cases=cases, changed=changed)
+
+    def describe_stale(self, name: str, known: Collection[str]) -> Iterator[str]:
+        """Describe entries without effect: of cases that the set `name` does not have, or that are different now."""
+        missing = [case for case in self.cases if case not in known]
+        if missing:
+            yield f"{name}: the set does not have these cases in quarantine: {', '.join(missing)}"
+        if self.changed:
+            yield (
+                f"{name}: verdicts of these cases count again, because the user says something else in them than when "
+                f"they were put into quarantine: {', '.join(self.changed)}"
+            )
 
 
 def get_sidecar_path(eval_set: Path) -> Path:
@@ -48,10 +79,43 @@ def get_sidecar_path(eval_set: Path) -> Path:
     return eval_set.with_name(eval_set.name.removesuffix(".json") + SIDECAR_SUFFIX)
 
 
-def read_quarantines(eval_set: Path, *, cases_of: Mapping[str, Set[CaseInSet]] | None = None) -> Quarantines:
+def digest_messages(case: EvalCase) -> str:
+    """Return a short digest of what the user says in a case: its turns or its scenario, but no expectations.
+
+    Formatting, the spelling of keys and everything else of the case do not change it.
+    """
+    scenario = case.conversation_scenario
+    if scenario is not None:
+        said: list[Any] = [scenario.starting_prompt, scenario.conversation_plan]
+    else:
+        said = [
+            [
+                part.text if part.text is not None else sorted(_list_values(part.model_dump(mode="json")))
+                for part in turn.user_content.parts or ()
+            ]
+            for turn in case.conversation or ()
+        ]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:_DIGITS]
+
+
+def _list_values(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _list_values(each)
+    elif value is not None:
+        yield str(value)
+
+
+def read_quarantines(
+    eval_set: Path,
+    *,
+    cases_of: Mapping[str, Set[CaseInSet]] | None = None,
+    document: DocumentView | None = None,
+) -> Quarantines:
     """Read the quarantines of an eval set; there are none without a file.
 
-    `cases_of` has the cases of the set by their possible names; without it, the set is read.
+    `cases_of` has the cases of the set by their possible names, and `document` its content; without them, the set is
+    read.
     """
     path = get_sidecar_path(eval_set)
     if not path.exists() and not path.is_symlink():
@@ -71,7 +135,24 @@ def read_quarantines(eval_set: Path, *, cases_of: Mapping[str, Set[CaseInSet]] |
     for name, why in _find_positions(eval_set, cases, cases_of).items():
         del cases[name]
         problems.append(_explain(loaded.error((_KEY, name), found=why, expected=_STABLE)))
-    return Quarantines(cases, problems)
+    digests = {name: entries[name][_MESSAGES] for name in cases if _MESSAGES in entries[name]}
+    now = _digest_cases(eval_set, digests, document)
+    changed = {name: cases.pop(name) for name, digest in now.items() if digest != digests[name]}
+    return Quarantines(cases, problems, changed)
+
+
+def _digest_cases(eval_set: Path, names: Collection[str], document: DocumentView | None = None) -> dict[str, str]:
+    """Return the digests of the cases with these names, without those that do not exist or cannot be read."""
+    digests: dict[str, str] = {}
+    if not names:
+        return digests
+    with suppress(StoreError):
+        document = document or EvalSetDocument.open(eval_set)
+        for name in names:
+            for entry in document.case_index.find(name):
+                with suppress(StoreError):
+                    digests[name] = digest_messages(document.case(entry.index))
+    return digests
 
 
 _STABLE = "an id of its own for the case, because names by position move to other cases"
@@ -101,6 +182,26 @@ def _find_positions(
         elif are_rows and not named and _SECOND.search(name):
             found[name] = "the number of a row with the same id as others"
     return found
+
+
+def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
+    """Return errors of entries that cannot be read, and warnings for those of cases that are gone or different now."""
+    found = read_quarantines(eval_set, document=document)
+    problems = [Problem.of_error(error, rule="quarantine") for error in found.problems]
+    stale = dict.fromkeys(found.changed, DIFFERENT_CASE)
+    stale |= {name: "the set has no such case" for name in found.cases if not document.case_index.find(name)}
+    if stale:
+        loaded = _read_file(get_sidecar_path(eval_set))
+        for name, why in stale.items():
+            command = f"workbench flaky release {shown_path(eval_set)}:{name}"
+            message = f"{why}, so that the quarantine has no effect; `{command}` removes it"
+            placed = loaded.error((_KEY, name), found=why, expected="")
+            problems.append(Problem.of_error(placed, rule=_STALE, severity="warning", message=message))
+    return problems
+
+
+DIFFERENT_CASE = "the user says something else in this case than in the one that was put into quarantine"
+_STALE = "stale-quarantine"
 
 
 def _read_file(path: Path) -> JsonFile:
@@ -151,8 +252,9 @@ def _read_entry(loaded: JsonFile, name: str, entry: Any) -> Quarantine:
             day = date.fromisoformat(until)
     if day is None:
         raise loaded.error((*place, _UNTIL), found=json.dumps(until), expected='a day such as "2026-12-24"')
-    if not isinstance(reason, str):
-        raise loaded.error((*place, _REASON), found=_name_type(reason), expected="text")
+    for key in (_REASON, _MESSAGES):
+        if not isinstance(entry.get(key, ""), str):
+            raise loaded.error((*place, key), found=_name_type(entry[key]), expected="text")
     return Quarantine(until=day, reason=reason)
 
 
@@ -166,12 +268,15 @@ def set_quarantine(eval_set: Path, cases: Collection[str], quarantine: Quarantin
     for name, why in _find_positions(eval_set, cases).items():
         raise StoreError(eval_set, place=name, found=why, expected=_STABLE)
     value = {_UNTIL: quarantine.until.isoformat(), **({_REASON: quarantine.reason} if quarantine.reason else {})}
+    digests = _digest_cases(eval_set, cases)
 
     def edit(text: str, entries: Mapping[str, Any]) -> str:
         for case in cases:
             old = entries.get(case)
-            others = {key: each for key, each in old.items() if key != _REASON} if isinstance(old, dict) else {}
-            text = Fragment(text, default=JsonStyle()).set_value((_KEY, case), {**others, **value})
+            old = old if isinstance(old, dict) else {}
+            others = {key: each for key, each in old.items() if key not in (_REASON, _MESSAGES)}
+            digest = {_MESSAGES: digests[case]} if case in digests else {}
+            text = Fragment(text, default=JsonStyle()).set_value((_KEY, case), {**others, **value, **digest})
         return text
 
     _edit_file(get_sidecar_path(eval_set), edit)
@@ -222,15 +327,13 @@ def _edit_file_once(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -
         write_atomic(path, (mark + text).encode(), expect=loaded.stamp)
 
 
-def read_project_quarantines(
-    root: Path, eval_sets: Collection[str]
-) -> tuple[Mapping[str, Mapping[str, Quarantine]], Sequence[StoreError]]:
-    """Read the quarantines of these sets of a project as they are today, and what cannot be read."""
-    found = {name: read_quarantines(root / name) for name in eval_sets}
+def read_project_quarantines(root: Path, eval_sets: Collection[str]) -> Mapping[str, Quarantines]:
+    """Read the quarantines of these sets of a project as they are today."""
     today = date.today()
-    quarantines = {
-        eval_set: {name: each.at_day(today) for name, each in of_set.cases.items()}
-        for eval_set, of_set in found.items()
-        if of_set.cases
-    }
-    return quarantines, [problem for of_set in found.values() for problem in of_set.problems]
+    return {name: read_quarantines(root / name).at_day(today) for name in eval_sets}
+
+
+def find_quarantine(found: Mapping[str, Quarantines], case: CaseKey) -> Quarantine | None:
+    """Return the quarantine of a case, also an expired one."""
+    of_set = found.get(case.eval_set)
+    return None if of_set is None else of_set.cases.get(case.name)

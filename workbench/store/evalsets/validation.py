@@ -14,6 +14,7 @@ from workbench.store.evalsets.case_reader import Fault
 from workbench.store.evalsets.config_files import JsonFile, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
+from workbench.store.evalsets.quarantine import check_quarantines
 from workbench.store.files import decode_utf8, is_eval_set, read_bytes, write_atomic
 from workbench.store.json.json_path import find_key, format_place, get_position, get_positions
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
@@ -206,6 +207,7 @@ def _check_file(
         return
     yield from document.errors
     yield from (problem for problem in document.adk_problems if problem.severity != "error")
+    yield from check_quarantines(path, document)
     if document.format is DocumentFormat.CURRENT:
         yield from _check_set_id(document, first_with_id, agent=agent)
     else:

@@ -696,17 +696,23 @@ def _compare(history: History, before: str, after: str) -> RunComparison:
         return compare_stored_runs(history, before, after)
 
 
-def make_bisection(workspace: Workspace, case: CaseKey, *, show: Callable[[Step], None]) -> Bisection:
-    """Prepare the search for the commit that turned a case red. Raises PlanError and StoreError."""
+def make_bisection(workspace: Workspace, case: CaseKey, *, repeats: int, show: Callable[[Step], None]) -> Bisection:
+    """Prepare the search for the commit that turned a case red, with at most `repeats` executions of each commit.
+
+    Raises PlanError and StoreError.
+    """
     from workbench.engine.plan import PlanError, RunOptions, Selection
+    from workbench.model.target import ModelMode
     from workbench.watch.bisection import Bisection, BisectOptions
 
     selection = Selection(eval_set=case.eval_set, cases=(case.eval_id,))
-    plan = workspace.plan([selection], RunOptions(command="bisect"))
+    # A replayed answer is no sample: it repeats one.
+    options = RunOptions(command="bisect", models=ModelMode.LIVE if repeats > 1 else None)
+    plan = workspace.plan([selection], options)
     planned = next((each for each in plan.cases if each.key == case), None)
     if planned is None:
         raise PlanError(f"{case}: the case no longer exists")
-    return Bisection(workspace, dataclasses.replace(plan, cases=(planned,)), BisectOptions(), show=show)
+    return Bisection(workspace, dataclasses.replace(plan, cases=(planned,)), BisectOptions(repeats=repeats), show=show)
 
 
 def make_shrinker(

@@ -191,7 +191,7 @@ class Watch:
         jobs = {each.job for each in made.decisions}
         for job in set(self._shown).difference(jobs):  # the screen has forgotten these
             self._shown.pop(job, None)
-        reused = self._find_reused(workspace, made.decisions)
+        reused = self._find_reused(workspace, made)
         states = CaseStates(
             root=workspace.root,
             files=self._session.files,
@@ -209,7 +209,9 @@ class Watch:
             reaches=words.describe_reaches(made.work, made.decisions),
             broken=made.broken,
             held=made.held,
-            reused=len(reused),
+            reused=sum(
+                JobKey(case=each.result.case, repeat=each.result.repeat) not in made.requarantined for each in reused
+            ),
         )
         return [states, *reused]
 
@@ -217,13 +219,16 @@ class Watch:
         """Return True if the execution of a shown case is no longer stored, and an identical case has the verdict."""
         return decision.verdict is not None and decision.job in self._shown
 
-    def _find_reused(self, workspace: Workspace, decisions: Iterable[Decision]) -> list[ReusedVerdict]:
+    def _find_reused(self, workspace: Workspace, made: DecisionsMade) -> list[ReusedVerdict]:
         """Return the current verdicts of jobs for which the screen shows others."""
+        from workbench.engine.plan import set_quarantine
         from workbench.watch.selector import get_verdict_key, read_results
 
+        for job in made.requarantined:
+            self._shown.pop(job, None)
         others = {
             each.job: (each.planned, each.verdict)
-            for each in decisions
+            for each in made.decisions
             if each.action == "nothing"
             and each.verdict is not None
             and self._shown.get(each.job) != get_verdict_key(each.verdict)
@@ -236,7 +241,8 @@ class Watch:
                 planned, verdict = others[job]
                 key = self._shown[job] = get_verdict_key(verdict)
                 hashes = (planned.execution_hash, planned.scoring_hash)
-                found.append(ReusedVerdict(result, verdict.job.finished_at, hashes, ResultLocation(*key)))
+                present = set_quarantine(result, planned)
+                found.append(ReusedVerdict(present, verdict.job.finished_at, hashes, ResultLocation(*key)))
         return found
 
 

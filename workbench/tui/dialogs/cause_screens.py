@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
@@ -26,7 +26,7 @@ from workbench.tui.state.cause_search import (
     BisectSteps,
     ShrinkSteps,
 )
-from workbench.tui.state.text_layout import Paragraph, Style
+from workbench.tui.state.text_layout import Paragraph, Style, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
@@ -37,6 +37,34 @@ if TYPE_CHECKING:
 # The search for the commit that turned a case red.
 
 _HEAD_LINES = 2
+_LONGEST_NAME = 24  # characters of a case in a question
+_MOST_REPEATS = 100
+_LONGEST_NUMBER = 10  # digits
+
+
+async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
+    """Ask how often each commit is executed at most. Return None if the user cancels."""
+    name = safe_line(case.name, width=_LONGEST_NAME)
+    question = f"Which commit broke {name}? Executions of each commit (more than 1 if it fails only sometimes)"
+    return await _ask_number(app, question, value=1, most=_MOST_REPEATS)
+
+
+async def _ask_number(app: App[object], question: str, *, value: int, most: int) -> int | None:
+    """Ask for a number from 1 on. Return None if the user cancels."""
+
+    def check(text: str) -> str | None:
+        return explain_invalid_number(text, most=most)
+
+    answer = await app.push_screen_wait(AskScreen(question, value=str(value), check=check))
+    return None if answer is None else int(answer)
+
+
+def explain_invalid_number(text: str, *, most: int) -> str | None:
+    """Describe the problem of a typed number from 1 to `most`; None if it has none."""
+    number = text.strip()
+    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER and 1 <= int(number) <= most:
+        return None
+    return f"found {number[:20]!r}, expected a number from 1 to {most:,}"
 
 
 class BisectScreen(ResultScreen[None]):
@@ -45,6 +73,7 @@ class BisectScreen(ResultScreen[None]):
     HELP: ClassVar[str] = (
         "Looks for the commit that turned the case red, in a git worktree of its own: your files never change. A "
         "commit in which everything that an earlier execution used is the same has that verdict, and nothing runs. "
+        "With several executions of each commit the most probable commit is found, for a case that fails sometimes. "
         "Enter shows what the case did in the commit under the cursor, or in the one that was found. Escape stops the "
         "search; its verdicts so far are stored."
     )
@@ -55,10 +84,13 @@ class BisectScreen(ResultScreen[None]):
     PLACES: ClassVar[tuple[str, ...]] = ("bisect",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("bisect")]
 
-    def __init__(self, case: CaseKey, context: ScreenContext, *, show_step: Callable[[Step], object]) -> None:
+    def __init__(
+        self, case: CaseKey, context: ScreenContext, *, repeats: int, show_step: Callable[[Step], object]
+    ) -> None:
         """Create the screen. `show_step` shows over it what the case did in a commit."""
         super().__init__()
         self._show_step = show_step
+        self._repeats = repeats
         self._steps = BisectSteps(case)
         self._case = case
         self._screen_context = context
@@ -106,7 +138,7 @@ class BisectScreen(ResultScreen[None]):
 
         try:
             self._bisection = await self._screen_context.backend.call(
-                lambda workspace: make_bisection(workspace, self._case, show=show)
+                lambda workspace: make_bisection(workspace, self._case, repeats=self._repeats, show=show)
             )
             self._finish(await asyncio.to_thread(self._bisection.run))
         except (PlanError, StoreError) as error:
@@ -143,7 +175,6 @@ class BisectScreen(ResultScreen[None]):
 # The search for the smallest variant of a case that fails the same way.
 
 _SHRINK_LINES = 3
-_LONGEST_NUMBER = 10
 
 
 class ShrinkSearch(Protocol):
@@ -255,11 +286,10 @@ class ShrinkScreen(ResultScreen[None]):
     @work(group="ask", exclusive=True, description="ask for the budget")
     async def action_set_budget(self) -> None:
         """Ask for the maximum number of executions."""
-        question = "Maximum executions of the agent"
-        asked = AskScreen(question, value=str(self._search.steps.budget), check=explain_invalid_budget)
-        answer = await self.app.push_screen_wait(asked)
+        question, budget = "Maximum executions of the agent", self._search.steps.budget
+        answer = await _ask_number(self.app, question, value=budget, most=MOST_EXECUTIONS)
         if answer is not None:
-            self._search.set_budget(int(answer))
+            self._search.set_budget(answer)
 
     @work(group="ask", exclusive=True, description="ask for the criterion")
     async def action_choose_criterion(self) -> None:
@@ -301,12 +331,3 @@ class ShrinkScreen(ResultScreen[None]):
             body.show_text(steps.text_blocks())
             body.focus_first()
         self.refresh_bindings()
-
-
-def explain_invalid_budget(text: str) -> str | None:
-    """Describe the problem of a typed budget; None if it has none."""
-    number = text.strip()
-    is_number = number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER
-    if is_number and 1 <= int(number) <= MOST_EXECUTIONS:
-        return None
-    return f"found {text.strip()[:20]!r}, expected a number from 1 to {MOST_EXECUTIONS:,}"

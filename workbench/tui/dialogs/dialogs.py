@@ -1,11 +1,12 @@
-"""Small dialogs: text question, choice, confirmation, help, and the questions for a new agent."""
+"""Small dialogs: rows to mark, text question, choice, confirmation, help, and the questions for a new agent."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -26,12 +27,13 @@ from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_def
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
 from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
-from workbench.tui.state.finder import FilteredRows, Pattern, fold
+from workbench.tui.state.finder import FilteredDetails, FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
     CursorRows,
     Line,
+    MarkedRows,
     Paragraph,
     Style,
     StyledText,
@@ -39,7 +41,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine, KeyLine, say
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, StyledScreen
+from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, RowsAndText, StatusLine, StyledScreen
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 
@@ -124,6 +126,87 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
     around = node.ancestors_with_self
     screen = next((each for each in around if isinstance(each, Screen)), None)
     return screen not in screens or any(each._pruning for each in around)
+
+
+# Rows to mark, with the details of the one under the cursor.
+
+
+Rows = TypeVar("Rows", bound=MarkedRows)
+
+
+class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
+    """Rows that the user marks, filters and saves. The result is None if the user cancels.
+
+    `ENTER` says what the enter key does with a row, `LETTERS` what the letters of the filter are of, and `REFUSED` why
+    a row cannot be marked.
+    """
+
+    PLACES: ClassVar[tuple[str, ...]]
+    ENTER: ClassVar[str] = "mark"
+    LETTERS: ClassVar[str]
+    REFUSED: ClassVar[str] = ""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__()
+        self._rows = rows
+        self._listed = FilteredDetails(rows)
+
+    @abstractmethod
+    def header_line(self) -> Line:
+        """Say what the rows are, and how many are marked."""
+
+    def compose(self) -> ComposeResult:
+        """Yield the counts, the rows, the selected one in full, and the keys."""
+        yield StatusLine(id="marked-head")
+        yield FilterLine(self.LETTERS)
+        yield RowsAndText()
+        yield KeyLine(enter=self.ENTER, first=[f"{self.PLACES[0]}_{name}" for name in ("save", "close", "all")])
+
+    def on_mount(self) -> None:
+        """Show the rows."""
+        self.show_rows()
+        self.query_one(RowsAndText).focus_first()
+
+    def action_mark(self) -> None:
+        """Mark the row, or remove its mark, and go to the next."""
+        if self._rows.toggle():
+            self._listed.move(1)
+            self.show_rows()
+        elif self.REFUSED:
+            say(self, self.REFUSED, severity="warning")
+
+    @on(RowList.Entered)
+    def _on_entered(self) -> None:
+        self.action_mark()
+
+    def action_mark_all_or_none(self) -> None:
+        """Mark all listed rows, or none."""
+        self._rows.toggle_all(self._listed.list_indexes())
+        self.show_rows()
+
+    def steer_rows(self, message: RowList.Steered) -> None:
+        """Move the cursor while the user types."""
+        self.query_one(RowsAndText).steer_rows(message)
+
+    def filter_rows(self, text: str) -> bool:
+        """List the rows that match a text. Return False if no row does."""
+        self._listed.filter(text)
+        self.show_rows()
+        return self._listed.is_found
+
+    def action_close(self) -> None:
+        """List all rows again; without a filter, cancel."""
+        if not self.end_filter():
+            self.cancel()
+
+    def cancel(self) -> object:
+        """Close without a result."""
+        return self.dismiss(None)
+
+    def show_rows(self) -> None:
+        """Show the present marks and the details of the selected row."""
+        self.query_one("#marked-head", StatusLine).show(self.header_line())
+        self.query_one(RowsAndText).show(self._listed, from_top=True)
 
 
 # Question with a line of text as its answer.

@@ -140,13 +140,15 @@ class HistoryPane(Pane):
         if run is not None:
             self._open_table(run)
 
-    def action_bisect(self) -> None:
-        """Search for the commit that turned the case red."""
-        from workbench.tui.dialogs.cause_screens import BisectScreen  # keeps the start fast
+    @work(group="bisect", exclusive=True, description="bisect")
+    async def action_bisect(self) -> None:
+        """Ask for the number of executions, and search for the commit that turned the case red."""
+        from workbench.tui.dialogs.cause_screens import BisectScreen, ask_repeats  # keeps the start fast
 
         case = self.context.state.selected_case
-        if case is not None:
-            self.app.push_screen(BisectScreen(case, self.context, show_step=self._show_step))
+        repeats = None if case is None else await ask_repeats(self.app, case)
+        if case is not None and repeats is not None:
+            self.app.push_screen(BisectScreen(case, self.context, repeats=repeats, show_step=self._show_step))
 
     def _open_table(self, run: StoredRun) -> None:
         from workbench.tui.dialogs.results_screen import TableScreen  # keeps the start fast

@@ -26,10 +26,17 @@ from workbench.report.flaky_cases import (
     describe_divergence,
     explain_no_divergence,
     find_flaky_cases,
+    list_quarantined,
 )
 from workbench.report.significance import format_interval
 from workbench.store.errors import StoreError
-from workbench.store.evalsets.quarantine import read_project_quarantines, release_cases, set_quarantine
+from workbench.store.evalsets.quarantine import (
+    DIFFERENT_CASE,
+    find_quarantine,
+    read_project_quarantines,
+    release_cases,
+    set_quarantine,
+)
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
 from workbench.tui.keys import bindings
@@ -94,12 +101,14 @@ class FlakyRows(CursorRows):
     def line(self, index: int, width: int) -> Line:
         """Format one case: how likely it passes, its id, its quarantine, and where executions part."""
         row = self.rows[index]
-        mark = _format_quarantine_mark(row.quarantine)
+        is_stale = isinstance(row, QuarantinedCase) and row.is_stale
+        mark = _format_quarantine_mark(None if is_stale else row.quarantine)
         if isinstance(row, QuarantinedCase):
-            what = "not found" if row.is_missing else "not flaky"
+            what = "not found" if row.is_missing else "other text" if row.is_changed else "not flaky"
             share = StyledText(f" {what:<{_PROBABILITY_BAR + 5}}", Style.MUTED)
-            name = StyledText(f" {safe_line(f'{row.eval_set}:{row.name}')}")
-            return cut_parts((share, mark, name, *_note_expired(row.quarantine)), width)
+            name = StyledText(f" {safe_line(row.name)}", Style.STRONG)
+            eval_set = StyledText(f"  {format_set_name(row.eval_set)}", Style.MUTED)
+            return cut_parts((share, mark, name, *_note_expired(row.quarantine), eval_set), width)
         share = StyledText(f" {bar(row.probability, width=_PROBABILITY_BAR)} {row.probability:>4.0%}", Style.WARNING)
         place = "" if row.divergence is None else f"turn {row.divergence.turn + 1}, {row.divergence.what}"
         pieces = (
@@ -129,10 +138,12 @@ class FlakyRows(CursorRows):
         """Count the cases, and those left out."""
         flaky = sum(isinstance(row, FlakyCase) for row in self.rows)
         others = [row for row in self.rows if isinstance(row, QuarantinedCase)]
-        active = sum(not row.quarantine.is_expired for row in others)
-        over = len(others) - active
+        over = sum(row.quarantine.is_expired for row in others)
+        stale = sum(row.is_stale and not row.quarantine.is_expired for row in others)
+        active = len(others) - over - stale
         more = f", {plural(active, 'other case')} in quarantine" if active else ""
         more += f", {plural(over, 'other quarantine')} that ended" if over else ""
+        more += f", {plural(stale, 'quarantine')} without effect" if stale else ""
         left_out = f"   left out after an outage: {plural(len(self.left_out), 'case')}" if self.left_out else ""
         return (
             StyledText(f" {plural(flaky, 'flaky case')}{more}", Style.STRONG),
@@ -151,12 +162,15 @@ class FlakyRows(CursorRows):
         ]
         if row.quarantine is not None:
             style = Style.ERROR if row.quarantine.is_expired else Style.WARNING
-            mark = "" if row.quarantine.is_expired else f"{QUARANTINED.symbol} "
+            is_stale = isinstance(row, QuarantinedCase) and row.is_stale
+            mark = "" if row.quarantine.is_expired or is_stale else f"{QUARANTINED.symbol} "
             text = f"{mark}{redact(str(row.quarantine))}"
             blocks.append(Paragraph.from_text(safe(text), style, indent=2, hang=2))
         if isinstance(row, QuarantinedCase):
-            why = "the eval set no longer has this case" if row.is_missing else "no execution shows that it is flaky"
-            return [*blocks, Paragraph.from_text(why, Style.MUTED, indent=2)]
+            missing = "the eval set no longer has this case; x removes the quarantine"
+            why = missing if row.is_missing else "no execution shows that it is flaky"
+            why = f"without effect: {DIFFERENT_CASE}; x removes it" if row.is_changed else why
+            return [*blocks, Paragraph.from_text(why, Style.WARNING if row.is_stale else Style.MUTED, indent=2)]
         blocks += [
             Paragraph.from_text(
                 f"{row.passed} of {row.samples} passed: {row.probability:.0%}{format_interval(row.interval, '.0%')}, "
@@ -236,8 +250,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Dim the actions on a case without one."""
-        if action in ("quarantine", "open_case"):
+        """Dim the actions on a case, and the filter, without one."""
+        if action in ("quarantine", "open_case", "filter"):
             return True if self._rows.selected is not None else None
         return True
 
@@ -329,8 +343,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
                 Paragraph.from_text("No case is known to be flaky.", Style.STRONG),
                 BLANK,
                 Paragraph.from_text(
-                    "A case is flaky if it passed and failed while nothing that it uses changed. More executions show "
-                    "it: C in the main screen plans a run with several repeats of each case.",
+                    "Press escape, then C in the main screen: it plans a run with several repeats of each case. More "
+                    "executions show which cases pass and fail while nothing that they use changes.",
                     Style.MUTED,
                 ),
             ]
@@ -388,10 +402,10 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
 
 
 def _can_be_ended(row: FlakyCase | QuarantinedCase | None) -> bool:
-    """True for a quarantine in force, and for the entry of a case that no longer exists."""
+    """True for a quarantine in force, and for the entry of a case that the set does not have now."""
     if row is None or row.quarantine is None:
         return False
-    return not row.quarantine.is_expired or (isinstance(row, QuarantinedCase) and row.is_missing)
+    return not row.quarantine.is_expired or (isinstance(row, QuarantinedCase) and row.is_stale)
 
 
 _DAYS_TYPED = re.compile(r"([0-9]{1,9})\s*(?:d|days?)(?:\s+(.*)|)", re.DOTALL)
@@ -447,21 +461,16 @@ def _find(workspace: Workspace) -> _Found:
     """Search the history. Without one, only the quarantines are read."""
     workspace.refresh()
     local = [entry.relative for entry in workspace.project.eval_sets if entry.address is None]
-    quarantines, problems = read_project_quarantines(workspace.root, local)
+    quarantines = read_project_quarantines(workspace.root, local)
     search = FlakySearch((), ())
     if get_history_path(workspace.root).exists():  # reading must not create it
         with workspace.history() as history:
-            search = find_flaky_cases(
-                history, find_quarantine=lambda case: quarantines.get(case.eval_set, {}).get(case.name)
-            )
+            search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
     in_project = [each for each in search.cases if _has_case(workspace, each.case.eval_set, each.case.name)]
     left_out = [case for case in search.left_out if _has_case(workspace, case.eval_set, case.name)]
-    quarantined = tuple(
-        QuarantinedCase(eval_set, name, each, is_missing=not _has_case(workspace, eval_set, name))
-        for eval_set, of_set in quarantines.items()
-        for name, each in of_set.items()
-    )
-    return _Found(FlakySearch(in_project, left_out), quarantined, tuple(map(str, problems)))
+    quarantined = list_quarantined(quarantines, has_case=lambda name, case: _has_case(workspace, name, case))
+    problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
+    return _Found(FlakySearch(in_project, left_out), tuple(quarantined), tuple(problems))
 
 
 def _has_case(workspace: Workspace, eval_set: str, name: str) -> bool:

@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import on, work
-from textual.app import ComposeResult
+from textual import work
 from textual.binding import BindingType
 from textual.widget import Widget
 
@@ -30,16 +29,15 @@ from workbench.report.run_report import time_text
 from workbench.store.datasets.adk_sessions import SourceSession
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
-from workbench.tui.dialogs.dialogs import AskScreen, Dialog
+from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import ask_new_set
 from workbench.tui.state.browser_list import Row
-from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.text_layout import (
     Block,
-    CursorRows,
     Line,
+    MarkedRows,
     Paragraph,
     Style,
     StyledText,
@@ -48,25 +46,24 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+from workbench.tui.widgets.inputs import say
 
 _USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
 """The widths of columns, in cells."""
 
-_WIDTH_FOR_TOOLS = 110
-"""The width of a list with a column of tools, in cells: below it, messages need the room."""
+_WIDTH_FOR_USER, _WIDTH_FOR_TIME, _WIDTH_FOR_TOOLS = 50, 72, 110
+"""The widths of lists with these columns, in cells: below them, messages need the room."""
 
 _HEADING = 9  # the width of the headings in a preview
 _STYLES = {"turn": Style.HEADING, "note": Style.WARNING, "problem": Style.ERROR, "response": Style.STRONG}
 
 
-class SessionRows(CursorRows):
+class SessionRows(MarkedRows):
     """Rows of sessions, none marked at first. They are shown redacted; the sessions themselves stay as they are."""
 
     def __init__(self, sessions: Sequence[SourceSession]) -> None:
+        super().__init__()
         self._sessions = sessions
-        self._marked: set[int] = set()
         self._patterns: list[re.Pattern[str]] = []
         self.redactor = Redactor()
 
@@ -76,23 +73,11 @@ class SessionRows(CursorRows):
     @property
     def marked_sessions(self) -> Sequence[SourceSession]:
         """The marked sessions, in their order."""
-        return [self._sessions[index] for index in sorted(self._marked)]
+        return [self._sessions[index] for index in sorted(self.marked)]
 
-    def can_keep(self, index: int) -> bool:
+    def can_mark(self, index: int) -> bool:
         """False for a session that cannot be a case."""
         return self._sessions[index].problem is None
-
-    def toggle(self) -> bool:
-        """Mark the session under the cursor, or remove its mark. Return False if it cannot be a case."""
-        if not self.can_keep(self.cursor):
-            return False
-        self._marked ^= {self.cursor}
-        return True
-
-    def toggle_all(self, indexes: Sequence[int]) -> None:
-        """Mark these sessions; if all are marked, none."""
-        wanted = {index for index in indexes if self.can_keep(index)}
-        self._marked = self._marked - wanted if wanted <= self._marked else self._marked | wanted
 
     def add_pattern(self, pattern: re.Pattern[str]) -> None:
         """Redact the matches of another pattern."""
@@ -100,13 +85,13 @@ class SessionRows(CursorRows):
         self.redactor = Redactor(self._patterns)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one session: mark, user, time, turns, tools if there is room, first message."""
+        """Format one session: mark, user, time, turns and tools as far as there is room, first message."""
         session = self._sessions[index]
         clean = self.redactor.redact_text
-        is_marked = index in self._marked
-        mark = StyledText(" ✓ ", Style.PASSED) if is_marked else StyledText("   ")
-        when = "" if session.began is None else time_text(session.began)[:_TIME]
-        facts = f"{_pad(clean(session.user), _USER)} {when:<{_TIME}} {len(session.turns):>{_TURNS}}  "
+        mark = StyledText(" ✓ ", Style.PASSED) if index in self.marked else StyledText("   ")
+        facts = f"{_pad(clean(session.user), _USER)} " if width >= _WIDTH_FOR_USER else ""
+        if width >= _WIDTH_FOR_TIME:
+            facts += f"{_format_time(session):<{_TIME}} {len(session.turns):>{_TURNS}}  "
         if width >= _WIDTH_FOR_TOOLS:
             facts += f"{_pad(', '.join(list_tools(session)), _TOOLS)} "
         if session.problem is not None:
@@ -117,7 +102,7 @@ class SessionRows(CursorRows):
 
     def header_line(self, source: str) -> Line:
         """Format the source and the number of marked sessions."""
-        found = f"{len(self._marked)} of {plural(len(self), 'session')} marked"
+        found = f"{len(self.marked)} of {plural(len(self), 'session')} marked"
         patterns = f" · redacted too: {', '.join(each.pattern for each in self._patterns)}" if self._patterns else ""
         return (
             StyledText(f" {found}", Style.HEADING),
@@ -129,12 +114,18 @@ class SessionRows(CursorRows):
         if not self._sessions:
             return ()
         session, redactions = self.redactor.redact_session(self._sessions[self.cursor])
-        blocks: list[Block] = [Paragraph.from_text(safe_line(session.id), Style.KEY)]
+        facts = "".join(f" · {safe_line(fact)}" for fact in (session.user, _format_time(session)) if fact)
+        title = (StyledText(safe_line(session.id), Style.KEY), StyledText(facts, Style.MUTED))
+        blocks: list[Block] = [Paragraph(title)]
         for heading, text in preview_lines(session):
             blocks.append(_make_paragraph(heading, text))
         if redactions:
             blocks.append(_make_paragraph("redacted", describe_redactions(redactions)))
         return blocks
+
+
+def _format_time(session: SourceSession) -> str:
+    return "" if session.began is None else time_text(session.began)[:_TIME]
 
 
 def _pad(text: str, width: int) -> str:
@@ -150,61 +141,25 @@ def _make_paragraph(heading: str, text: str) -> Paragraph:
     return Paragraph((name, StyledText(safe(text), style)), hang=_HEADING + 1)
 
 
-class ImportScreen(Dialog[SessionRows | None], Filtering):
+class ImportScreen(MarkingScreen[SessionRows, SessionRows | None]):
     """Returns the rows with the marked sessions; None if the user cancels. Needs at least one session."""
 
     HELP: ClassVar[str] = (
         "Sessions that users had with an agent. Mark those that should become cases: they expect what happened. Keys "
         "and passwords are replaced by [redacted]; add patterns for names and numbers. The file is never changed."
     )
-    CSS_PATH = "scenarios.tcss"
+    LETTERS = "letters of a user, a tool or a message"
+    REFUSED = "this session cannot be a case; the reason is below the list"
     PLACES: ClassVar[tuple[str, ...]] = ("import",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("import")]
 
     def __init__(self, rows: SessionRows, *, source: str) -> None:
-        super().__init__(classes="rows-and-details")
-        self._rows = rows
-        self._listed = FilteredDetails(rows)
+        super().__init__(rows)
         self._source = source
 
-    def compose(self) -> ComposeResult:
-        """Yield the counts, the sessions, the selected one in full, and the keys."""
-        yield StatusLine(id="import-head")
-        yield FilterLine("letters of a user, a tool or a message")
-        yield RowsAndText()
-        yield KeyLine()
-
-    def on_mount(self) -> None:
-        """Show the sessions."""
-        self._show()
-        self.query_one(RowsAndText).focus_first()
-
-    def action_mark(self) -> None:
-        """Mark the session, or remove its mark, and go to the next."""
-        if self._rows.toggle():
-            self._listed.move(1)
-            self._show()
-        else:
-            say(self, "this session cannot be a case; the reason is below the list", severity="warning")
-
-    @on(RowList.Entered)
-    def _on_entered(self) -> None:
-        self.action_mark()
-
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the sessions that match a text. Return False if no session does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
-
-    def action_mark_all_or_none(self) -> None:
-        """Mark all listed sessions, or none."""
-        self._rows.toggle_all(self._listed.list_indexes())
-        self._show()
+    def header_line(self) -> Line:
+        """Format the source and the number of marked sessions."""
+        return self._rows.header_line(self._source)
 
     @work(exclusive=True)
     async def action_redact(self) -> None:
@@ -213,23 +168,14 @@ class ImportScreen(Dialog[SessionRows | None], Filtering):
         pattern = await self.app.push_screen_wait(asked)
         if pattern is not None:
             self._rows.add_pattern(compile_pattern(pattern))
-            self._show()
+            self.show_rows()
 
     def action_save(self) -> None:
         """Close, and return the marked sessions."""
-        if self._rows.marked_sessions:
+        if self._rows.marked:
             self.dismiss(self._rows)
         else:
-            say(self, "no session is marked: x marks the one under the cursor", severity="warning")
-
-    def action_close(self) -> None:
-        """List all sessions again; without a filter, close."""
-        if not self.end_filter():
-            self.dismiss(None)
-
-    def _show(self) -> None:
-        self.query_one("#import-head", StatusLine).show(self._rows.header_line(self._source))
-        self.query_one(RowsAndText).show(self._listed, from_top=True)
+            say(self, "no session is marked: enter marks the one under the cursor", severity="warning")
 
 
 def _explain_invalid_pattern(text: str) -> str | None:
@@ -257,8 +203,7 @@ async def import_sessions(widget: Widget, context: ScreenContext) -> None:
 
     name = await widget.app.push_screen_wait(
         AskScreen(
-            "File with sessions: a store or an export of ADK, OTLP traces, an export of Langfuse or LangSmith, or "
-            "lists of messages",
+            "File with sessions of ADK, Langfuse, LangSmith or OTLP, or with lists of messages",
             check=lambda text: None if text.strip() and find(text).is_file() else "expected the path of a file",
         )
     )

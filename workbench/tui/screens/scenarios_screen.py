@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from textual import on, work
+from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -27,18 +27,16 @@ from workbench.tui.backend.document_calls import (
     parse_scenario,
     start_generation,
 )
-from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog
+from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen
 from workbench.tui.external_editor import edit_text
 from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
-from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.project_state import explain_empty_selection
-from workbench.tui.state.text_layout import plural, safe, safe_line
-from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+from workbench.tui.state.text_layout import Line, plural, safe, safe_line
+from workbench.tui.widgets.inputs import KeyLine, say
 
 if TYPE_CHECKING:
     from workbench.engine.scenario_generation import Generation
@@ -88,91 +86,50 @@ class WritingScreen(Dialog[None]):
         self.query_one("#writing-progress", Static).update(Content(f"{safe(progress)} …"))
 
 
-class ScenariosScreen(Dialog[Sequence[ConversationScenario] | None], Filtering):
+class ScenariosScreen(MarkingScreen[GeneratedScenarios, Sequence[ConversationScenario] | None]):
     """Returns the scenarios to save; None if the user cancels. Needs at least one scenario."""
 
     HELP: ClassVar[str] = (
         "Scenarios that a model wrote from the description of the agent. Review them: leave out or edit those that do "
         "not fit. Nothing is saved before you save it; undo reverts that."
     )
-    CSS_PATH = "scenarios.tcss"
+    ENTER = "keep or not"
+    LETTERS = "letters of a scenario"
     PLACES: ClassVar[tuple[str, ...]] = ("scenarios",)
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("scenarios")]
 
     def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
         """Prepare the screen. `eval_set` is empty for a new set."""
-        super().__init__(classes="rows-and-details")
-        self._scenarios = scenarios
-        self._listed = FilteredDetails(scenarios)
+        super().__init__(scenarios)
         self._eval_set = eval_set
 
-    def compose(self) -> ComposeResult:
-        """Yield the counts, the scenarios, the selected one in full, and the keys."""
-        yield StatusLine(id="scenarios-head")
-        yield FilterLine("letters of a scenario")
-        yield RowsAndText()
-        yield KeyLine()
-
-    def on_mount(self) -> None:
-        """Show the scenarios."""
-        self._show()
-        self.query_one(RowsAndText).focus_first()
-
-    def action_keep_or_not(self) -> None:
-        """Keep the scenario, or leave it out."""
-        self._scenarios.toggle()
-        self._show()
-
-    @on(RowList.Entered)
-    def _on_entered(self) -> None:
-        self.action_keep_or_not()
-
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the scenarios that match a text. Return False if no scenario does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
-
-    def action_keep_all_or_none(self) -> None:
-        """Keep all, or none."""
-        self._scenarios.toggle_all()
-        self._show()
+    def header_line(self) -> Line:
+        """Format the eval set and the number of scenarios to save."""
+        return self._rows.header_line(self._eval_set)
 
     @work(exclusive=True)
     async def action_edit(self) -> None:
         """Edit the scenario in the user's editor."""
         edited = await edit_text(
-            self.app, format_scenario(self._scenarios.selected_scenario), suffix=".json", check=check_scenario_text
+            self.app, format_scenario(self._rows.selected_scenario), suffix=".json", check=check_scenario_text
         )
         if edited is not None:
-            self._scenarios.replace(parse_scenario(edited))
-            self._show()
+            self._rows.replace(parse_scenario(edited))
+            self.show_rows()
 
     def action_save(self) -> None:
         """Close, and return the kept scenarios."""
-        if self._scenarios.selected_scenarios:
-            self.dismiss(self._scenarios.selected_scenarios)
+        if self._rows.marked:
+            self.dismiss(self._rows.marked_scenarios)
         else:
-            say(self, "no scenario is kept: x keeps the one under the cursor", severity="warning")
-
-    def action_close(self) -> None:
-        """List all scenarios again; without a filter, close without saving, after a confirmation."""
-        if not self.end_filter():
-            self._discard()
+            say(self, "no scenario is kept: enter keeps the one under the cursor", severity="warning")
 
     @work(exclusive=True)
-    async def _discard(self) -> None:
-        question = f"Discard {plural(len(self._scenarios), 'scenario')}? They are not saved."
+    async def cancel(self) -> None:
+        """Close without saving, after a confirmation."""
+        question = f"Discard {plural(len(self._rows), 'scenario')}? They are not saved."
         if await self.app.push_screen_wait(ConfirmScreen(question)):
             self.dismiss(None)
-
-    def _show(self) -> None:
-        self.query_one("#scenarios-head", StatusLine).show(self._scenarios.header_line(self._eval_set))
-        self.query_one(RowsAndText).show(self._listed, from_top=True)
 
 
 # The steps: ask for number and topic, generate, review, save.

@@ -128,8 +128,11 @@ class BisectSteps(CursorRows):
         return [Paragraph.from_text(safe(self.problem), Style.ERROR), *self._name_command(self.problem), BLANK]
 
     def _name_command(self, text: str) -> Iterator[Block]:
-        """Name the command if a text advises one of its options, which the screen does not have."""
-        if " --" in text:
+        """Say how to set the options that a text advises: one of them is asked for, the others the command has."""
+        if " --repeats" in text:
+            words = "The number of repeats is asked for when you press escape, and then b again."
+            yield Paragraph.from_text(words, Style.MUTED)
+        if " --" in text.replace(" --repeats", ""):
             command = f"workbench bisect {self._case.eval_set}:{self._case.name}"
             yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
 

@@ -22,6 +22,7 @@ from workbench.tui.state.text_layout import (
     Block,
     CursorRows,
     Line,
+    MarkedRows,
     Paragraph,
     Style,
     StyledText,
@@ -634,16 +635,16 @@ def _pad_text(text: str, width: int) -> str:
 # Generated scenarios, each selected for saving or not.
 
 
-class GeneratedScenarios(CursorRows):
-    """Rows of generated scenarios, all selected at first. `notes` list replies that are not valid scenarios."""
+class GeneratedScenarios(MarkedRows):
+    """Rows of generated scenarios, all marked at first. `notes` list replies that are not valid scenarios."""
 
     def __init__(
         self, scenarios: Sequence[ConversationScenario], notes: Sequence[str] = (), *, spent: str = ""
     ) -> None:
         """Make the rows. `spent` is the cost of generating them."""
+        super().__init__(range(len(scenarios)))
         self._spent = f" · {safe_line(spent)}" if spent else ""
         self._scenarios = list(scenarios)
-        self._is_selected = [True] * len(scenarios)
         self._notes = notes
 
     def __len__(self) -> int:
@@ -655,35 +656,26 @@ class GeneratedScenarios(CursorRows):
         return self._scenarios[self.cursor]
 
     @property
-    def selected_scenarios(self) -> Sequence[ConversationScenario]:
-        """Scenarios selected for saving."""
-        return [each for each, is_kept in zip(self._scenarios, self._is_selected, strict=True) if is_kept]
-
-    def toggle(self) -> None:
-        """Select or deselect the scenario under the cursor, and go to the next."""
-        self._is_selected[self.cursor] = not self._is_selected[self.cursor]
-        self.move(1)
-
-    def toggle_all(self) -> None:
-        """Select all; if all are selected, none."""
-        self._is_selected = [not all(self._is_selected)] * len(self)
+    def marked_scenarios(self) -> Sequence[ConversationScenario]:
+        """Scenarios to save."""
+        return [self._scenarios[index] for index in sorted(self.marked)]
 
     def replace(self, scenario: ConversationScenario) -> None:
-        """Replace the scenario under the cursor by an edited one, and select it."""
+        """Replace the scenario under the cursor by an edited one, and mark it."""
         self._scenarios[self.cursor] = scenario
-        self._is_selected[self.cursor] = True
+        self.marked.add(self.cursor)
 
     def line(self, index: int, width: int) -> Line:
-        """Format one scenario: whether it is selected, its persona, its first message."""
-        scenario, is_kept = self._scenarios[index], self._is_selected[index]
+        """Format one scenario: whether it is marked, its persona, its first message."""
+        scenario, is_kept = self._scenarios[index], index in self.marked
         mark = StyledText(" ✓ keep      ", Style.PASSED) if is_kept else StyledText(" - leave out ", Style.MUTED)
         persona = f"{safe_line(_get_persona(scenario), width=16):<10}"
         start = safe_line(scenario.starting_prompt, width=max(width - 25, 1))
         return (mark, StyledText(f"{persona} ", Style.KEY), StyledText(start, Style.TEXT if is_kept else Style.MUTED))
 
     def header_line(self, eval_set: str) -> Line:
-        """Format the eval set and the number of selected scenarios."""
-        found = f"{len(self.selected_scenarios)} of {plural(len(self), 'scenario')} kept"
+        """Format the eval set and the number of marked scenarios."""
+        found = f"{len(self.marked)} of {plural(len(self), 'scenario')} kept"
         where = safe_line(eval_set) if eval_set else "a new eval set"
         return (
             StyledText(f" {found}", Style.HEADING),

@@ -676,6 +676,37 @@ class CursorRows(ABC):
         return next(filter(self.can_select, places), otherwise)
 
 
+class MarkedRows(CursorRows):
+    """Rows that the user marks, for example those to save, with details of the one under the cursor."""
+
+    def __init__(self, marked: Iterable[int] = ()) -> None:
+        self.marked = set(marked)
+
+    @abstractmethod
+    def line(self, index: int, width: int) -> Line:
+        """Format one row."""
+
+    @abstractmethod
+    def blocks(self) -> Sequence[Block]:
+        """Describe the row under the cursor."""
+
+    def can_mark(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude rows
+        """Return False for a row that cannot be marked."""
+        return True
+
+    def toggle(self) -> bool:
+        """Mark the row under the cursor, or remove its mark. Return False if it cannot be marked."""
+        if not len(self) or not self.can_mark(self.cursor):
+            return False
+        self.marked ^= {self.cursor}
+        return True
+
+    def toggle_all(self, indexes: Iterable[int]) -> None:
+        """Mark these rows; if all of them are marked, none."""
+        wanted = {index for index in indexes if self.can_mark(index)}
+        self.marked = self.marked - wanted if wanted <= self.marked else self.marked | wanted
+
+
 # The key line: the current keys, as many as fit, and always the key for help.
 
 _BETWEEN = 2

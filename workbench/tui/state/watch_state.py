@@ -18,6 +18,7 @@ from workbench.model.results import CaseResult, CaseStatus, ModelCalls
 from workbench.report.run_report import describe_sources, mark_replayed
 from workbench.tui.state.browser_list import Freshness, Hashes
 from workbench.tui.state.case_status import (
+    QUARANTINED,
     STALE,
     Badge,
     CaseRecord,
@@ -559,6 +560,9 @@ def _change_entries(change: SeenChange, board: StatusBoard) -> Iterator[Entry]:
     yield Entry(line, right, short, identity=("change", change.number))
     if event.held:
         yield Entry((StyledText(f"   not run automatically: {safe_line(event.held)}", Style.WARNING),))
+    for words in event.quarantines[:_MOST_CASES]:
+        yield Entry((StyledText(f"   {QUARANTINED.symbol} {safe_line(words)}", QUARANTINED.style),))
+    yield from _count_entry(len(event.quarantines) - _MOST_CASES)
     for reach in change.reaches:
         yield Entry((StyledText(f"   {safe_line(reach)}", Style.KEY),))
     affected = [(each, _find_look(each.job, change, board)) for each in change.affected]
@@ -577,6 +581,8 @@ def _describe_effect(change: SeenChange) -> str:
         parts.append(f"{event.waiting:,} wait")
     if change.reused:
         parts.append(f"{change.reused:,} with a current stored verdict")
+    if event.quarantines:
+        parts.append(f"quarantine of {plural(len(event.quarantines), 'case')} changed")
     if not parts:
         parts.append(f"affects none of {plural(event.total, 'case')}")
         parts += [f"{event.times:,} times"] if event.times > 1 else []

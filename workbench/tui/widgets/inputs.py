@@ -46,7 +46,7 @@ from workbench.tui.state.text_layout import (
     split_json,
     wrap,
 )
-from workbench.tui.widgets.row_lists import RowList, make_strip
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, make_strip
 
 # An input for a search text.
 
@@ -342,7 +342,7 @@ class KeyLine(Widget):
     def _update_hints(self, screen: Screen[object]) -> None:
         if screen is not self.screen:
             return
-        enter = "" if _keeps_filter(screen) else self._enter
+        enter = "" if _ignores_enter(screen) else self._enter
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", enter): None} if enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
@@ -376,10 +376,11 @@ class KeyLine(Widget):
         return self._order.get(active.binding.id or "", len(self._order))
 
 
-def _keeps_filter(screen: Screen[object]) -> bool:
-    """True if the enter key keeps the filter that the user types, and goes to the rows."""
+def _ignores_enter(screen: Screen[object]) -> bool:
+    """True if the enter key opens no row: it only keeps the filter that the user types, or there are no rows."""
     is_typed = isinstance(screen.focused, FilterInput)
-    return is_typed and getattr(type(screen), "enter_filtered", None) is Filtering.enter_filtered
+    keeps_filter = is_typed and getattr(type(screen), "enter_filtered", None) is Filtering.enter_filtered
+    return keeps_filter or any(not body.has_rows for body in screen.query(RowsAndText))
 
 
 def is_offered(node: DOMNode, action: str) -> bool:

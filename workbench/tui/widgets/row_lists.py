@@ -694,7 +694,9 @@ class RowsAndText(Vertical):
 
     def show(self, rows: DetailedRows, *, from_top: bool) -> None:
         """Show rows, and the details of the selected one; from its top if `from_top`."""
-        self._rows = rows
+        had_rows, self._rows = self.has_rows, rows
+        if self.has_rows != had_rows:
+            self.screen.refresh_bindings()
         rows_list = self.query_one(RowList)
         rows_list.display = True
         rows_list.styles.height = max(len(rows), 1)
@@ -712,11 +714,17 @@ class RowsAndText(Vertical):
         rows_list = self.query_one(RowList)
         had_focus = rows_list.has_focus
         self._rows = self._early = None
+        self.screen.refresh_bindings()
         rows_list.display = False
         rows_list.show(NoRows())
         self._show_text(blocks, from_top=True)
         if had_focus:
             self.focus_first()
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows that the enter key can open."""
+        return self._rows is not None and len(self._rows) > 0
 
     def focus_first(self) -> None:
         """Focus the list, or the text if there is no list."""

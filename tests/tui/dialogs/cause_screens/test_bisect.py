@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from workbench.report.bisect_report import BisectReport, Commit, Outcome, Step, Suspect
+from workbench.tui.dialogs.cause_screens import BisectScreen
+
 Open = Callable[..., Any]
 
 
@@ -33,12 +36,59 @@ def project(make_history_project: Open, monkeypatch: pytest.MonkeyPatch, tmp_pat
     return project
 
 
+STEPS = [
+    Step(
+        commit=Commit(id=letter * 40, parents=(), subject=subject, author="Ann", date="2026-02-11T10:00:00+01:00"),
+        outcome=outcome,
+        reason=reason,
+        suspects=suspects,
+    )
+    for letter, subject, outcome, reason, suspects in (
+        ("a", "Go further [/b] 改", Outcome.FAILED, "", None),
+        ("b", "Begin", Outcome.PASSED, "", 5),
+        ("c", "Remove the agent", Outcome.SKIPPED, "the agent cannot be started: no module agent", 5),
+        ("d", "Prefer the hall", Outcome.FAILED, "", 1),
+    )
+]
+
+
+class StillScreen(BisectScreen):
+    """Shows its steps without a search."""
+
+    def _search(self) -> None:  # type: ignore[override]
+        for step in STEPS:
+            self._add(step)
+        report = BisectReport(
+            case=self._case, good=STEPS[1].commit, bad=STEPS[0].commit, commits=8, repeats=1, confidence=None,
+            suspects=[Suspect(STEPS[3].commit, 1.0)], steps=STEPS, executions=2, notices=(),
+            diff="--- a/agent.py\n+++ b/agent.py\n@@ -1 +1 @@\n-room = 'bedroom'\n+room = 'hall'\n",
+        )  # fmt: skip
+        self._finish(report)
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (140, 42)])
+def test_a_snapshot_of_the_result(
+    snap_compare: Any, lights: Any, make: Any, make_app: Any, size: tuple[int, int]
+) -> None:
+    async def open_screen(pilot: Any) -> None:
+        screen = pilot.app.screen
+        while not hasattr(screen, "screen_context"):
+            await pilot.pause(0.02)
+            screen = pilot.app.screen
+        await pilot.app.push_screen(StillScreen(make.key("on"), screen.screen_context, repeats=1, show_step=print))
+        await pilot.pause(0.2)
+
+    assert snap_compare(make_app(lights), terminal_size=size, run_before=open_screen)
+
+
 async def test_the_commit_is_found_and_each_step_can_be_looked_at(project: Any, open_app: Open) -> None:
     async with open_app(project.path) as screen:
         await screen.until("0/1")
         await screen.press("j", "j", "5")
         await screen.until("1 execution")
         await screen.press("b")
+        await screen.until("Which commit broke on?")
+        await screen.press("enter")
         await screen.until("turned red in", "Break 改 [/b]", "-nothing", "+on", "- ping (not made)")
         assert "2 executions, 1 verdict known" in screen.text
         await screen.press("j")
@@ -50,8 +100,21 @@ async def test_the_commit_is_found_and_each_step_can_be_looked_at(project: Any, 
         await screen.press("home", "enter")
         await screen.until("commit ", "Break 改 [/b]", "ACTUAL")
         await screen.press("escape")
-        await screen.until("turned red in", "else use --repeats", "command `workbench bisect lights.evalset.json:on`")
+        await screen.until("turned red in", "else use --repeats", "is asked for when you press escape")
     assert git(project.path, "worktree", "list").count("\n") == 0
+
+
+async def test_repeats_are_samples_of_each_commit(project: Any, open_app: Open) -> None:
+    async with open_app(project.path) as screen:
+        await screen.until("0/1")
+        await screen.press("j", "j", "5")
+        await screen.until("1 execution")
+        await screen.press("b")
+        await screen.until("Executions of each commit")
+        await screen.press("0", "enter")
+        await screen.until("expected a number from 1 to 100")
+        await screen.press("backspace", "3", "enter")
+        await screen.until("turned red in", "from up to 3 samples of a commit")
 
 
 async def test_a_problem_is_shown_and_escape_closes(project: Any, open_app: Open) -> None:
@@ -61,6 +124,8 @@ async def test_a_problem_is_shown_and_escape_closes(project: Any, open_app: Open
         await screen.press("j", "j", "5")
         await screen.until("1 execution")
         await screen.press("b")
+        await screen.until("Which commit broke on?")
+        await screen.press("enter")
         await screen.until("so there is nothing to find", "the search found nothing")
         await screen.press("escape")
         await screen.until("1 execution, old to new")
@@ -75,6 +140,8 @@ async def test_closing_the_screen_removes_the_worktree(project: Any, open_app: O
         await screen.press("j", "j", "5")
         await screen.until("1 execution")
         await screen.press("b")
+        await screen.until("Which commit broke on?")
+        await screen.press("enter")
         await screen.until("searching …", "looking at the newest commit …")
         await screen.press("escape")
         await screen.until("1 execution, old to new")

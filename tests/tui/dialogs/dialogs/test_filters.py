@@ -156,3 +156,13 @@ async def test_a_slash_filters_lists_with_other_keys(
         await screen.until("lights", "fans")
         assert len(rows.source) == 2
         assert screen.app.screen is dialog
+
+
+async def test_only_listed_scenarios_are_marked_together(open_fake_app: Any, backend: Any) -> None:
+    async with open_fake_app(backend) as screen:
+        screen.app.push_screen(make_scenarios(backend))
+        await screen.until("2 of 2 scenarios kept", "⏎ keep or not")
+        await screen.press("slash", *"fans", "enter", "A")
+        await screen.until("1 of 2 scenarios kept")
+        await screen.press("escape")
+        await screen.until("✓ keep      ", "- leave out")

@@ -51,6 +51,24 @@ async def test_an_undo_restores_verdicts_at_once_and_runs_nothing(open_shop: Ope
         assert not any(map(watched.is_stale, ("refund_1", "refund_2", "ship_1")))
 
 
+async def test_a_saved_quarantine_shows_at_once_and_runs_nothing(open_shop: Open, shop: Shop) -> None:
+    async with open_shop() as watched:
+        shop.save("tools.py", DEARER)
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED and not watched.watch.stale)
+        run = watched.state.progress
+        sidecar = "shop.evalset.workbench.json"
+
+        await watched.press("O")
+        shop.save(sidecar, '{"quarantine": {"refund_1": {"until": "2999-01-01"}}}')
+        await watched.until("quarantine of 1 case changed", "refund_1: quarantined until 2999-01-01")
+
+        assert watched.get_state("refund_1") is CaseState.QUARANTINED
+        assert watched.get_state("refund_2") is CaseState.FAILED
+        assert watched.state.progress is run
+        shop.save(sidecar, "{}")
+        await watched.until_true(lambda: watched.get_state("refund_1") is CaseState.FAILED)
+
+
 async def test_keys_turn_the_watch_on_pause_resume_and_turn_it_off(open_shop: Open) -> None:
     async with open_shop(watches=False) as watched:
         assert "watching" not in watched.text
