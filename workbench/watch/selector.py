@@ -167,6 +167,8 @@ class Selector:
         self._mismatches: dict[tuple[int, str], tuple[Dependency, ...]] = {}
         self._specials: dict[int, _SpecialRows] = {}
         self._added_imports: dict[int, AddedImports] = {}
+        self.added_sources: frozenset[str] = frozenset()
+        """Sources without a row of a case, although verdicts hold only as long as these define nothing but names."""
         self._signatures: dict[tuple[int, str], int] = {}
         self._current_sets: set[tuple[int | None, str]] = set()  # and have no special rows
 
@@ -368,7 +370,9 @@ class Selector:
         if known is None:
             rows = map(self._verdicts.row, self._verdicts.list_rows(number))
             known = self._added_imports[number] = AddedImports(self._state, rows)
-        return known.are_harmless(row.key, added)
+        sources = known.find_sources(row.key, added)
+        self.added_sources = self.added_sources.union(sources or ())
+        return sources is not None
 
     def _answer_without_agent_writes(self, row: Dependency, around: Surroundings) -> str:
         """Return the present answer without what agents write: one case must not stop another."""

@@ -269,10 +269,11 @@ class AddedImports:
             if folder in self._import_path:
                 self._roots.setdefault(name, set()).add(folder)
 
-    def are_harmless(self, path: str, added: Iterable[ProjectImport]) -> bool:
-        """Return True if these imports in a module change nothing."""
+    def find_sources(self, path: str, added: Iterable[ProjectImport]) -> set[str] | None:
+        """Return the sources that these imports in a module run if that changes nothing, else None."""
         pure: set[str] = set()
-        return all(each.binds_alone and self._is_harmless(each, (path,), pure) for each in added)
+        is_harmless = all(each.binds_alone and self._is_harmless(each, (path,), pure) for each in added)
+        return pure if is_harmless else None
 
     def _is_harmless(self, added: ProjectImport, stack: tuple[str, ...], pure: set[str]) -> bool:
         """Return True if an import in the last module of `stack` succeeds and only defines names."""
@@ -336,9 +337,12 @@ class AddedImports:
         return source
 
     def _can_be_bound(self, package: str, name: str) -> bool:
-        """Return True if the case does not notice that a module becomes an attribute of its package."""
+        """Return True if the case does not notice that a module becomes an attribute of its package.
+
+        A package that may bind any name counts as a whole, and is requested.
+        """
         blocks = self._state.read_blocks(package)
-        if blocks is None or blocks.binds(name) or blocks.binds("__path__") or blocks.binds("__getattr__"):
+        if blocks is None or any(map(blocks.binds, (name, "__path__", "__getattr__"))):
             return False
         return self._requested.isdisjoint((package, f"{package}::{name}"))
 

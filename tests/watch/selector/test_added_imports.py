@@ -15,6 +15,7 @@ SOURCES = {
     "pack/__init__.py": '"""A package."""\n',
     "pack/agent.py": """
         import pack.used
+        import pack.stars.user
         from pack import parts
         def answer(prompt):
             return pack.used.reply(prompt) + str(hasattr(parts, "sought"))
@@ -30,13 +31,17 @@ SOURCES = {
     "pack/parts/clash.py": "",
     "pack/parts/sought.py": "",
     "pack/space/inside.py": "",
+    "pack/stars/__init__.py": "from .all import *\n",
+    "pack/stars/all.py": "",
+    "pack/stars/user.py": "def reply(): return 1\n",
+    "pack/stars/within.py": "",
     "other.py": "",
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """A project with a current verdict."""
+    """Make a project with a current verdict."""
     folder = Folder(tmp_path_factory.mktemp("project"))
     for name, text in SOURCES.items():
         folder.write(name, text)
@@ -78,6 +83,7 @@ def _decide(folder: Folder) -> Action:
         ("from pack.parts.plain import open", True),  # replaces a builtin
         ("from pack.pure import OPEN as other", True),  # a function lacks this name
         ("import pack.parts.clash", True),  # replaces the function `clash` of its package
+        ("import pack.stars.within", True),  # the package may have this name
         ("import pack.parts.sought", True),  # the case asks whether the package has this name
         ("import pack.pure\nprint('hi')", True),
     ],

@@ -322,6 +322,7 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
     definitions: dict[str, Part] = {}
     others: list[str] = []
     imports: list[ProjectImport] = []
+    packages = _count_packages(tree)
     is_pure = counts is not None
     uses = Uses()
     uses.begin(tree)
@@ -336,7 +337,7 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
         if _is_constant(statement) and own_names is None:  # it has no effect
             continue
         if own_names is None:
-            imported = _read_import(statement, f"{fingerprint}@{effects}", tree, bound)
+            imported = _read_import(statement, f"{fingerprint}@{effects}", packages, bound)
             if imported is not None:
                 imports.append(imported)
                 continue
@@ -378,7 +379,7 @@ def _is_constant(statement: ast.stmt) -> bool:
 
 
 def _read_import(
-    statement: ast.stmt, fingerprint: str, tree: ast.Module, bound: dict[str, int]
+    statement: ast.stmt, fingerprint: str, packages: dict[str, int], bound: dict[str, int]
 ) -> ProjectImport | None:
     """Return an import apart from `from __future__` and `from x import *`; None for other statements."""
     if isinstance(statement, ast.ImportFrom):
@@ -394,7 +395,7 @@ def _read_import(
         name = alias.asname or alias.name.partition(".")[0]
         # `import a.b` and `import a.c` bind `a` to the same module.
         is_package = module is None and alias.asname is None
-        same = sum(_binds_package(each, name) for each in tree.body) if is_package else 1
+        same = packages.get(name) if is_package else 1
         binds_alone = binds_alone and bound.get(name) == same and name not in BUILTINS
     return ProjectImport(
         digest(fingerprint.encode())[:8],
@@ -405,11 +406,15 @@ def _read_import(
     )
 
 
-def _binds_package(statement: ast.stmt, name: str) -> bool:
-    """Return True for an import of modules that binds only their package under a name."""
-    names = statement.names if isinstance(statement, ast.Import) else []
-    meant = [alias for alias in names if (alias.asname or alias.name.partition(".")[0]) == name]
-    return bool(meant) and all(alias.asname is None for alias in meant)
+def _count_packages(tree: ast.Module) -> dict[str, int]:
+    """Count the imports of modules that bind only their package under a name, by that name."""
+    counts: dict[str, int] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            renamed = {alias.asname for alias in statement.names}
+            for name in {alias.name.partition(".")[0] for alias in statement.names if alias.asname is None} - renamed:
+                counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _add_part(definitions: dict[str, Part], name: str, part: Part) -> None:
