@@ -248,7 +248,7 @@ class Selector:
             return Decision(job, planned, Action.JUDGE, rows or (Reason(_explain_judging(usable, planned)),), usable)
         if not known:
             return self._decide_unknown(job, planned)
-        return self._decide_stale(job, planned, known[0])
+        return self._decide_stale(job, planned, known[0], shown=shown_first[0])
 
     def find_current(self, job: JobKey, planned: PlannedCase) -> list[StoredVerdict]:
         """Return a verdict on each execution of a repeat for which nothing has changed since, the newest first."""
@@ -280,14 +280,19 @@ class Selector:
             changed = Why.TARGET_CHANGED
         return Decision(job, planned, action, (Reason(never if newest is None else changed),))
 
-    def _decide_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
+    def _decide_stale(
+        self, job: JobKey, planned: PlannedCase, newest: StoredVerdict, *, shown: StoredVerdict
+    ) -> Decision:
+        """Decide on a job without a current verdict. The reasons are what changed since the verdict that is `shown`."""
         reasons = self._find_reasons(newest, planned)
         if not reasons:  # the result is no verdict, and nothing has changed since
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
             return Decision(job, planned, Action.RUN, (Reason(Why.TAINTED),), newest)
-        action = Action.WAIT if any(self._is_broken(reason) for reason in reasons) else Action.RUN
-        return Decision(job, planned, action, reasons, newest)
+        if any(self._is_broken(reason) for reason in reasons):
+            return Decision(job, planned, Action.WAIT, reasons, newest)
+        since_shown = () if shown is newest else self._find_reasons(shown, planned)
+        return Decision(job, planned, Action.RUN, since_shown or reasons, newest)
 
     def _is_broken(self, reason: Reason) -> bool:
         row = reason.row
