@@ -10,6 +10,8 @@ import pytest
 from tests.watch.generated.harness import Tally
 from tests.watch.watched import AGENT, TOOLS, Folder
 
+_OWN, _SHARED, _ALL = "a process per case", "shared processes", "in all"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
@@ -28,10 +30,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for title, value in report.user_properties if report.when == "call" else ():
             if title == "proof":
                 name, counts, miss_count = value
-                for each in (name, "in all"):
+                for each in (name, _OWN if name.endswith("-fork") else _SHARED, _ALL):
                     tallies[each].add(Tally(**counts))
                     miss_counts[each] += miss_count
     if tallies:
         terminalreporter.section("proof of watching")
-    for name in sorted(tallies, key="in all".__eq__):
+    for name in sorted(tallies, key=lambda name: (name == _ALL, name in (_OWN, _SHARED), name)):
         terminalreporter.line(f"{name:22} {tallies[name]}, {miss_counts[name]} missed")

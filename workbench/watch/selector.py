@@ -20,7 +20,7 @@ from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredVerdict
 from workbench.store.history.history_schema import get_history_path
-from workbench.watch.snapshot import SOURCE_KINDS, Snapshot, Surroundings, make_question
+from workbench.watch.snapshot import SOURCE_KINDS, AddedImports, Snapshot, Surroundings, make_question
 
 # The decision on one job: nothing, score its execution again, or run the agent. It changes nothing.
 
@@ -166,6 +166,9 @@ class Selector:
         self._surroundings_cache: dict[tuple[int, str], Surroundings] = {}
         self._mismatches: dict[tuple[int, str], tuple[Dependency, ...]] = {}
         self._specials: dict[int, _SpecialRows] = {}
+        self._added_imports: dict[int, AddedImports] = {}
+        self.added_sources: frozenset[str] = frozenset()
+        """Sources without a row of a case, although verdicts hold only as long as these define nothing but names."""
         self._signatures: dict[tuple[int, str], int] = {}
         self._current_sets: set[tuple[int | None, str]] = set()  # and have no special rows
 
@@ -179,6 +182,8 @@ class Selector:
         # These stay valid as long as their sets exist; each edit brings new sets.
         for number in [number for number in self._specials if not self._verdicts.has_set(number)]:
             del self._specials[number]
+        for number in [number for number in self._added_imports if not self._verdicts.has_set(number)]:
+            del self._added_imports[number]
         for place in [place for place in self._surroundings_cache if not self._verdicts.has_set(place[0])]:
             del self._surroundings_cache[place]
 
@@ -243,7 +248,7 @@ class Selector:
             return Decision(job, planned, Action.JUDGE, rows or (Reason(_explain_judging(usable, planned)),), usable)
         if not known:
             return self._decide_unknown(job, planned)
-        return self._decide_stale(job, planned, known[0])
+        return self._decide_stale(job, planned, known[0], shown=shown_first[0])
 
     def find_current(self, job: JobKey, planned: PlannedCase) -> list[StoredVerdict]:
         """Return a verdict on each execution of a repeat for which nothing has changed since, the newest first."""
@@ -275,14 +280,19 @@ class Selector:
             changed = Why.TARGET_CHANGED
         return Decision(job, planned, action, (Reason(never if newest is None else changed),))
 
-    def _decide_stale(self, job: JobKey, planned: PlannedCase, newest: StoredVerdict) -> Decision:
+    def _decide_stale(
+        self, job: JobKey, planned: PlannedCase, newest: StoredVerdict, *, shown: StoredVerdict
+    ) -> Decision:
+        """Decide on a job without a current verdict. The reasons are what changed since the verdict that is `shown`."""
         reasons = self._find_reasons(newest, planned)
         if not reasons:  # the result is no verdict, and nothing has changed since
             if _got_no_answer(newest):
                 return Decision(job, planned, Action.LEAVE, (Reason(Why.NO_ANSWER),), newest)
             return Decision(job, planned, Action.RUN, (Reason(Why.TAINTED),), newest)
-        action = Action.WAIT if any(self._is_broken(reason) for reason in reasons) else Action.RUN
-        return Decision(job, planned, action, reasons, newest)
+        if any(self._is_broken(reason) for reason in reasons):
+            return Decision(job, planned, Action.WAIT, reasons, newest)
+        since_shown = () if shown is newest else self._find_reasons(shown, planned)
+        return Decision(job, planned, Action.RUN, since_shown or reasons, newest)
 
     def _is_broken(self, reason: Reason) -> bool:
         row = reason.row
@@ -332,8 +342,9 @@ class Selector:
         known = self._mismatches.get((number, folder))
         if known is None:
             around = self._get_surroundings(number, folder)
-            rows = (row for row in self._verdicts.list_rows(number) if not self._is_row_current(row, around))
-            few = [self._verdicts.row(row) for row in islice(rows, _REASONS)]
+            changed = (row for row in self._verdicts.list_rows(number) if not self._is_row_current(row, around))
+            rows = (row for row in map(self._verdicts.row, changed) if not self._is_import_added(row, number))
+            few = list(islice(rows, _REASONS))
             known = tuple(sorted(few, key=rank_row))
             self._mismatches[number, folder] = known
         special = self._get_special_rows(number)
@@ -354,6 +365,19 @@ class Selector:
             return True
         # Files that agents write now and have not reported yet do not count.
         return self._is_busy() and self._answer_without_agent_writes(row, around) == row.fingerprint
+
+    def _is_import_added(self, row: Dependency, number: int) -> bool:
+        """Return True if a module got only imports that the cases with these rows do not notice."""
+        added = self._state.find_added_imports(row.key, row.fingerprint) if row.kind == Kind.REST else []
+        if not added:
+            return False
+        known = self._added_imports.get(number)
+        if known is None:
+            rows = map(self._verdicts.row, self._verdicts.list_rows(number))
+            known = self._added_imports[number] = AddedImports(self._state, rows)
+        sources = known.find_sources(row.key, added)
+        self.added_sources = self.added_sources.union(sources or ())
+        return sources is not None
 
     def _answer_without_agent_writes(self, row: Dependency, around: Surroundings) -> str:
         """Return the present answer without what agents write: one case must not stop another."""

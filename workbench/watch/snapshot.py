@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from workbench.agents import worker
 from workbench.agents.worker import dotenv
 from workbench.agents.worker.recording import fingerprints
-from workbench.agents.worker.recording.blocks import Blocks, read_blocks
+from workbench.agents.worker.recording.blocks import Blocks, ProjectImport, read_blocks
 from workbench.engine.verdict_index import AgentWrittenFiles, fingerprint_of_tree
 from workbench.model.identity import Dependency, DependencyKind
 
@@ -30,6 +30,8 @@ print_blocks(sys.argv[2])
 """
 _WORKER = str(Path(worker.__file__).parent)
 _UNPARSABLE = "unparsable"
+_LOOKED_UP_AT_TOP = frozenset(("typing", "uuid", "warnings"))
+"""Modules that are looked up in all folders of the import path, and not together in others."""
 
 Kind = DependencyKind
 SOURCE_KINDS = frozenset({Kind.MODULE, Kind.REST, Kind.NAME, Kind.BLOCK, Kind.BRANCH})
@@ -120,6 +122,16 @@ class Snapshot:
         """Return why a source file does not compile; None if it does or does not exist."""
         found = self._read_blocks(path)
         return found if isinstance(found, BrokenSource) else None
+
+    def read_blocks(self, path: str) -> Blocks | None:
+        """Return the blocks of a source file; None if it does not exist or does not compile."""
+        found = self._read_blocks(path)
+        return found if isinstance(found, Blocks) else None
+
+    def find_added_imports(self, path: str, recorded: str) -> list[ProjectImport]:
+        """Return the imports that were added to a source file since its `rest` was recorded; empty if more changed."""
+        blocks = self.read_blocks(path)
+        return [] if blocks is None else blocks.find_added_imports(recorded)
 
     def fingerprint_file(self, path: str) -> str:
         """Return the fingerprint of the content of a file."""
@@ -223,6 +235,133 @@ class Snapshot:
         if self._leftovers is None:
             self._leftovers = self._find_leftovers()
         return self._leftovers
+
+
+# Imports that were added to a module. If the imported modules only define names, no case notices.
+
+
+class AddedImports:
+    """Decides whether imports that were added since a case ran change nothing for it.
+
+    The modules of such an import and all that they import must exist where the case itself imported from, only define
+    names, and not lead back to the module. The case must not have looked for them in their packages.
+    """
+
+    def __init__(self, state: Snapshot, rows: Iterable[Dependency]) -> None:
+        """`rows` are all rows of the case."""
+        self._state = state
+        self._roots: dict[str, set[str]] = {}
+        self._import_path: set[str] = set()
+        self._requested: set[str] = set()
+        self._sought: set[tuple[str, str]] = set()
+        found: list[tuple[str, str]] = []
+        for row in rows:
+            if row.kind == Kind.IMPORT:
+                folder, _, names = row.key.rpartition("::")
+                states = dict(zip(names.split(","), row.fingerprint.split(","), strict=False))
+                found += [(name, folder) for name, state in states.items() if state in ("package", "module")]
+                self._sought.update((folder, name) for name in states)
+                if states.keys() >= _LOOKED_UP_AT_TOP:
+                    self._import_path.add(folder)
+            elif row.kind in (Kind.NAME, Kind.MODULE) and not row.key.endswith("?"):
+                self._requested.add(row.key.removesuffix("()"))
+        for name, folder in found:
+            if folder in self._import_path:
+                self._roots.setdefault(name, set()).add(folder)
+
+    def find_sources(self, path: str, added: Iterable[ProjectImport]) -> set[str] | None:
+        """Return the sources that these imports in a module run if that changes nothing, else None."""
+        pure: set[str] = set()
+        is_harmless = all(each.binds_alone and self._is_harmless(each, (path,), pure) for each in added)
+        return pure if is_harmless else None
+
+    def _is_harmless(self, added: ProjectImport, stack: tuple[str, ...], pure: set[str]) -> bool:
+        """Return True if an import in the last module of `stack` succeeds and only defines names."""
+        if added.module is None:
+            return all(self._find_pure(tuple(name.split(".")), stack, pure) for name in added.names)
+        package = self._find_package(stack[-1], added.level)
+        if package is None:
+            return False
+        parts = (*package, *filter(None, added.module.split(".")))
+        source = self._find_pure(parts, stack, pure) if parts else None
+        blocks = None if source is None else self._state.read_blocks(source)
+        if source is None or blocks is None:
+            return False
+        for name in added.names:
+            if blocks.binds(name):
+                if _is_around(source, stack[0]):  # it may not be bound yet
+                    return False
+            elif self._find_pure((*parts, name), stack, pure) is None:
+                return False
+        return True
+
+    def _find_package(self, path: str, level: int) -> tuple[str, ...] | None:
+        """Return the package that a relative import in a module starts from; empty for an absolute import."""
+        if not level:
+            return ()
+        home = Path(path).parent
+        for name, roots in self._roots.items():
+            root = Path(next(iter(roots)))
+            if len(roots) != 1 or not home.is_relative_to(root / name):
+                continue
+            inside = home.relative_to(root).parts
+            around = {str(root.joinpath(*inside[:count])) for count in range(1, len(inside) + 1)}
+            is_clear = self._import_path.isdisjoint(around) and level <= len(inside)
+            return inside[: len(inside) - level + 1] if is_clear else None
+        return None
+
+    def _find_pure(self, parts: tuple[str, ...], stack: tuple[str, ...], pure: set[str]) -> str | None:
+        """Return the source of a module if importing it and its packages succeeds and only defines names."""
+        roots = self._roots.get(parts[0], set())
+        if len(roots) != 1:
+            return None
+        (folder,) = map(Path, roots)
+        source: str | None = None
+        for position, part in enumerate(parts, 1):
+            if source is not None and not self._can_be_bound(source, part):
+                return None
+            found = self._state.answer(Question(Kind.IMPORT, f"{folder}::{part}", None))
+            is_new = position > 1 and (str(folder), part) not in self._sought
+            folder /= part
+            if found == "namespace" and is_new and position < len(parts):  # requests from it are not recorded
+                source = None
+                continue
+            if found == "package":
+                source = str(folder / "__init__.py")
+            elif found == "module" and position == len(parts):
+                source = f"{folder}.py"
+            else:
+                return None
+            if not (_is_around(source, stack[0]) or self._is_pure(source, stack, pure)):
+                return None
+        return source
+
+    def _can_be_bound(self, package: str, name: str) -> bool:
+        """Return True if the case does not notice that a module becomes an attribute of its package.
+
+        A package that may bind any name counts as a whole, and is requested.
+        """
+        blocks = self._state.read_blocks(package)
+        if blocks is None or any(map(blocks.binds, (name, "__path__", "__getattr__"))):
+            return False
+        return self._requested.isdisjoint((package, f"{package}::{name}"))
+
+    def _is_pure(self, source: str, stack: tuple[str, ...], pure: set[str]) -> bool:
+        if source in pure:
+            return True
+        blocks = None if source in stack else self._state.read_blocks(source)
+        if blocks is None or not blocks.is_pure:
+            return False
+        if all(self._is_harmless(each, (*stack, source), pure) for each in blocks.imports):
+            pure.add(source)
+            return True
+        return False
+
+
+def _is_around(source: str, path: str) -> bool:
+    """Return True for the `__init__.py` of a package that contains a module: it began to run before the module."""
+    found = Path(source)
+    return found.name == "__init__.py" and Path(path).is_relative_to(found.parent)
 
 
 class _FileStat(NamedTuple):

@@ -144,6 +144,13 @@ class WatchedSources:
             await self._watcher.add(paths, listed=[Path(get_path(row)) for row in rows if row.kind in _LISTING_KINDS])
         return bool(paths)
 
+    async def watch_sources(self, sources: Iterable[str]) -> None:
+        """Watch sources that no case has recorded; see `Selector.added_sources`."""
+        new = set(map(Path, sources)) - self._used
+        if new:
+            self._used.update(new)
+            await self._watcher.add(new, listed=[path.parent for path in new])
+
     def is_used(self, change: Change) -> bool:
         """Return True if any path of a change is source, or was ever used by a case or the plan."""
         if change.everything or not self._used.union(self._plan_files).isdisjoint(change.paths):
@@ -421,6 +428,7 @@ class WatchSession:
         removed = () if change is None else await self._off_loop(change.find_removed)
         async with self._lock:
             decisions = await self._off_loop(self._decisions.decide_all)
+            await self._sources.watch_sources(self._decisions.selector.added_sources)
             is_paused = self._is_paused
             cancelled = set() if is_paused else self._scheduler.cancel_outdated(decisions)
             if change is None and not self._catches_up:

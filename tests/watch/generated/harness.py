@@ -93,6 +93,7 @@ class Tally:
     rescorings: int = 0
     opaque_reruns: int = 0
     """Reruns because dependencies are unknown."""
+    useless_opaque_reruns: int = 0
 
     @property
     def rerun_share(self) -> float:
@@ -120,11 +121,13 @@ class Tally:
             setattr(self, name, getattr(self, name) + value)
 
     def __str__(self) -> str:
-        useless_share = self.rerun_share * (1 - self.precision)
+        useless = 1 - self.precision
+        opaque_share = self.useless_opaque_reruns / max(1, self.decisions)
         return (
             f"{self.edits} edits, {self.decisions} decisions, {self.rerun_share:.1%} run again, "
-            f"{useless_share:.1%} in vain ({self.opaque_share:.1%} not followed), "
-            f"{self.changed_share:.1%} truly changed, {self.rescorings} judged again"
+            f"{self.changed_share:.1%} truly changed, {self.rerun_share * useless:.1%} in vain "
+            f"({useless:.0%} of those run; {opaque_share:.1%} cannot be followed), "
+            f"{self.opaque_share:.1%} not followed, {self.rescorings} judged again"
         )
 
 
@@ -275,6 +278,7 @@ def _make_tally(claims: Claims, before: Mapping[str, Outcome], truth: Mapping[st
         useful_reruns=len(reruns & changed_executions),
         rescorings=len(claims.rescorings & known),
         opaque_reruns=len(claims.opaque_reruns & known),
+        useless_opaque_reruns=len((claims.opaque_reruns & known) - changed_executions),
     )
 
 

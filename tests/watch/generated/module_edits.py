@@ -88,11 +88,28 @@ def import_added(scene: Scene) -> str | None:
     """Import another module of the project at the top of a module. Its import now runs earlier, or at all."""
     name = scene.rng.choice(scene.list_sources(lambda name: not name.startswith(READ_AS_TEXT)))
     others = [other for other in scene.list_sources() if other.startswith("pack/shared/") and other != name]
+    if scene.rng.random() < 0.3:
+        others = [other for other in scene.list_sources() if other not in (name, *FRAME)]
     if not others:
         return None
-    other = _to_module_name(scene.rng.choice(others))
-    scene.write(name, f"import {other}\n{scene.read(name)}")
-    return f"{name}: import {other}"
+    other = scene.rng.choice(others)
+    module = _to_module_name(other)
+    line = f"import {module}"
+    if scene.rng.random() < 0.5:
+        imported = scene.rng.choice([*(each.name for each in _list_functions(scene, other)), "missing"])
+        package, _, last = module.rpartition(".")
+        if package and scene.rng.random() < 0.4:
+            module, imported = package, last
+        if module.startswith("pack.") and name.startswith("pack/") and scene.rng.random() < 0.5:
+            module = "." * name.count("/") + module.removeprefix("pack.")
+        known = re.findall(r"^(?:def |class )?([A-Za-z_]\w*)", scene.read(name), flags=re.MULTILINE)
+        alias = f" as {scene.rng.choice(known)}" if known and scene.rng.random() < 0.2 else ""
+        line = f"from {module} import {imported}{alias}"
+    start = re.match(r'("""[^"]*"""\n)?', scene.read(name))
+    place = start.end() if start is not None and scene.rng.random() < 0.5 else 0
+    text = scene.read(name)
+    scene.write(name, f"{text[:place]}{line}\n{text[place:]}")
+    return f"{name}: {line}"
 
 
 def library_imported(scene: Scene) -> str | None:

@@ -23,7 +23,7 @@ from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, 
 from workbench.model.target import AgentKind, Target
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import FinishedJob, RunRecord, StoredJob, StoredVerdict
-from workbench.watch.selector import Action, Decision, Selector, Why, read_results
+from workbench.watch.selector import Action, Decision, Selector, VerdictKey, Why, read_results
 from workbench.watch.snapshot import Snapshot
 from workbench.watch.watch_events import describe_reason
 
@@ -186,6 +186,20 @@ def test_any_current_verdict_is_reused_and_the_shown_one_is_preferred(case: Watc
     assert shown.verdict is first
     case.write_file("a.txt", "b")
     assert case.decide().verdict is second
+
+
+def test_a_reason_is_what_changed_since_the_shown_verdict(case: WatchedCase) -> None:
+    other = case.write_file("b.txt", "b")
+    first = case.add(case.write_file("a.txt", "a"), other)
+    case.add(case.write_file("a.txt", "edited"), other)
+    case.write_file("a.txt", "a")  # taken back
+    assert case.decide().verdict is first
+
+    case.write_file("b.txt", "edited")
+    planned = case.decide().planned
+    shown = {JOB: VerdictKey(first.job.run_id, first.job.key)}
+
+    assert case.describe_reasons(case.selector.decide(JOB, planned, shown=shown)) == ["b.txt changed"]
 
 
 def test_changed_criteria_only_rescore(case: WatchedCase) -> None:

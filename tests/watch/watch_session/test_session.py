@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.watch.watched import TOOLS, Folder, watch_project
+from tests.watch.watched import AGENT, TOOLS, Folder, watch_project
 from workbench.model.run_events import Notice
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
@@ -65,6 +65,21 @@ async def test_an_undo_runs_nothing(folder: Folder) -> None:
         assert undone.verdicts == {}
         assert undone.stored_verdicts == {"up_1": "PASSED", "up_2": "PASSED", "down": "PASSED"}
         assert not undone.has(WatchRunStarted)
+
+
+async def test_a_module_whose_import_ran_nothing_is_watched_from_then_on(folder: Folder) -> None:
+    folder.write(".gitignore", "made/\n")  # not watched unless a case uses it
+    for name in ("pack/__init__.py", "pack/used.py", "pack/made/__init__.py", "pack/made/more.py"):
+        folder.write(name, "")
+    folder.write("agent.py", f"import pack.used\n{AGENT}")
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+
+        added = await watch.apply(lambda: folder.write("pack/used.py", "import pack.made.more\n"))
+        assert (added.verdicts, added.change.run) == ({}, 0)
+
+        changed = await watch.apply(lambda: folder.write("pack/made/more.py", "raise ValueError('no')\n"))
+        assert changed.verdicts == {"up_1": "ERROR", "up_2": "ERROR", "down": "ERROR"}
 
 
 async def test_a_renamed_case_keeps_its_verdict_and_runs_nothing(folder: Folder) -> None:

@@ -26,21 +26,30 @@ def find_uses(source: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("expression", "library"),
     [
-        ("etree.parse('a.xml')", "lxml"),
+        ("etree.parse('a.xml')", None),
+        ("etree.parse(*path)", "lxml"),
+        ("etree.iterparse('a.xml')", None),
         ("etree.XMLSchema(file='a.xsd')", "lxml"),
         ("etree.fromstring('<a/>')", None),
-        ("from_lxml('a.xml')", "lxml"),
-        ("pq.read_table('a.parquet')", "pyarrow"),
-        ("pd.read_parquet('a.parquet')", "pandas"),
+        ("from_lxml('a.xml')", None),
+        ("map(from_lxml, path)", "lxml"),
+        ("pq.read_table('a.parquet')", None),
+        ("pq.write_table(pq.read_table('a.parquet'), path)", "pyarrow"),
+        ("pd.read_parquet('a.parquet')", None),
+        ("pd.read_parquet(**path)", "pandas"),
+        ("pd.read_hdf('a.h5')", "pandas"),
         ("pd.read_csv('a.csv')", None),
-        ("tokenizers.Tokenizer.from_file('a.json')", "tokenizers"),
-        ("context.load_cert_chain('a.pem')", "ssl"),
-        ("readline.read_history_file('a')", "readline"),
+        ("tokenizers.Tokenizer.from_file('a.json')", None),
+        ("context.load_cert_chain('a.pem')", None),
+        ("path(context.load_cert_chain)", "ssl"),
+        ("readline.read_history_file('a')", None),
+        ("readline.read_history_file()", "readline"),
         ("dbm.gnu.open('a')", "dbm"),
-        ("ssl.create_default_context(cafile='a.pem')", "ssl"),
+        ("ssl.create_default_context(cafile='a.pem')", None),
+        ("path(ssl, cafile='a.pem')", "ssl"),
         ("ssl.create_default_context()", None),
-        ("connection.execute('attach ? as other', ['a.db'])", "ATTACH in SQL"),
-        ("connection.execute(f\"ATTACH '{path}' AS other\")", "ATTACH in SQL"),
+        ("connection.execute(f\"ATTACH '{path}' AS other\")", None),
+        ("connection.execute(\"ATTACH '%s' AS other\" % path)", "ATTACH in SQL"),
         ("send('Attach the bill')", None),
         ("other.__code__.co_consts", "line numbers, or code objects"),
         ("sys._getframe().f_lineno", "line numbers, or code objects"),
@@ -87,20 +96,39 @@ def test_opaque_uses_of_modules_and_methods_are_distinguished() -> None:
 
 @pytest.mark.needs_fork
 async def test_only_cases_that_call_an_opaque_function_are_opaque(bench: Any, run: Any) -> None:
-    with sqlite3.connect(bench.folder / "other.db") as connection:
-        connection.execute("create table t (x)")
+    for name in ("other.db", "second.db"):
+        with sqlite3.connect(bench.folder / name) as connection:
+            connection.execute("create table t (x)")
+    (bench.folder / "history.txt").write_text("first\n")
     bench.agent(
         """
+        import readline
         import sqlite3
-        def answer(prompt): return attached() if prompt == "attach" else "no"
-        def attached():
+        def answer(prompt): return (globals()[prompt] if prompt in globals() else str)()
+        def attached(): return attach("attach 'other.db' as other")
+        def given(): return attach("attach ? as other", ["second.db"])
+        def attach(sql, values=()):
             connection = sqlite3.connect(":memory:")
-            connection.execute("attach 'other.db' as other")
+            connection.execute(sql, values)
             return str(connection.execute("select * from other.t").fetchall())
+        def formatted(name="second.db"):
+            connection = sqlite3.connect(":memory:")
+            connection.execute(f"attach '{name}' as other")
+            return str(connection.execute("select * from other.t").fetchall())
+        def history():
+            readline.read_history_file("history.txt")
+            return readline.get_history_item(1)
+        def settings():
+            readline.read_history_file("*.txt")
         """
     )
 
     assert not (await run("hi")).rows("opaque")
-    record = await run("attach")
-    assert record.responses == ["[]"]
-    assert record.rows("opaque").keys() == {"ATTACH in SQL"}
+    attached, given, formatted, history = [await run(name) for name in ("attached", "given", "formatted", "history")]
+    assert attached.responses == given.responses == formatted.responses == ["[]"]
+    assert history.responses == ["first"]
+    assert given.rows("opaque").keys() == {"ATTACH in SQL"}
+    for record, name in ((attached, "other.db"), (formatted, "second.db"), (history, "history.txt")):
+        assert not record.rows("opaque")
+        assert name in record.rows("file")
+    assert (await run("settings")).rows("opaque").keys() == {"readline opens files by itself"}

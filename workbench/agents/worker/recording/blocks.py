@@ -69,14 +69,31 @@ class Part:
         self.mentions = mentions
 
 
+class ProjectImport:
+    """An import at the top of a module that is not of Python's own library.
+
+    `marker` is its fingerprint. `names` are the imported names: modules, or what `from` imports from `module`.
+    """
+
+    def __init__(self, marker: str, *, module: str | None, level: int, names: list[str], binds_alone: bool) -> None:
+        """`module` is None for `import a.b`. `binds_alone`: no other statement binds the same names otherwise."""
+        self.marker = marker
+        self.module = module
+        self.level = level
+        self.names = names
+        self.binds_alone = binds_alone
+
+
 class Blocks:
     """The parts of one source: `module` is the fingerprint of everything but the bodies of functions.
 
     Branches of functions, such as `f.<branch 0>`, are bodies of their own: see `Branch`.
 
-    `definitions` (by name) and `rest` are the same in pieces. `bodies` are fingerprints of what functions execute, by
-    qualified name, and `mentions` the names that they mention. Functions that share a name (two branches, a property
-    and its setter) share one fingerprint.
+    `definitions` (by name) and `rest` are the same in pieces. The fingerprint of `rest` ends with those of `imports`,
+    each after a `~`. With `is_pure` it has nothing else: executing the module only imports and defines names.
+
+    `bodies` are fingerprints of what functions execute, by qualified name, and `mentions` the names that they mention.
+    Functions that share a name (two branches, a property and its setter) share one fingerprint.
 
     A function that is only called, `f(1)`, is mentioned as `f()`. That definition omits what calls do not depend on:
     docstring and annotations.
@@ -91,10 +108,14 @@ class Blocks:
         bodies: dict[str, Part],
         bound: Collection[str],
         uses: Uses,
+        imports: list[ProjectImport],
+        is_pure: bool,
     ) -> None:
         """`bound` are all names that the module binds."""
         self.module = module
         self.rest = rest
+        self.imports = imports
+        self.is_pure = is_pure
         self.definitions = definitions
         self.bodies = {name: body.fingerprint for name, body in bodies.items()}
         self.mentions = {name: body.mentions for name, body in bodies.items()}
@@ -108,7 +129,17 @@ class Blocks:
         bodies = {name: Part(each, frozenset()) for name, each in written["bodies"].items()}
         rest = Part(written["rest"], frozenset())
         bound = frozenset(written["bound"])
-        return cls(written["module"], rest=rest, definitions=definitions, bodies=bodies, bound=bound, uses=Uses())
+        imports = [ProjectImport(**each) for each in written["imports"]]
+        return cls(
+            written["module"],
+            rest=rest,
+            definitions=definitions,
+            bodies=bodies,
+            bound=bound,
+            uses=Uses(),
+            imports=imports,
+            is_pure=written["is_pure"],
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the fingerprints and the bound names."""
@@ -118,7 +149,22 @@ class Blocks:
             "definitions": {name: part.fingerprint for name, part in self.definitions.items()},
             "bodies": self.bodies,
             "bound": sorted(self._bound),
+            "imports": [vars(each) for each in self.imports],
+            "is_pure": self.is_pure,
         }
+
+    def find_added_imports(self, rest: str) -> list[ProjectImport]:
+        """Return the imports that were added since `rest` had this fingerprint; empty if more has changed."""
+        core, *earlier = rest.split("~")
+        if core != self.rest.fingerprint.partition("~")[0]:
+            return []
+        added = []
+        for each in self.imports:
+            if earlier and each.marker == earlier[0]:
+                del earlier[0]
+            else:
+                added.append(each)
+        return [] if earlier else added
 
     def name(self, name: str) -> str:
         """Fingerprint the definition of a name; names that the rest binds have no fingerprint of their own.
@@ -275,6 +321,9 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
     defined, bound = find_defined_names(tree, counts), counts or {}
     definitions: dict[str, Part] = {}
     others: list[str] = []
+    imports: list[ProjectImport] = []
+    packages = _count_packages(tree)
+    is_pure = counts is not None
     uses = Uses()
     uses.begin(tree)
     names = _Names(uses)
@@ -285,9 +334,17 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
         read = names if own_names is None else _Names(uses)
         fingerprint = _fingerprint([statement], "", functions, read)
         whole.append(fingerprint)
+        if _is_constant(statement) and own_names is None:  # it has no effect
+            continue
         if own_names is None:
+            imported = _read_import(statement, f"{fingerprint}@{effects}", packages, bound)
+            if imported is not None:
+                imports.append(imported)
+                continue
             others.append(fingerprint)
-            effects += not isinstance(statement, (ast.Import, ast.ImportFrom))
+            is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
+            is_pure = is_pure and is_import
+            effects += not is_import
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             module = statement.module if isinstance(statement, ast.ImportFrom) else ""
             for name, alias in zip(own_names, statement.names, strict=True):
@@ -301,7 +358,7 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
                 definitions[own_names[1]] = Part(f"{fingerprint}@{effects}", called.list_mentions(bound))
     shadowed = sorted(BUILTINS.intersection(definitions))
     rest = Part(
-        digest("+".join([*others, *shadowed]).encode()),
+        "~".join([digest("+".join([*others, *shadowed]).encode()), *(each.marker for each in imports)]),
         frozenset((EVERYTHING,)) if counts is None else names.list_mentions(bound),
     )
     blocks = Blocks(
@@ -311,8 +368,53 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
         bodies=_bodies(functions, branches, bound, uses),
         bound=bound,
         uses=uses,
+        imports=imports,
+        is_pure=is_pure,
     )
     return blocks, functions, branches
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _read_import(
+    statement: ast.stmt, fingerprint: str, packages: dict[str, int], bound: dict[str, int]
+) -> ProjectImport | None:
+    """Return an import apart from `from __future__` and `from x import *`; None for other statements."""
+    if isinstance(statement, ast.ImportFrom):
+        if statement.module == "__future__" or statement.names[0].name == "*":
+            return None
+        module, level = statement.module or "", statement.level
+    elif isinstance(statement, ast.Import):
+        module, level = None, 0
+    else:
+        return None
+    binds_alone = True
+    for alias in statement.names:
+        name = alias.asname or alias.name.partition(".")[0]
+        # `import a.b` and `import a.c` bind `a` to the same module.
+        is_package = module is None and alias.asname is None
+        same = packages.get(name) if is_package else 1
+        binds_alone = binds_alone and bound.get(name) == same and name not in BUILTINS
+    return ProjectImport(
+        digest(fingerprint.encode())[:8],
+        module=module,
+        level=level,
+        names=[alias.name for alias in statement.names],
+        binds_alone=binds_alone,
+    )
+
+
+def _count_packages(tree: ast.Module) -> dict[str, int]:
+    """Count the imports of modules that bind only their package under a name, by that name."""
+    counts: dict[str, int] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            renamed = {alias.asname for alias in statement.names}
+            for name in {alias.name.partition(".")[0] for alias in statement.names if alias.asname is None} - renamed:
+                counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _add_part(definitions: dict[str, Part], name: str, part: Part) -> None:

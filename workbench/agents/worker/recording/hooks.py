@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from _thread import _local
+from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 
 from . import instrument
@@ -182,6 +183,23 @@ class Events:
         if full is not None:
             self._recorder.places.add([full])
 
+    def on_native_read(self, argument: Any, library: str) -> None:
+        """Note the file that an argument names, which a library opens by itself."""
+        if library == instrument.OF_SQL:
+            attached = instrument.list_attached(argument) if isinstance(argument, str) else None
+            if attached is None:
+                self._recorder.note_opaque(library)
+            for database in attached or ():
+                self._on_connect(database)
+        elif isinstance(argument, (str, bytes, os.PathLike)):  # not an open file
+            text = None if isinstance(argument, bytes) else os.fsdecode(argument)  # bytes may be content
+            full = None if text is None or _names_several_files(text) else resolve_path(text)
+            if full is not None and not os.path.isdir(full):
+                self._recorder.note_read(full)
+                if library != "lxml" or not _includes_files(full):
+                    return
+            self._recorder.note_opaque(f"{library} opens files by itself")
+
     def _on_connect(self, database: Any, *_: Any) -> None:
         text = os.fsdecode(database)
         if text.startswith("file:"):
@@ -210,6 +228,21 @@ class Events:
         """Note that the agent takes a function from a native library, even one loaded before, such as libc."""
         if is_agent_request() and not is_import_of_library():
             self._recorder.note_opaque(f"ctypes {name}")
+
+
+def _names_several_files(text: str) -> bool:
+    """Return True if a library may take a text for more than the path of one file: a pattern, or content."""
+    return any(each in text for each in ("://", "_metadata", *"*?[{~|\n"))
+
+
+def _includes_files(path: str) -> bool:
+    """Return True if a parser of XML may read other files: a document type can name them."""
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError:
+        return False
+    return not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or b"\0" in content or b"<!DOCTYPE" in content
 
 
 def _classify_open(mode: Any, flags: int) -> tuple[bool, bool, bool]:
@@ -544,7 +577,9 @@ def get_recorder() -> Recorder | None:
 def install(recorder: Recorder) -> None:
     """Report everything that happens in this process to the recorder. Cannot be undone."""
     _active.append(recorder)
-    sys.addaudithook(_make_audit_hook(recorder, Events(recorder).handlers()))
+    events = Events(recorder)
+    sys.addaudithook(_make_audit_hook(recorder, events.handlers()))
+    instrument.native_read_listeners.append(partial(call_guarded, recorder, events.on_native_read))
     wrap_os_functions(recorder)
     watch_variables(recorder)
     put_import_observer_first(recorder)

@@ -7,13 +7,14 @@ import builtins
 import itertools
 import os
 import re
+from functools import partial
 
 from .blocks import cut, get_docstring, parse_source
 from .fingerprints import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterable, Iterator
+    from typing import Any, Callable, Collection, Iterable, Iterator
 
     from .blocks import Blocks, Function
 
@@ -40,23 +41,29 @@ _MENTIONED = tuple(
     name.encode() for name in (*_READERS, *_OF_CERTIFICATES, "attach ", "Attach ", "ATTACH", "_lineno", "__code__")
 )
 _ATTACHES = re.compile(r"(?i)(^|;)\s*ATTACH(\s+DATABASE\b|\s*[?:'\"]|\s+$)")
+_ATTACHED = re.compile(r"""(?i)(?:^|;)\s*ATTACH\s*(?:DATABASE\b)?\s*(?:'([^'"]+)'|"([^'"]+)")\s*AS\b""")
 _OF_CODE = frozenset(("__code__", "f_lineno", "tb_lineno"))
 
 
 def find_opaque_uses(
     source: bytes, tree: ast.Module, functions: list[tuple[str, Function]]
 ) -> dict[str, frozenset[str]]:
-    """Return the opaque operations of each function by qualified name; under an empty name those of the import."""
+    """Return the opaque operations of each function by qualified name; under an empty name those of the import.
+
+    Calls that `NativeReads` follows are changed in the tree, and not opaque.
+    """
     if not any(name in source for name in _MENTIONED):
         return {}
+    reads = NativeReads(tree)
     run_on_import = list(_run_on_import(tree))
     imported = dict(_iter_reader_imports(run_on_import))
-    parts = {"": _find_opaque_uses(run_on_import, imported)}
+    parts = {"": _find_opaque_uses(run_on_import, imported, reads.followed)}
     for name, function in functions:  # including nested functions, which may use its imports
         nodes = [node for statement in function.body for node in ast.walk(statement)]
         parts[name] = parts.get(name, frozenset()) | _find_opaque_uses(
-            nodes, {**imported, **dict(_iter_reader_imports(nodes))}
+            nodes, {**imported, **dict(_iter_reader_imports(nodes))}, reads.followed
         )
+    reads.announce()
     return {name: used for name, used in parts.items() if used}
 
 
@@ -85,9 +92,13 @@ def _run_on_import(tree: ast.Module) -> Iterator[ast.AST]:
         waiting += [child for child in ast.iter_child_nodes(node) if child not in inside]
 
 
-def _find_opaque_uses(nodes: Iterable[ast.AST], imported: dict[str, tuple[str, str]]) -> frozenset[str]:
+def _find_opaque_uses(
+    nodes: Iterable[ast.AST], imported: dict[str, tuple[str, str]], followed: Collection[int]
+) -> frozenset[str]:
     libraries, names, found = set(), set(), set()
     for node in nodes:
+        if id(node) in followed:
+            continue
         if isinstance(node, ast.Name):
             if node.id in imported:
                 library, name = imported[node.id]
@@ -102,7 +113,7 @@ def _find_opaque_uses(nodes: Iterable[ast.AST], imported: dict[str, tuple[str, s
         elif isinstance(node, ast.keyword) and node.arg is not None:
             names.add(node.arg)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ATTACHES.search(node.value):
-            found.add("ATTACH in SQL")
+            found.add(OF_SQL)
     for library in libraries:
         reading = _READERS[library]
         if reading is None or any(re.fullmatch(reading, name) for name in names):
@@ -110,10 +121,147 @@ def _find_opaque_uses(nodes: Iterable[ast.AST], imported: dict[str, tuple[str, s
     return frozenset(found)
 
 
+# Calls of such libraries that only read the file that an argument names: the argument reports itself.
+
+_FOLLOWED: dict[str, tuple[int, frozenset[str]]] = {
+    "cv2.imread": (1, frozenset(("filename",))),
+    "lxml.etree.parse": (1, frozenset(("source",))),
+    "pandas.read_orc": (1, frozenset(("path",))),
+    "pandas.read_parquet": (1, frozenset(("path",))),
+    "polars.read_csv": (1, frozenset(("source",))),
+    "polars.read_ipc": (1, frozenset(("source",))),
+    "polars.read_json": (1, frozenset(("source",))),
+    "polars.read_ndjson": (1, frozenset(("source",))),
+    "polars.read_parquet": (1, frozenset(("source",))),
+    "pyarrow.parquet.ParquetFile": (1, frozenset(("source",))),
+    "pyarrow.parquet.read_table": (1, frozenset(("source",))),
+    "readline.read_history_file": (1, frozenset()),
+    "soundfile.read": (1, frozenset(("file",))),
+    "ssl.create_default_context": (3, frozenset(("cafile", "capath"))),
+    "tokenizers.Tokenizer.from_file": (1, frozenset(("path",))),
+}  # fmt: skip
+"""Functions, each with the number of its first arguments that may name a file, and the keywords that may."""
+_FOLLOWED_METHODS: dict[str, tuple[int, frozenset[str]]] = {
+    "load_cert_chain": (2, frozenset(("certfile", "keyfile"))),
+    "load_verify_locations": (2, frozenset(("cafile", "capath"))),
+}
+"""Methods of any object, as above."""
+_WITHOUT_FILES = frozenset(("ssl.create_default_context", *_FOLLOWED_METHODS))
+"""Those that need not name a file."""
+OF_SQL = "ATTACH in SQL"
+
+
+class NativeReads:
+    """The calls in a module that can be followed, because an argument names everything that they read.
+
+    Such an argument is passed through a function that reports it; see `native_read_listeners`.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.followed: set[int] = set()
+        """The ids of the nodes that are no longer opaque."""
+        self._arguments: list[tuple[ast.expr, str, Callable[[ast.expr], None]]] = []
+        nodes = list(ast.walk(tree))
+        self._imported: dict[str, set[str]] = {}
+        for node in nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                self._add_import(node)
+        for node in nodes:
+            if isinstance(node, ast.Call):
+                self._add_call(node)
+
+    def announce(self) -> None:
+        """Let the arguments report themselves."""
+        for value, library, put in self._arguments:
+            call = ast.Call(
+                func=ast.Name(id=NAME_OF_READ, ctx=ast.Load()),
+                args=[value, ast.Constant(value=library)],
+                keywords=[],
+            )
+            for node in (call, call.func, call.args[1]):
+                ast.copy_location(node, value)
+            put(call)
+
+    def _add_import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        for alias in statement.names:
+            if isinstance(statement, ast.ImportFrom):
+                module = statement.module if statement.module and not statement.level else ""
+                name, meant = alias.asname or alias.name, f"{module}.{alias.name}"
+            else:
+                name = alias.asname or alias.name.partition(".")[0]
+                meant = alias.name if alias.asname else name
+            self._imported.setdefault(name, set()).add(meant)
+
+    def _add_call(self, call: ast.Call) -> None:
+        is_plain = not any(isinstance(each, ast.Starred) for each in call.args)
+        if not is_plain or any(each.arg is None for each in call.keywords):
+            return
+        self._add_sql(call)
+        chain = list(_iter_chain(call.func))
+        name = self._resolve(chain)
+        known = _FOLLOWED.get(name)
+        if known is None and isinstance(call.func, ast.Attribute):
+            name = call.func.attr
+            known, chain = _FOLLOWED_METHODS.get(name), [call.func]
+        if known is None:
+            return
+        positions, keywords = known
+        naming = [each for each in call.keywords if each.arg in keywords]
+        if not (call.args[:positions] or naming or name in _WITHOUT_FILES):
+            return  # a file that the library chooses
+        library = "ssl" if name in _WITHOUT_FILES else name.partition(".")[0]
+        self.followed.update(map(id, (*chain, *naming)))
+        for position, value in enumerate(call.args[:positions]):
+            self._arguments.append((value, library, _make_setter(call.args, position)))
+        for keyword in naming:
+            self._arguments.append((keyword.value, library, partial(setattr, keyword, "value")))
+
+    def _add_sql(self, call: ast.Call) -> None:
+        """Add arguments that are SQL with ATTACH. Values in it are known when it runs."""
+        for position, value in enumerate(call.args):
+            texts = value.values if isinstance(value, ast.JoinedStr) else [value]
+            found = [
+                each
+                for each in texts
+                if isinstance(each, ast.Constant) and isinstance(each.value, str) and _ATTACHES.search(each.value)
+            ]
+            if found:
+                self.followed.update(map(id, found))
+                self._arguments.append((value, OF_SQL, _make_setter(call.args, position)))
+
+    def _resolve(self, chain: list[ast.expr]) -> str:
+        """Return the dotted name that a callee means; an empty string if unknown."""
+        first = chain[-1]
+        meant = self._imported.get(first.id, set()) if isinstance(first, ast.Name) else set()
+        if len(meant) != 1:
+            return ""
+        attributes = [each.attr for each in chain if isinstance(each, ast.Attribute)]
+        return ".".join([*meant, *reversed(attributes)])
+
+
+def _make_setter(items: list[ast.expr], position: int) -> Callable[[ast.expr], None]:
+    return partial(items.__setitem__, position)
+
+
+def _iter_chain(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the nodes of a dotted name from its end."""
+    while isinstance(node, ast.Attribute):
+        yield node
+        node = node.value
+    yield node
+
+
+def list_attached(sql: str) -> list[str] | None:
+    """Return the databases that SQL attaches; None if it may attach others."""
+    found = [first or second for first, second in _ATTACHED.findall(sql)]
+    return found if found and len(found) == len(_ATTACHES.findall(sql)) else None
+
+
 # Source of the workspace, compiled so that every function reports its execution.
 
 NAME = "__workbench_ran__"
 NAME_AT_END = "__workbench_ended__"
+NAME_OF_READ = "__workbench_reads__"
 
 ran_functions: set[int] = set()
 """The numbers of the functions that have run in this process."""
@@ -124,6 +272,15 @@ functions_by_number: dict[int, tuple[Compiled, str]] = {}
 module_end_listeners: list[Callable[[Compiled], None]] = []
 """Called with each module that has run to its end."""
 
+native_read_listeners: list[Callable[[Any, str], None]] = []
+"""Called with each argument that may name a file which a library is about to read, and with the library."""
+
+
+def _report_read(argument: Any, library: str) -> Any:
+    for tell in native_read_listeners:
+        tell(argument, library)
+    return argument
+
 
 def _end(number: int) -> None:
     ran_functions.add(number)
@@ -132,6 +289,7 @@ def _end(number: int) -> None:
 
 
 setattr(builtins, NAME_AT_END, _end)
+setattr(builtins, NAME_OF_READ, _report_read)
 setattr(builtins, NAME, ran_functions.add)  # set early: later changes of builtins invalidate caches of executed code
 
 _next_number = itertools.count().__next__  # threads may import at the same time

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from typing import Any, Collection, Iterable
     from weakref import ReferenceType
 
+    from .blocks import Blocks
+
     Row = tuple[str, str, str]
 
 
@@ -73,6 +75,7 @@ OF_IMPORTS = frozenset(
 )
 """Names that every import requests; no verdict depends on them."""
 _OF_ALL = frozenset(("__dict__", "__annotations__"))
+_NO_NAMES = OF_IMPORTS.union((EVERYTHING, EVERYWHERE))
 _NAME_TYPES = frozenset(("typing", "dataclasses", "pydantic", "annotationlib", "typing_extensions"))
 """Modules that resolve the types in annotations. The source that has the annotations mentions those types itself."""
 _IMPORTERS = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
@@ -93,6 +96,8 @@ class RequestedNames:
         """Names that an `import` statement requested, each with the file of the statement."""
         self.loaded: set[tuple[str, str]] = set()
         """Names that were requested as an attribute (`tools.refund`), each with the file of the expression."""
+        self.missing: set[str] = set()
+        """Requested names that the module did not have. Others that its source does not bind are its modules."""
         self._loads: dict[tuple[str, int, int], CodeType] = {}  # holds the code, so that its id is not reused
         self._counts: dict[str, int] = {}
 
@@ -111,12 +116,14 @@ class RequestedNames:
         if any((module := each()) is not None and not _is_followed(module) for each in self.modules):
             self.names.add(EVERYTHING)
 
-    def note(self, name: str) -> None:
-        """Note that the code two frames up requests a name."""
+    def note(self, name: str, present: Collection[str]) -> None:
+        """Note that the code two frames up requests a name. `present` are the names that the module has."""
         try:
             frame = sys._getframe(2)
         except ValueError:  # no Python code
             self.names.add(EVERYTHING if name in _OF_ALL else name)
+            if name not in present:
+                self.missing.add(name)
             return
         code = frame.f_code
         place = (name, id(code), frame.f_lasti)
@@ -124,6 +131,8 @@ class RequestedNames:
             self._count(name)
             return
         asking = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if name not in present and asking not in _IMPORTERS:
+            self.missing.add(name)
         if name in _OF_ALL:
             # From Python 3.12 on dataclasses let `inspect` read annotations; it reads no other name of the module.
             is_annotated = name == "__dict__" and asking == "inspect" and code.co_name == "get_annotations"
@@ -159,7 +168,7 @@ def make_module(name: str, asked: RequestedNames) -> ModuleType:
     class Followed(ModuleType):
         def __getattribute__(self, name: str) -> Any:
             if name not in known:
-                note(name)
+                note(name, get(self, "__dict__"))
             return get(self, name)
 
     Followed.__name__ = Followed.__qualname__ = ModuleType.__name__
@@ -350,9 +359,13 @@ class Recorder:
 
         If its names were requested earlier, the requests saw the bindings of that time, so all names count.
         """
+        if self._is_name_requested(compiled):
+            self._requested[compiled.path].names.add(EVERYTHING)
+
+    def _is_name_requested(self, compiled: instrument.Compiled) -> bool:
+        """Return True if anything requested a name that the module defines."""
         asked, blocks = self._requested.get(compiled.path), compiled.blocks
-        if asked is not None and blocks is not None and not asked.collect_names().isdisjoint(blocks.definitions):
-            asked.names.add(EVERYTHING)
+        return asked is not None and blocks is not None and not asked.collect_names().isdisjoint(blocks.definitions)
 
     def note_load(self, path: str, fingerprint: str) -> None:
         """Note a module that is not, or cannot be, compiled by us. It counts as a whole."""
@@ -581,9 +594,11 @@ class Recorder:
             kind = "branch" if is_branch(name) else "block"
             self._note(kind, f"{compiled.path}::{name}", compiled.blocks.bodies[name])
             self._use_names(compiled, compiled.blocks.mentions[name])
-        # After any change a module whose import failed may be importable.
+        # A module whose import failed fails in the same way until the statements change that do more than define names,
+        # unless its names were requested meanwhile: then their order counts.
         for path in list(self._unfinished):
-            self._use_names(self._sources[path], [EVERYTHING])
+            if self._is_name_requested(self._sources[path]):
+                self._use_names(self._sources[path], [EVERYTHING])
         self._settle_requested()
         for path in list(self._sources if self._uses_all_names else ()):
             self._use_names(self._sources[path], [EVERYTHING])
@@ -611,11 +626,12 @@ class Recorder:
     def _use_requested(self) -> None:
         for path, asked in list(self._requested.items()):
             compiled = self._sources.get(path)
-            if compiled is None:
+            if compiled is None or compiled.blocks is None:
                 continue
-            self._use_names(compiled, list(asked.names))
-            self._use_names(compiled, [self._describe_use(*imported) for imported in list(asked.imported)])
-            self._use_names(compiled, [self._use_as_attribute(*loaded) for loaded in list(asked.loaded)])
+            names = list(asked.names)
+            names += [self._describe_use(*imported) for imported in list(asked.imported)]
+            names += [self._use_as_attribute(*loaded) for loaded in list(asked.loaded)]
+            self._use_names(compiled, [_describe_module(name, asked, compiled.blocks) for name in names])
 
     def _describe_use(self, name: str, importer: str) -> str:
         """Return how a module uses a name that it imports: `name()` if it only calls it, `name?` if nothing uses it
@@ -694,6 +710,13 @@ class Recorder:
         return within.startswith(self._created_folders) and any(
             within.startswith(made) and self._is_written(made[:-1]) for made in self._created_folders
         )
+
+
+def _describe_module(name: str, asked: RequestedNames, blocks: Blocks) -> str:
+    """Return `name?` for a module that was requested from its package, else the name."""
+    plain = name.rstrip("?()")
+    is_module = plain not in asked.missing and not blocks.binds(plain) and plain not in _NO_NAMES
+    return f"{plain}?" if is_module else name
 
 
 def _stat_signature(path: str) -> Any:

@@ -184,7 +184,7 @@ async def test_an_empty_module_is_complete(bench: Any, run: Any) -> None:
     assert "*" not in await find_used_names(bench, run, "import tools\ndef answer(p): return 'ok'", tools="'Doc.'\n")
 
 
-async def test_a_module_whose_import_fails_counts_as_a_whole(bench: Any, run: Any) -> None:
+async def test_a_module_whose_import_fails_counts_as_a_whole_if_its_names_were_requested(bench: Any, run: Any) -> None:
     code = """
         try:
             import tools
@@ -193,8 +193,11 @@ async def test_a_module_whose_import_fails_counts_as_a_whole(bench: Any, run: An
         def answer(p):
             return str(tools)
     """
+    bench.write("other.py", "import tools\nSEEN = getattr(tools, 'X', 'too early')")
 
-    assert "*" in await find_used_names(bench, run, code, tools="X = 1\nint('no')\nY = 2\n")
+    assert await find_used_names(bench, run, code, tools="X = '1'\nint('no')\nY = 2\n") == set()
+    assert await find_used_names(bench, run, code, tools="X = 'no'\nint(X)\nY = 2\n") == {"X"}
+    assert "*" in await find_used_names(bench, run, code, tools="import other\nX = 'no'\nint('no')\nY = 2\n")
 
 
 async def test_access_during_a_circular_import_depends_on_the_whole_module(bench: Any, run: Any) -> None:
