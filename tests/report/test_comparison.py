@@ -312,7 +312,7 @@ def test_a_criterion_that_fell_is_significantly_worse_and_an_informational_metri
     assert not compare(verdicts(0.9, 1.0), verdicts(0.9, 0.5)).is_significantly_worse
     text = "\n".join(comparison_lines(compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)), style=Style(), show_same=False))
     assert "m        mean 0.9 → 0.8 (-0.1)  over 40 cases of both: lower (p < 0.001)" in text
-    assert "latency  mean 1 → 1 (+0)  over 40 cases of both: unchanged" in text
+    assert "latency  mean 1 s → 1 s (+0 s)  over 40 cases of both: unchanged" in text
 
 
 def test_the_p_value_of_a_criterion_is_not_corrected_for_informational_metrics() -> None:

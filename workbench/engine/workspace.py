@@ -50,7 +50,7 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.recovery import TypedTexts
-from workbench.store.files import remove_leftovers
+from workbench.store.files import find_root, remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
@@ -62,7 +62,7 @@ from workbench.store.model_answers import (
     Recording,
     RecordingStore,
 )
-from workbench.store.project_discovery import Project, discover, find_root
+from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -352,6 +353,12 @@ def read_scores(*row: Any) -> StoredScores:
     """Read the columns of SCORES."""
     *job, metrics = row
     return StoredScores(read_job(*job), () if metrics is None else history_codec.metrics_from_blob(metrics))
+
+
+def read_numbers(*row: Any) -> tuple[StoredJob, Sequence[history_codec.MetricNumbers]]:
+    """Read the columns of SCORES, without the turns and details of metrics."""
+    *job, metrics = row
+    return read_job(*job), () if metrics is None else history_codec.numbers_from_blob(metrics)
 
 
 def read_result(*row: Any) -> CaseResult:
