@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.console import message, write_document, write_lines
-from workbench.cli.shared_options import build_command_line
+from workbench.cli.shared_options import build_command_line, models_option
 
 if TYPE_CHECKING:
     from workbench.report.bisect_report import Step
@@ -33,6 +33,7 @@ _FOUND, _SEVERAL_LEFT = 0, 1
     show_default=True,
     help="With --repeats: stop when a commit has this probability.",
 )
+@models_option
 @click.option("--first-parent", is_flag=True, help="Follow only the first parent of merges.")
 @click.option(
     "--as-committed",
@@ -50,6 +51,7 @@ def bisect(
     bad: str | None,
     repeats: int,
     confidence: float,
+    models: str | None,
     first_parent: bool,
     as_committed: bool,
     target: str | None,
@@ -60,6 +62,7 @@ def bisect(
     Commits are checked out in a git worktree of their own: your files, index and branches never change. A commit in
     which everything that a stored execution used has the same content has that verdict, and nothing runs. An ERROR is
     no verdict: such a commit is skipped. With --repeats executions are samples, and the most probable commit is found.
+    With --models auto a request that the project recorded, for the same repeat of the case, costs no model call.
 
     The result is the commit, its diff limited to what the case used, and what the case did before and after.
 
@@ -80,10 +83,16 @@ def bisect(
         if step.source is not Source.KNOWN or step.outcome is Outcome.SKIPPED:
             message(step_line(step), prefix="")
 
+    chosen = None if models is None else ModelMode(models)
+    if repeats > 1:
+        if chosen not in (None, ModelMode.LIVE):
+            raise click.UsageError(
+                f"--models {models} and --repeats {repeats}: a recorded answer is no new sample; leave out one of them."
+            )
+        chosen = ModelMode.LIVE
     workspace, named = open_workspace((case,), target=target)
     with workspace:
-        # A replayed answer is no sample: it repeats one.
-        run_options = RunOptions(command=build_command_line(), models=ModelMode.LIVE if repeats > 1 else None)
+        run_options = RunOptions(command=build_command_line(), models=chosen)
         plan = make_plan(workspace, select_cases(workspace, named, cases=()), run_options)
         if len(plan.cases) != 1:
             raise PlanError(f"{case}: found {pluralise(len(plan.cases), 'case')}, expected one; name it as SET:CASE")
