@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from workbench.agents.agent_host import ToolDesk
 from workbench.engine.acceptance import Acceptances
@@ -39,9 +40,9 @@ from workbench.engine.shards import get_shard, take_shard
 from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
-from workbench.model.identity import CaseInSet, CaseKey, JobKey
+from workbench.model.identity import CaseInSet, CaseKey, Dependency, JobKey
 from workbench.model.results import CaseResult, CaseStatus, Execution
-from workbench.model.target import AgentDescription, ModelMode, Target
+from workbench.model.target import AgentDescription, AgentKind, ModelMode, Target
 from workbench.model.text import pluralise, suggest_name
 from workbench.simulation.model_requests import RequestRules
 from workbench.simulation.replayed_models import CaseModels, ModelPlan, hash_calls
@@ -588,6 +589,9 @@ class Interrupted(Exception):
     """The user stopped the executions."""
 
 
+_REPEATS_LOOKED_UP = 3
+
+
 class CaseExecutor:
     """Executes variants of one case, one after the other. Results are not stored.
 
@@ -646,6 +650,18 @@ class CaseExecutor:
         return self.planned.key
 
     @property
+    def root(self) -> Path:
+        """The folder of the project."""
+        return self._workspace.root
+
+    def list_known_dependencies(self) -> frozenset[Dependency]:
+        """Return what the newest stored executions of the case used; empty if none is stored. Raises StoreError."""
+        verdicts = self._workspace.verdicts
+        newest = (verdicts.newest(JobKey(self.key, repeat)) for repeat in range(_REPEATS_LOOKED_UP))
+        numbers = {each.dependencies for each in newest if each is not None and each.dependencies is not None}
+        return frozenset(verdicts.row(row) for number in numbers for row in verdicts.list_rows(number))
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """The notices and problems of its plan."""
         return (*self._plan.notices, *self._plan.problems)
@@ -672,8 +688,16 @@ class CaseExecutor:
         """Return True if a variant could be executed."""
         return self.document.find_fault(data) is None
 
-    def execute(self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]) -> Variant:
-        """Execute a variant as this repeat. `instructions` replace those of agents: see `SessionRequest`.
+    def execute(
+        self,
+        data: CaseData,
+        *,
+        repeat: int,
+        instructions: Mapping[str, Mapping[str, str]],
+        copy: Path | None = None,
+    ) -> Variant:
+        """Execute a variant as this repeat. `instructions` replace those of agents: see `SessionRequest`. `copy` is a
+        copy of the project, whose code runs instead.
 
         Raises Interrupted if the executions were stopped, and PlanError.
         """
@@ -688,18 +712,34 @@ class CaseExecutor:
         plan = replace(
             plan, cases=(planned,), limits=limits, models=models, instructions=instructions, whole_sets=frozenset()
         )
-        with self._lock:
-            if self._is_cancelled:
-                raise Interrupted
-            run = self._run = self._workspace.start(plan)
-        for _ in run.iter_events():
-            pass
-        (result,) = run.results()
+        if copy is None:
+            result = self._run_plan(self._workspace, plan)
+        else:
+            root, folder = str(self._workspace.root), str(copy)
+
+            def move(path: str) -> str:
+                return f"{folder}{path[len(root) :]}" if _is_in(path, root) else path
+
+            target = map_paths(planned.target, move)
+            plan = replace(plan, root=copy, cases=(replace(planned, target=target),))
+            # It has processes of its own: the code differs.
+            with Workspace(self._workspace.project, load_settings(self._workspace.root)) as workspace:
+                result = self._run_plan(workspace, plan)
         if self._is_cancelled or result.status is CaseStatus.CANCELLED:
             raise Interrupted
         case = planned.case
         assert case is not None
         return Variant(case, result)
+
+    def _run_plan(self, workspace: Workspace, plan: Plan) -> CaseResult:
+        with self._lock:
+            if self._is_cancelled:
+                raise Interrupted
+            run = self._run = workspace.start(plan)
+        for _ in run.iter_events():
+            pass
+        (result,) = run.results()
+        return result
 
     def _make_document(self, data: CaseData) -> EvalSetDocument:
         """Return an eval set in memory that has only this variant."""
@@ -723,3 +763,20 @@ class CaseExecutor:
                 finally:
                     store.close()
         return folder
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}{os.sep}")
+
+
+def map_paths(target: Target, move: Callable[[str], str]) -> Target:
+    """Return the target with each of its paths mapped."""
+    changes: dict[str, object] = {
+        name: Path(move(str(path)))
+        for name in ("path", "env_file", "config", "scripted_models", "simulate_tools")
+        if (path := cast("Path | None", getattr(target, name))) is not None
+    }
+    if target.kind is AgentKind.ADK and Path(target.location).is_absolute():
+        changes["location"] = move(target.location)
+    changes["watch"] = tuple(move(each) for each in target.watch)
+    return target.model_copy(update=changes)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from workbench.agents.worker.recording.blocks import EVERYTHING, cut, list_executed, parse_source
 from workbench.agents.worker.recording.definitions import count_bound_names, find_defined_names
@@ -23,11 +23,11 @@ from workbench.engine.plan import Plan, PlanError, PlannedCase, Selection, SetCo
 from workbench.engine.run import Run
 from workbench.engine.shrinking import find_failure
 from workbench.engine.verdict_index import Verdicts
-from workbench.engine.workspace import Workspace
+from workbench.engine.workspace import Workspace, map_paths
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import AgentKind, ModelMode, Target
+from workbench.model.target import ModelMode, Target
 from workbench.report.bisect_report import Commit, Outcome, Sample, Source, Used
 from workbench.report.run_report import ReportedCase
 from workbench.report.turn_diff import DifferenceKind
@@ -237,12 +237,12 @@ class CommitVerdicts:
         def plan_for(target: Target) -> PlannedCase:
             return SetContext(case.eval_set_id, target, case.criteria, case.tools).plan_case(case.key, case.case)
 
-        in_project = _map_paths(target, self._worktree.to_repository)
+        in_project = map_paths(target, self._worktree.to_repository)
         return _Planned(plan_for(target), plan_for(in_project), loaded)
 
     def _move_paths(self, target: Target) -> Target:
         """Return the target with the paths of the worktree, and the interpreter of the user."""
-        moved = _map_paths(target, self._worktree.to_worktree)
+        moved = map_paths(target, self._worktree.to_worktree)
         if target.python is None:
             return moved
         return moved.model_copy(update={"python": Path(self._worktree.to_repository(str(target.python)))})
@@ -453,19 +453,6 @@ def find_used_lines(text: str, parts: Collection[str]) -> frozenset[int]:
 def _get_first_line(statement: ast.stmt) -> int:
     decorators = getattr(statement, "decorator_list", ())
     return min([statement.lineno, *(each.lineno for each in decorators)])
-
-
-def _map_paths(target: Target, move: Callable[[str], str]) -> Target:
-    """Return the target with each of its paths mapped."""
-    changes: dict[str, object] = {
-        name: Path(move(str(path)))
-        for name in ("path", "env_file", "config", "scripted_models", "simulate_tools")
-        if (path := cast("Path | None", getattr(target, name))) is not None
-    }
-    if target.kind is AgentKind.ADK and Path(target.location).is_absolute():
-        changes["location"] = move(target.location)
-    changes["watch"] = tuple(move(each) for each in target.watch)
-    return target.model_copy(update=changes)
 
 
 def _explain_no_verdict(result: CaseResult) -> str:
