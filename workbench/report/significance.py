@@ -305,8 +305,8 @@ def _flip_signs(changed: Sequence[float]) -> float:
 
     def flip_randomly(those: NDArray[float64]) -> NDArray[float64]:
         random_bytes = generator.integers(0, 256, (_FLIPS, ceil(len(those) / 8)), dtype=np.uint8)
-        positive = np.unpackbits(random_bytes, axis=1, count=len(those)).astype(float) @ those
-        return 2 * positive - those.sum()
+        positive: NDArray[float64] = np.unpackbits(random_bytes, axis=1, count=len(those)).astype(float) @ those
+        return 2 * positive - float(those.sum())
 
     if small:  # only their sum has a normal distribution, around each sum of the large ones
         spread = sqrt(2 * float(sizes[small] @ sizes[small]))

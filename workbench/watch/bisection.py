@@ -744,7 +744,8 @@ class Bisection:
         shown = [
             file for file in changed if any(used.has(each, changes_names=file.changes_names) for each in file.names)
         ]
-        diffs, left_out = [], {}
+        diffs: list[str] = []
+        left_out: dict[str, int] = {}
         for file in shown:
             parts = None if used.unfollowed else used.list_parts(file.name)
             diff, count = repository.diff(first, [file]), 0

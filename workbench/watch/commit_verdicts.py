@@ -446,12 +446,12 @@ def find_used_lines(text: str, parts: Collection[str]) -> frozenset[int]:
         if name in parts:
             used.update(body)
         else:  # what is on one line with the head is part of it, too
-            used.difference_update(line for line in body if line > function.body[0].lineno or line > function.lineno)
+            used.difference_update(line for line in body if line > function.lineno)
     return frozenset(used)
 
 
 def _get_first_line(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", ())
+    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
     return min([statement.lineno, *(each.lineno for each in decorators)])
 
 

@@ -306,7 +306,8 @@ def cut(tree: ast.Module, *, lambdas: bool = False) -> tuple[Blocks, list[tuple[
     bodies = _bodies(functions, branches, bound, uses)
     for name, function in find_callback_lambdas(tree).items() if lambdas else ():
         # The block around it ran before, and mentions its names.
-        bodies[name] = Part(_fingerprint([function], "", [], _Names(Uses())), frozenset())
+        statement = ast.Expr(value=function)
+        bodies[name] = Part(_fingerprint([statement], "", [], _Names(Uses())), frozenset())
     blocks = Blocks(
         digest("+".join(whole).encode()),
         rest=rest,
@@ -499,8 +500,8 @@ def find_callback_lambdas(tree: ast.Module) -> dict[str, ast.Lambda]:
             owner = next((_get_text(each.value) for each in node.keywords if each.arg == "name"), "")
             for keyword in node.keywords:
                 if keyword.arg is not None and _CALLBACK.fullmatch(keyword.arg):
-                    value = keyword.value
-                    values = value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]
+                    given = keyword.value
+                    values = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
                     found += [(f"{owner}.{keyword.arg}", each) for each in values]
         elif isinstance(node, ast.Assign) and not prefix:
             found += [(each.id, node.value) for each in node.targets if isinstance(each, ast.Name)]

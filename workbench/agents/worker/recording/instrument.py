@@ -191,8 +191,8 @@ def _instrument(path: str, source: bytes, tree: ast.Module) -> Compiled | None:
             _announce(function.body, _assign_number(made, name), behind=0 if get_docstring(function) is None else 1)
         for branch in branches:
             _announce(branch.container, _assign_number(made, branch.name), behind=branch.find_start())
-        for name, function in find_callback_lambdas(tree).items() if has_callbacks else ():
-            _announce_lambda(function, _assign_number(made, name))
+        for name, each in find_callback_lambdas(tree).items() if has_callbacks else ():
+            _announce_lambda(each, _assign_number(made, name))
         if tree.body:
             _announce(tree.body, _assign_number(made, ""), behind=len(tree.body), name=NAME_AT_END)
             made.reports_end = True
