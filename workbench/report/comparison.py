@@ -301,6 +301,14 @@ class RunComparison:
         """The number of cases of both runs that are in no test, because they are in quarantine."""
         return sum(case.before is not None and case.is_in_quarantine for case in self.cases)
 
+    @property
+    def forgotten(self) -> int:
+        """The number of cases whose verdict is stored in a run, but not its scores any more: they are in no mean."""
+        return sum(
+            any(each is not None and each.status in _JUDGED and not each.scores for each in (case.before, case.after))
+            for case in self.cases
+        )
+
     def select(self, *changes: Change) -> list[ComparedCase]:
         """Return the cases with one of these changes."""
         return [case for case in self.cases if case.change in changes]
@@ -556,7 +564,20 @@ def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool
     if comparison.metrics:
         lines.append("")
         lines += _metric_lines(comparison)
+    if comparison.forgotten:
+        lines += ["", forgotten_text(comparison)]
     return [*lines, "", style.paint(changes_text(comparison), "1")]
+
+
+_FORGOTTEN = (
+    "the scores of {} in one of the runs are not stored any more, so that no mean has them: the history keeps those of "
+    "the last run and of the last 10,000 executions"
+)
+
+
+def forgotten_text(comparison: RunComparison) -> str:
+    """Say how many cases are in no mean, because their scores are not stored any more; empty if there are none."""
+    return _FORGOTTEN.format(pluralise(comparison.forgotten, "case")) if comparison.forgotten else ""
 
 
 def changes_text(comparison: RunComparison) -> str:
@@ -655,6 +676,7 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
             "significantly_worse": comparison.is_significantly_worse,
             "unjudged": comparison.unjudged,
             "quarantined": comparison.quarantined,
+            "scores_forgotten": comparison.forgotten,
             "only_failed": comparison.is_selected,
             "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
             "within_cases": None if comparison.repeats is None else _repeats_record(comparison.repeats),

@@ -12,7 +12,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
@@ -67,6 +67,7 @@ SIDECAR_SUFFIX = ".workbench.json"
 """Suffix of the files beside eval sets, see `workbench.store.evalsets.quarantine`."""
 
 
+@lru_cache(maxsize=64)  # asked for each case of a set
 def derive_set_name(path: PurePath) -> str:
     """Return the name of the file without the suffixes of eval sets; it is a safe id, without "/"."""
     for suffix in (*EVAL_SET_SUFFIXES, ".json"):

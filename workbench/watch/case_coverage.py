@@ -25,7 +25,7 @@ from workbench.engine.agent_source import (
     read_agent_source,
 )
 from workbench.engine.plan import Plan, PlannedCase
-from workbench.engine.verdict_index import Verdicts
+from workbench.engine.verdict_index import Asked, Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import PERSONAS
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
@@ -208,6 +208,10 @@ def _find_further(
     for job in verdicts.list_jobs():
         position = positions.get(job.case)
         if position is None:
+            continue
+        asked = Asked(job.case.target, planned[position].execution_hash, job.repeat)
+        stored = verdicts.for_job(job, asked) if job in decided else ()
+        if len(stored) == 1 and (position, stored[0].execution) in known:  # as of most
             continue
         current = selector.find_current(job, planned[position])
         for verdict in current:

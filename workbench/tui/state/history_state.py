@@ -26,6 +26,7 @@ from workbench.report.comparison import (
     changes_text,
     describe_run_changes,
     difference_text,
+    forgotten_text,
     score_change_text,
     significance_text,
     threshold_text,
@@ -202,6 +203,8 @@ class ComparedCases(CursorRows):
             yield BLANK
 
     def _describe_means(self) -> Iterator[Block]:
+        if missing := forgotten_text(self.comparison):
+            yield Paragraph.from_text(missing, Style.MUTED)
         if not self.comparison.metrics:
             return
         yield Paragraph(
