@@ -103,20 +103,6 @@ class DeclaredAgent(NamedTuple):
     is_delegate: bool = False
 
 
-def list_transfers(agents: Mapping[str, DeclaredAgent]) -> Iterator[tuple[str, str]]:
-    """Yield the transfers to agents above and beside that ADK offers to the models of these agents."""
-    for above, parent in agents.items():
-        for name in parent.agents if parent.asks_model else ():
-            agent = agents.get(name)
-            if agent is None or not agent.asks_model:
-                continue
-            if agent.hands_up:
-                yield name, above
-            for beside in parent.agents if agent.hands_across else ():
-                if beside != name and not (beside in agents and agents[beside].is_delegate):
-                    yield name, beside
-
-
 class Callback(NamedTuple):
     """A callback of an agent; `function` is its key in the dependencies, None for a computed value."""
 
@@ -136,6 +122,19 @@ class AgentSource:
     tools: dict[str, str] = field(default_factory=dict)
     prompt_files: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def list_transfers(self) -> Iterator[tuple[str, str]]:
+        """Yield the transfers to agents above and beside that ADK offers to the models of these agents."""
+        for above, parent in self.agents.items():
+            for name in parent.agents if parent.asks_model else ():
+                agent = self.agents.get(name)
+                if agent is None or not agent.asks_model:
+                    continue
+                if agent.hands_up:
+                    yield name, above
+                for beside in parent.agents if agent.hands_across else ():
+                    if beside != name and not (beside in self.agents and self.agents[beside].is_delegate):
+                        yield name, beside
 
 
 def read_agent_source(target: Target, *, root: Path, recorded: Collection[str] = ()) -> AgentSource:

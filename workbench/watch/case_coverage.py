@@ -16,14 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from workbench.engine.agent_source import (
-    AgentSource,
-    Callback,
-    is_prompt_file,
-    list_transfers,
-    make_relative,
-    read_agent_source,
-)
+from workbench.engine.agent_source import AgentSource, Callback, is_prompt_file, make_relative, read_agent_source
 from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.verdict_index import Asked, Verdicts
 from workbench.engine.workspace import Workspace
@@ -548,7 +541,7 @@ class _AgentSection:
         if reported or self._agent.kind is not AgentKind.ADK:
             yield from ((name, other) for name, others in reported.items() for other in _names(others))
             return
-        for name, other in list_transfers(self._source.agents):
+        for name, other in self._source.list_transfers():
             if not self._structure or (name in self._structure and other in self._structure):
                 yield name, other
 
