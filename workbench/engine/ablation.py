@@ -405,7 +405,11 @@ class Ablation:
             whole=whole,
             effects=effects,
             executions=self._executions,
-            unknown=[each for each in self.description.unknown if "instruction" in each],
+            unknown=[
+                each
+                for each in self.description.unknown
+                if "instruction" in each and not (self._prompts and each.endswith("in its code"))
+            ],
             is_interrupted=is_interrupted,
         )
 
