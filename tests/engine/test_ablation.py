@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,19 @@ from hypothesis import strategies as st
 
 from tests.engine.conftest import Project, turn
 from tests.engine.test_shrinking import describe_project
-from tests.llm.servers import Call, HttpResponse, run_server
-from workbench.engine.ablation import Ablated, Ablation, Effect, list_blocks, remove_block
+from tests.llm.servers import Call, HttpResponse, openai, run_server
+from workbench.engine.ablation import (
+    Ablated,
+    Ablation,
+    Effect,
+    PromptText,
+    iter_constants,
+    list_blocks,
+    remove_block,
+)
+from workbench.engine.case_variants import CaseExecutor
 from workbench.engine.plan import PlanError, RunOptions, Selection
-from workbench.engine.workspace import CaseExecutor, Workspace
+from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription, AgentPart, ModelMode
@@ -226,3 +236,85 @@ def test_a_blank_line_around_a_removed_paragraph_goes_with_it() -> None:
     assert remove_block(text, first) == "C\n\nD"
     assert remove_block(text, second) == "A\nB\n\nD"
     assert remove_block(text, third) == "A\nB\n\nC\n"
+
+
+ASKING = '''
+from pathlib import Path
+import httpx
+
+STYLE_PROMPT = """Be brief.
+Use the tool."""
+UNUSED_PROMPT = "Never read."
+
+def answer(prompt):
+    system = (Path(__file__).parent / "prompt.md").read_text() + STYLE_PROMPT
+    messages = [{{"role": "system", "content": system}}, {{"role": "user", "content": prompt}}]
+    reply = httpx.post("{url}/v1/chat/completions", json={{"model": "m", "messages": messages}}).json()
+    text = reply["choices"][0]["message"]["content"]
+    calls = [{{"tool_name": "set_light", "tool_input": {{"room": "hall"}}}}] if text == "use" else []
+    return {{"response": text, "predicted_trajectory": calls}}
+'''
+
+
+def read_files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes() for path in root.rglob("*.*") if path.is_file() and ".workbench" not in path.parts
+    }
+
+
+def reply_by_prompt(call: Call) -> HttpResponse:
+    system = call.body["messages"][0]["content"]
+    return openai("use" if "Use the tool." in system and "You switch lights." in system else "no")
+
+
+def test_prompts_of_a_function_in_a_file_and_in_a_constant_are_tried_in_a_copy(house: Project) -> None:
+    (house.root / "house/__init__.py").write_text("")
+    (house.root / "house/test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
+    (house.root / "house/prompt.md").write_text("You switch lights.\n\nBe nice.\n")
+    (house.root / "workbench.toml").write_text(
+        '[targets.house]\nkind = "function"\ntarget = "house.agent:answer"\neval_sets = ["house/*.evalset.json"]\n'
+    )
+    with run_server(reply_by_prompt) as server:
+        (house.root / "house/agent.py").write_text(ASKING.format(url=server.url))
+        before = read_files(house.root)
+        with Workspace.open(house.root) as workspace:
+            list(
+                workspace.start(
+                    workspace.plan([Selection(eval_set="house/h.evalset.json")], RunOptions())
+                ).iter_events()
+            )
+            found = ablate(workspace, repeats=1)
+
+    effects = {(each.block.agent, each.block.text): each.effect for each in found.effects}
+    assert effects == {
+        ("house/prompt.md", "You switch lights."): Effect.VERDICT,
+        ("house/prompt.md", "Be nice."): Effect.NONE,
+        ("house/agent.py", "Be brief."): Effect.NONE,
+        ("house/agent.py", "Use the tool."): Effect.VERDICT,
+    }
+    assert read_files(house.root) == before
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'agent = create_react_agent(model, [], prompt="Be nice.")',
+        'agent = create_agent(model, system_prompt=("Be " "nice."))',
+        'messages = [SystemMessage(content="Be nice."), other]',
+        'template = ChatPromptTemplate.from_messages([("system", "Be nice."), ("user", "{input}")])',
+        'def ask():\n    return [{"role": "system", "content": "Be nice."}]',
+        'SYSTEM = """Be nice."""',
+    ],
+)
+def test_prompts_in_the_code_are_found_and_edited_in_place(code: str) -> None:
+    source = f"# ä\n{code}\nafter = 1\n"
+
+    ((name, text, span),) = iter_constants(source, None)
+
+    prompt = PromptText("agent.py", name, text, span)
+    (block,) = prompt.list_blocks(by_line=True)
+    edited = prompt.edit(source.encode(), block).decode()
+    assert text == "Be nice."
+    assert "nice" not in edited
+    assert edited.endswith("after = 1\n")
+    compile(edited, "agent.py", "exec")

@@ -75,7 +75,11 @@ def test_agents_tools_and_callbacks_of_adk(tmp_path: Path) -> None:
     assert [(each.name, each.place, each.function) for each in source.callbacks] == [
         ("primes.before_model_callback: check", "dice/guards.py:1", f"{tmp_path}/dice/guards.py::check"),
         ("primes.before_model_callback: log", "dice/agent.py:11", f"{tmp_path}/dice/agent.py::log"),
-        ("inner.after_agent_callback", "dice/agent.py:17", None),
+        (
+            "inner.after_agent_callback: lambda",
+            "dice/agent.py:17",
+            f"{tmp_path}/dice/agent.py::<lambda>.inner.after_agent_callback",
+        ),
     ]
     assert {Path(path).name: found for path, found in source.files.items()} == {
         "__init__.py": {},

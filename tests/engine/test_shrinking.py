@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.engine.conftest import Project, turn
 from tests.llm.servers import Call, HttpResponse, run_server
+from workbench.engine.case_variants import CaseExecutor
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.engine.set_files import keep_case
 from workbench.engine.shrinking import (
@@ -26,7 +27,7 @@ from workbench.engine.shrinking import (
     minimise,
     split_sentences,
 )
-from workbench.engine.workspace import CaseExecutor, Workspace
+from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.target import ModelMode
 from workbench.store.evalsets.evalset_document import EvalSetDocument

@@ -312,7 +312,20 @@ def test_a_criterion_that_fell_is_significantly_worse_and_an_informational_metri
     assert not compare(verdicts(0.9, 1.0), verdicts(0.9, 0.5)).is_significantly_worse
     text = "\n".join(comparison_lines(compare(verdicts(0.9, 1.0), verdicts(0.8, 1.0)), style=Style(), show_same=False))
     assert "m        mean 0.9 → 0.8 (-0.1)  over 40 cases of both: lower (p < 0.001)" in text
-    assert "latency  mean 1 → 1 (+0)  over 40 cases of both: unchanged" in text
+    assert "latency  mean 1 s → 1 s (+0 s)  over 40 cases of both: unchanged" in text
+    assert "not stored any more" not in text
+
+
+def test_scores_that_the_history_has_forgotten_are_counted() -> None:
+    stored = make_stored_repeats("a", "P", 0.5)
+    before = collect_verdicts(StoredScores(job, ()) for job, _ in stored)
+    after = collect_verdicts(stored)
+
+    comparison = compare_runs(run("1"), run("2"), before, after, earlier=lambda _: ())
+
+    text = "\n".join(comparison_lines(comparison, style=Style(), show_same=False))
+    assert "the scores of 1 case in one of the runs are not stored any more" in text
+    assert comparison_record(comparison)["significance"]["scores_forgotten"] == 1
 
 
 def test_the_p_value_of_a_criterion_is_not_corrected_for_informational_metrics() -> None:

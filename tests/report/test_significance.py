@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import StratifiedTable, mcnemar
@@ -56,6 +58,28 @@ def test_verdicts_of_single_repeats_are_compared_by_the_exact_test_of_mcnemar() 
         if test is not None and better + worse:
             expected = mcnemar([[passed, worse], [better, failed]], exact=True).pvalue
             assert test.p_value == pytest.approx(min(expected, 1.0), abs=EXACT)
+
+
+def test_a_few_large_differences_among_very_many_are_drawn_and_flipped_themselves() -> None:
+    generator = np.random.default_rng(3)
+    values = generator.lognormal(0, 2.2, 1_000) * generator.choice([-1, 1.3], 1_000)
+
+    test = compare_scores([(0.0, value) for value in values.tolist()])
+
+    means = values[generator.integers(0, 1_000, (20_000, 1_000))].mean(axis=1)
+    sums = generator.choice([-1, 1], (20_000, 1_000)) @ np.abs(values)
+    assert test.interval is not None
+    assert test.interval == pytest.approx(np.percentile(means, [2.5, 97.5]), abs=0.1 * means.std())
+    assert test.p_value == pytest.approx(np.mean(np.abs(sums) >= abs(values.sum())), abs=0.015)
+
+
+def test_ten_thousand_differences_of_which_one_decides_take_little_time() -> None:
+    start = time.process_time()
+
+    test = compare_scores([(0.0, 1e-5 * (number % 7)) for number in range(9_999)] + [(0.0, 1.0)])
+
+    assert test.interval is not None
+    assert time.process_time() - start < 1.0  # 20,000,000 draws took three seconds
 
 
 def test_the_signs_of_few_differences_are_flipped_in_all_ways() -> None:

@@ -14,7 +14,7 @@ import pytest
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.target import AgentKind
-from workbench.report.coverage_report import Coverage, PartKind
+from workbench.report.coverage_report import Coverage, PartKind, coverage_lines
 from workbench.watch.case_coverage import measure_coverage, read_trace
 
 SAMPLES = Path(__file__).parents[2] / "sample_agents"
@@ -263,3 +263,68 @@ def test_values_that_are_not_literal_are_found(dice: Path) -> None:
     assert tools["roll_many"] == ("unreached", 0)
     transfers = [part for each in coverage.sections for part in each.parts if part.kind is PartKind.TRANSFER]
     assert all(part.place for part in transfers if part.status.value == "reached")
+
+
+@pytest.mark.needs_adk
+def test_lambdas_and_inner_functions_as_callbacks_are_followed(dice: Path) -> None:
+    agent = dice / "hello_world_adk/agent.py"
+    text = agent.read_text("utf-8")
+    makers = dedent("""
+        def make_note(word):
+            def note_word(callback_context):
+                return None
+
+            return note_word
+
+        def make_silence():
+            return lambda callback_context, llm_response: None
+
+        unused = lambda tool, args, tool_context: None
+    """)
+    text = text.replace("prime_checker = LlmAgent(", f"{makers}\n\nprime_checker = LlmAgent(")
+    callbacks = """
+        before_agent_callback=[make_note("a"), lambda callback_context: None],
+        after_model_callback=make_silence(),
+    """
+    text = text.replace("tools=[roll_die], before_agent_callback=note,", f"tools=[roll_die], {callbacks}")
+    agent.write_text(text.replace("tools=[check_prime],", "tools=[check_prime], before_tool_callback=unused,"))
+
+    coverage = run_and_measure(dice, "hello_world_adk/dice.evalset.json", "introduction")
+
+    found = list_statuses(coverage, PartKind.CALLBACK)
+    assert found == {
+        "hello_world_adk.before_agent_callback: make_note.<locals>.note_word": ("reached", 1),
+        "hello_world_adk.before_agent_callback: lambda": ("reached", 1),
+        "hello_world_adk.after_model_callback: lambda": ("reached", 1),
+        "prime_checker.before_tool_callback: lambda": ("unknown", 0),
+        "prime_checker.on_tool_error_callback: apologise": ("unknown", 0),
+    }
+
+
+@pytest.mark.needs_adk
+def test_transfers_that_models_are_offered_are_listed(dice: Path) -> None:
+    agent = dice / "hello_world_adk/agent.py"
+    text = agent.read_text("utf-8")
+    other = """
+        other = LlmAgent(name="other", model=choose_model(), disallow_transfer_to_peers=True)
+    """
+    text = text.replace("disallow_transfer_to_parent=True,", "").replace("disallow_transfer_to_peers=True,", "")
+    text = text.replace("\nroot_agent =", f"{dedent(other)}\nroot_agent =")
+    agent.write_text(text.replace("sub_agents=[prime_checker]", "sub_agents=[prime_checker, other]"))
+    eval_set = "hello_world_adk/dice.evalset.json"
+    with Workspace.open(dice) as workspace:
+        before = measure_coverage(workspace, workspace.plan([Selection(eval_set=eval_set)], RunOptions()))
+
+    after = run_and_measure(dice, eval_set)
+
+    offered = {
+        "hello_world_adk → prime_checker", "hello_world_adk → other", "prime_checker → hello_world_adk",
+        "prime_checker → other", "other → hello_world_adk",
+    }  # fmt: skip
+    assert list_statuses(before, PartKind.TRANSFER).keys() == offered  # from the source
+    found = list_statuses(after, PartKind.TRANSFER)
+    assert found.keys() == offered
+    assert found["prime_checker → other"] == ("unreached", 0)
+    assert "    not reached: prime_checker → hello_world_adk, other (hello_world_adk/agent.py:" in "\n".join(
+        coverage_lines(after, show_all=False)
+    )

@@ -15,8 +15,9 @@ from workbench.cli.shared_options import build_command_line, case_option, config
 if TYPE_CHECKING:
     from workbench.cli.printers import Progress
     from workbench.engine.ablation import Ablated, Ablation, BlockEffect, Executions
+    from workbench.engine.case_variants import CaseData
     from workbench.engine.shrinking import Shrinker, ShrinkStep, Shrunk
-    from workbench.engine.workspace import CaseData, Workspace
+    from workbench.engine.workspace import Workspace
     from workbench.model.identity import CaseKey
     from workbench.report.bisect_report import Step
     from workbench.store.evalsets.evalset_document import EvalSetDocument
@@ -44,6 +45,7 @@ _FOUND, _SEVERAL_LEFT = 0, 1
     show_default=True,
     help="With --repeats: stop when a commit has this probability.",
 )
+@models_option
 @click.option("--first-parent", is_flag=True, help="Follow only the first parent of merges.")
 @click.option(
     "--as-committed",
@@ -61,6 +63,7 @@ def bisect(
     bad: str | None,
     repeats: int,
     confidence: float,
+    models: str | None,
     first_parent: bool,
     as_committed: bool,
     target: str | None,
@@ -71,6 +74,7 @@ def bisect(
     Commits are checked out in a git worktree of their own: your files, index and branches never change. A commit in
     which everything that a stored execution used has the same content has that verdict, and nothing runs. An ERROR is
     no verdict: such a commit is skipped. With --repeats executions are samples, and the most probable commit is found.
+    With --models auto a request that the project recorded, for the same repeat of the case, costs no model call.
 
     The result is the commit, its diff limited to what the case used, and what the case did before and after.
 
@@ -90,10 +94,16 @@ def bisect(
         if step.source is not Source.KNOWN or step.outcome is Outcome.SKIPPED:
             message(step_line(step), prefix="")
 
+    chosen = None if models is None else ModelMode(models)
+    if repeats > 1:
+        if chosen not in (None, ModelMode.LIVE):
+            raise click.UsageError(
+                f"--models {models} and --repeats {repeats}: a recorded answer is no new sample; leave out one of them."
+            )
+        chosen = ModelMode.LIVE
     workspace, named = open_workspace((case,), target=target)
     with workspace:
-        # A replayed answer is no sample: it repeats one.
-        run_options = RunOptions(command=build_command_line(), models=ModelMode.LIVE if repeats > 1 else None)
+        run_options = RunOptions(command=build_command_line(), models=chosen)
         plan = make_plan(workspace, select_cases(workspace, named, cases=()), run_options)
         if len(plan.cases) != 1:
             raise PlanError(f"{case}: found {pluralise(len(plan.cases), 'case')}, expected one; name it as SET:CASE")
@@ -192,9 +202,9 @@ def shrink(
     Ctrl-C.
     """
     from workbench.cli.run_commands import open_workspace, select_cases
+    from workbench.engine.case_variants import CaseExecutor
     from workbench.engine.plan import PlanError, RunOptions
     from workbench.engine.shrinking import FailureTest, Outcome, Shrinker, explain_outcome, make_predicate_config
-    from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
     from workbench.store.errors import StoreError
@@ -443,9 +453,10 @@ def why(
     """Find which parts of the instruction matter for a case, by leaving out one at a time.
 
     The case runs with the whole instruction, then without each paragraph, or with --line without each line. A part
-    matters if the verdict changes without it, or a score leaves the range that the whole instruction has. For ADK
-    agents, whose instructions are texts. No file changes: the instruction is replaced in the process of the agent, and
-    nothing is in the history.
+    matters if the verdict changes without it, or a score leaves the range that the whole instruction has. Instructions
+    of ADK agents are replaced in the process of the agent. For others, and for computed instructions, the prompts are
+    the text files and constants that the case used, and the agent runs in a temporary copy of the project. Your files
+    do not change, and nothing is in the history.
 
     Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 the case ended in ERROR with the whole
     instruction; 130 interrupted.
@@ -453,8 +464,8 @@ def why(
     from workbench.cli.printers import Progress
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.ablation import Ablation
+    from workbench.engine.case_variants import CaseExecutor
     from workbench.engine.plan import RunOptions
-    from workbench.engine.workspace import CaseExecutor
     from workbench.model.target import ModelMode
     from workbench.report.report_formats import dump
 

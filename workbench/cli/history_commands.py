@@ -52,7 +52,7 @@ def history(*, run: str | None, report_format: str, limit: int, path: Path, plai
     """
     from workbench.cli.printers import stdout_style, table_lines
     from workbench.report.text_report import row_name, width_of_names
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     root = find_root(path)
     if run is None:
@@ -92,7 +92,7 @@ def report(*, run: str, report_format: str | None, output: Path | None, path: Pa
     """
     from workbench.cli.printers import TEXT, choose_format, save_report
     from workbench.report.report_formats import write_report
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     chosen = choose_format(report_format, output)
     chosen = "json" if chosen == TEXT else chosen
@@ -158,7 +158,7 @@ def merge(
     from workbench.model.text import pluralise
     from workbench.report.report_formats import write_report
     from workbench.report.text_report import Style, row_name, width_of_names
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     if output is not None:
         require_writable(output)
@@ -239,7 +239,7 @@ def compare(
     from workbench.report.comparison import comparison_lines, comparison_markdown, comparison_record
     from workbench.report.report_formats import dump, html_page
     from workbench.report.text_report import Style
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     chosen = choose_format(report_format, output)
     if chosen not in _COMPARISON_FORMATS:
@@ -271,9 +271,10 @@ def compare(
 
 def compare_runs(root: Path, before: str | None, after: str | None) -> RunComparison:
     """Compare two runs by their ids, as `workbench compare` does. Raises StoreError."""
+    from workbench.model.facts import pause_gc
     from workbench.report.comparison import compare_stored_runs
 
-    with require_history(root) as history:
+    with require_history(root) as history, pause_gc():
         return compare_stored_runs(history, before, after)
 
 
@@ -350,7 +351,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     )
     from workbench.report.report_formats import dump
     from workbench.store.evalsets.quarantine import find_quarantine
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     root = find_root(path)
     is_named = _make_filter(root, what)
@@ -415,7 +416,7 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
     from workbench.model.evalset import Quarantine
     from workbench.model.text import one_line
     from workbench.store.evalsets.quarantine import get_sidecar_path, set_quarantine
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     if until is not None and days is not None:
         raise click.UsageError("--until and --days exclude each other")
@@ -438,7 +439,8 @@ def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
     from workbench.model.text import one_line
     from workbench.store.errors import raise_all
     from workbench.store.evalsets.quarantine import read_quarantines, release_cases
-    from workbench.store.project_discovery import discover, find_root
+    from workbench.store.files import find_root
+    from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
     root = find_root(path)

@@ -193,7 +193,7 @@ def calibrate(*, labels: Path, run: str, criterion: str | None, report_format: s
     from workbench.report.calibration import calibration_lines, calibration_record
     from workbench.report.report_formats import dump
     from workbench.store.datasets.dataset_lint import read_labels
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     given = read_labels(labels)
     with require_history(find_root(path)) as history:
@@ -293,7 +293,7 @@ def _read_run(run: str, path: Path) -> Iterator[NamedDialects]:
     from workbench.metrics.case_view import CaseView, JudgedCase
     from workbench.metrics.dialects import compare_dialects
     from workbench.report.dialect_report import NamedDialects
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
 
     for case in read_report(find_root(path), run).cases:
         turns = (case.expected.conversation if case.expected is not None else None) or ()

@@ -51,7 +51,7 @@ def add(*, name: str | None, kind: str | None, location: str | None, eval_sets: 
     The agent need not exist yet; the command reports what is missing.
     """
     from workbench.store.errors import StoreError, shown_path
-    from workbench.store.project_discovery import find_root
+    from workbench.store.files import find_root
     from workbench.store.settings import NewTarget, add_target, check_target, get_default_eval_sets
 
     root = find_root(path)

@@ -667,6 +667,7 @@ def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path |
     from workbench.cli.printers import choose_format, save_pieces
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions
+    from workbench.model.facts import pause_gc
     from workbench.report.coverage_report import coverage_lines, coverage_markdown, coverage_record
     from workbench.watch.case_coverage import measure_coverage
 
@@ -674,7 +675,7 @@ def coverage(*, what: tuple[str, ...], report_format: str | None, output: Path |
     if chosen not in _COVERAGE_FORMATS:
         raise click.UsageError(f"--output {output}: a coverage is no {chosen}; expected .json, .md or a text file")
     workspace, named = open_workspace(what, target=None)
-    with workspace, open_history(workspace.root):  # which reports a damaged file
+    with workspace, open_history(workspace.root), pause_gc():  # a damaged file is reported first
         workspace.stay_offline()
         plan = make_plan(workspace, select_cases(workspace, named, cases=()), RunOptions())
         for problem in plan.file_problems:

@@ -1,20 +1,29 @@
 """Ablation of the prompt: which parts of the instructions matter for a case, by leaving out one at a time.
 
-Nothing of the project changes: the worker replaces the texts of the instructions in the process of the case.
+Nothing of the project changes. The worker replaces the texts of instructions of ADK agents in the process of the case.
+Prompts in files and in constants of the code are changed in a temporary copy of the project.
 """
 
 from __future__ import annotations
 
+import ast
+import os
+import re
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
+from workbench.agents.worker.recording.blocks import EVERYTHING, parse_source
+from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
+from workbench.engine.case_variants import CaseExecutor, Interrupted, Variant
 from workbench.engine.plan import PlanError
 from workbench.engine.shrinking import Symptom, find_failure
-from workbench.engine.workspace import CaseExecutor, Interrupted, Variant
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, Dependency, DependencyKind
 from workbench.model.results import CaseStatus
 from workbench.model.target import AgentDescription
 from workbench.model.trace import SpanKind
@@ -61,6 +70,170 @@ def remove_block(text: str, block: Block) -> str:
     if after and not after[0].strip() and (not before or not before[-1].strip()):
         after = after[1:]
     return "\n".join([*before, *after])
+
+
+# Prompts in files and in the code, for agents that do not show their instructions.
+
+_PROMPT_NAME = re.compile(r"prompt|instruct|system|persona|guideline|rules|template|message", re.IGNORECASE)
+_PROMPT_KEYWORDS = frozenset({"prompt", "system_prompt", "system_message", "instruction", "instructions", "system"})
+_MOST_PROMPT_BYTES = 200_000
+_LARGE_FILE = 1_000_000  # bytes; larger files of a copy are links
+_NOT_COPIED = frozenset({".git", ".workbench", "__pycache__", "node_modules", "site-packages", "venv", ".venv"})
+
+
+class PromptText(NamedTuple):
+    """A prompt in a file, relative to the project. `span` has the places in the file's text that it takes, as a string
+    literal of Python; None for a text file."""
+
+    file: str
+    name: str
+    text: str
+    span: tuple[int, int] | None = None
+
+    def list_blocks(self, *, by_line: bool) -> list[Block]:
+        """Return its paragraphs, or its lines."""
+        lines = self.text.split("\n")
+        return [
+            Block(self.file, self.name, first, last, "\n".join(lines[first - 1 : last]))
+            for first, last in _split_lines(self.text, by_line=by_line)
+        ]
+
+    def edit(self, content: bytes, block: Block) -> bytes:
+        """Return the content of the file without a block of this text."""
+        changed = remove_block(self.text, block)
+        if self.span is None:
+            return changed.encode()
+        begin, end = self.span
+        return content[:begin] + ascii(changed).encode() + content[end:]
+
+
+def find_prompts(executor: CaseExecutor) -> list[PromptText]:
+    """Find the prompts of an agent whose code runs in a worker: text files and constants that the case used.
+
+    If the case has no record, these are the text files beside the agent and the constants of its modules. Files outside
+    of the folder from which the agent is imported do not count: it may get them from elsewhere than from a copy.
+    """
+    root, target = executor.root, executor.planned.target
+    base = f"{target.path if target.path.is_relative_to(root) else root}{os.sep}"
+    source = read_agent_source(target, root=root)
+    rows = executor.list_known_dependencies()
+    files = {row.key for row in rows if row.kind == DependencyKind.FILE and is_prompt_file(row.key)}
+    found = []
+    for path in sorted(files if rows else source.prompt_files):
+        text = _read_prompt_file(Path(path)) if path.startswith(base) else None
+        if text is not None:
+            found.append(PromptText(make_relative(path, root), "file", text))
+    for path in sorted(source.files):
+        text = _read_prompt_file(Path(path))
+        if text is not None and path.startswith(base):
+            names = _list_used_names(rows, path) if rows else None
+            found += [
+                PromptText(make_relative(path, root), name, value, span)
+                for name, value, span in iter_constants(text, names)
+            ]
+    return found
+
+
+def _read_prompt_file(path: Path) -> str | None:
+    """Return the text of a file; None if it cannot be read, is no text, or is too long for a prompt."""
+    try:
+        data = path.read_bytes()
+        return data.decode() if len(data) <= _MOST_PROMPT_BYTES else None
+    except (OSError, ValueError):
+        return None
+
+
+def _list_used_names(rows: Collection[Dependency], path: str) -> frozenset[str] | None:
+    """Return the names of a module that the case used; None for all, empty if it did not use the module."""
+    if any(row.kind == DependencyKind.MODULE and row.key == path for row in rows):
+        return None
+    keys = (row.key.rpartition("::") for row in rows if row.kind in (DependencyKind.NAME, DependencyKind.BLOCK))
+    return frozenset(name for file, _, name in keys if file == path)
+
+
+def iter_constants(text: str, names: Collection[str] | None) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """Yield texts in the source of a module that look like prompts: name, text, and place in the source.
+
+    These are constants at the top with such a name or several lines, and texts that are passed as a prompt.
+    """
+    try:
+        tree = parse_source(text.encode(), "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    starts = [0]
+    for line in text.encode().split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    seen: set[int] = set()
+    for name, value in [*_iter_assigned(tree, names), *_iter_passed(tree, names)]:
+        content = _get_text(value)
+        if value is None or content is None or not content.strip() or id(value) in seen:
+            continue
+        seen.add(id(value))
+        end_line, end_column = value.end_lineno or value.lineno, value.end_col_offset or 0
+        span = (starts[value.lineno - 1] + value.col_offset, starts[end_line - 1] + end_column)
+        yield f"{name}, line {value.lineno}", content, span
+
+
+def _iter_assigned(tree: ast.Module, names: Collection[str] | None) -> Iterator[tuple[str, ast.expr | None]]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                is_used = isinstance(target, ast.Name) and (names is None or target.id in names or EVERYTHING in names)
+                if isinstance(target, ast.Name) and is_used:
+                    is_long = "\n" in (_get_text(statement.value) or "").strip()
+                    if is_long or _PROMPT_NAME.search(target.id):
+                        yield target.id, statement.value
+
+
+def _iter_passed(tree: ast.Module, names: Collection[str] | None) -> Iterator[tuple[str, ast.expr | None]]:
+    if names is not None and not names:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            for keyword in node.keywords:
+                if keyword.arg in _PROMPT_KEYWORDS or (called == "SystemMessage" and keyword.arg == "content"):
+                    yield f"{called}({keyword.arg})", keyword.value
+            if called == "SystemMessage" and node.args:
+                yield called, node.args[0]
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and _get_text(node.elts[0]) == "system":
+            yield "system message", node.elts[1]
+        elif isinstance(node, ast.Dict):
+            pairs = {_get_text(key): value for key, value in zip(node.keys, node.values, strict=True)}
+            if _get_text(pairs.get("role")) in ("system", "developer"):
+                yield "system message", pairs.get("content")
+
+
+def _get_text(value: ast.expr | None) -> str | None:
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def copy_project(root: Path, folder: Path, changed: Mapping[str, bytes]) -> None:
+    """Copy a project, with other content of some files. Environments, results and version control are left out.
+
+    Large files and those with secrets (`.env`) are links.
+    """
+    for source in sorted(root.iterdir()):
+        name = source.name
+        place = folder / name
+        if name in _NOT_COPIED:
+            continue
+        if name in changed:
+            place.write_bytes(changed[name])
+        elif source.is_dir() and not source.is_symlink():
+            place.mkdir()
+            prefix = f"{name}/"
+            inner = {key.removeprefix(prefix): data for key, data in changed.items() if key.startswith(prefix)}
+            copy_project(source, place, inner)
+        elif source.is_symlink() or name.startswith(".env") or (source.is_file() and _is_large(source)):
+            if source.exists():
+                place.symlink_to(source.resolve())
+        elif source.is_file():
+            shutil.copy2(source, place)
+
+
+def _is_large(path: Path) -> bool:
+    return path.stat().st_size > _LARGE_FILE
 
 
 # The effect of a block.
@@ -192,26 +365,28 @@ class Ablation:
     announce: Callable[[str], None] = lambda _: None
     count: Callable[[CaseStatus], None] = lambda _: None
     _executions: int = 0
+    _prompts: dict[tuple[str, str], PromptText] = field(default_factory=dict)
 
     def run(self) -> Ablated:
-        """Run the case with the whole instructions, and without each block. Raises PlanError without instructions."""
+        """Run the case with the whole instructions, and without each block.
+
+        Raises PlanError without instructions, and StoreError.
+        """
         blocks = list_blocks(self.description, by_line=self.by_line)
+        if not blocks or any("instruction" in each for each in self.description.unknown):
+            known = [text for each in self.description.agents for text in each.instructions.values()]
+            blocks += self._list_prompt_blocks(known)
         if not blocks:
-            target = self.executor.planned.target
-            raise PlanError(
-                *self.description.unknown,
-                f"{target.name}: workbench knows no instruction that it could leave out; it does for agents of kind adk"
-                " whose instructions are texts",
-            )
+            raise PlanError(*self.description.unknown, self._explain_no_instruction())
         effects: list[BlockEffect] = []
         whole = Executions()
         is_interrupted = False
         try:
             self.announce("the whole instruction")
-            whole = self._execute({}, self.repeats)
+            whole = self._execute(None, self.repeats)
             self.report_whole(whole)
             if CaseStatus.ERROR not in whole.statuses:
-                used = [_has_run(block.agent, whole) for block in blocks]
+                used = [(block.agent, block.field) in self._prompts or _has_run(block.agent, whole) for block in blocks]
                 for number, block in enumerate(blocks):
                     reserved = self.repeats * sum(used[number + 1 :])
                     effects.append(
@@ -230,35 +405,77 @@ class Ablation:
             whole=whole,
             effects=effects,
             executions=self._executions,
-            unknown=[each for each in self.description.unknown if "instruction" in each],
+            unknown=[
+                each
+                for each in self.description.unknown
+                if "instruction" in each and not (self._prompts and each.endswith("in its code"))
+            ],
             is_interrupted=is_interrupted,
         )
 
     def _try_block(self, block: Block, whole: Executions, *, reserved: int) -> BlockEffect:
         """Execute a block. `reserved` executions are for the blocks that follow."""
         self.announce(f"without line {block.first_line} of {block.agent}")
-        (part,) = [each for each in self.description.agents if each.name == block.agent][:1]
-        changed = {block.agent: {block.field: remove_block(part.instructions[block.field], block)}}
-        without = self._execute(changed, 1)
+        without = self._execute(block, 1)
         effect, scores = compare_executions(whole, without)
         has_room = self._executions + self.repeats - 1 + reserved <= self.budget
         if self.repeats > 1 and (has_room or effect is not Effect.NONE or whole.verdict is None):
             try:
-                more = self._execute(changed, self.repeats, first=1)
+                more = self._execute(block, self.repeats, first=1)
             except _BudgetUsedUp:  # one execution may be chance
                 return BlockEffect(block=block, effect=Effect.UNCLEAR, without=without)
             without = Executions(variants=[*without.variants, *more.variants])
             effect, scores = compare_executions(whole, without)
         return BlockEffect(block=block, effect=effect, without=without, changed=scores)
 
-    def _execute(self, instructions: Mapping[str, Mapping[str, str]], repeats: int, *, first: int = 0) -> Executions:
-        """Execute the repeats from `first` on. Raises _BudgetUsedUp if not all of them are within the budget."""
+    def _list_prompt_blocks(self, known: Sequence[str]) -> list[Block]:
+        """List the blocks of prompts in files and in the code that are in none of the `known` instructions."""
+        if not self.executor.planned.target.runs_in_worker:
+            return []
+        prompts = find_prompts(self.executor)
+        found = [each for each in prompts if not any(each.text.strip() in text for text in known)]
+        self._prompts = {(each.file, each.name): each for each in found}
+        return [block for each in found for block in each.list_blocks(by_line=self.by_line)]
+
+    def _explain_no_instruction(self) -> str:
+        target = self.executor.planned.target
+        known = f"{target.name}: workbench knows no instruction that it could leave out"
+        if not target.runs_in_worker:
+            return f"{known}: an agent of kind {target.kind.value} does not show its prompt"
+        return (
+            f"{known}, neither in a text file that the case read, nor as a text in the modules of the agent; put the "
+            'prompt into a file such as prompt.md beside the agent, or into a constant such as SYSTEM_PROMPT = "…"'
+        )
+
+    def _execute(self, block: Block | None, repeats: int, *, first: int = 0) -> Executions:
+        """Execute the repeats from `first` on without a block. Raises _BudgetUsedUp if the budget does not suffice."""
         if self._executions + repeats - first > self.budget:
             raise _BudgetUsedUp
+        prompt = None if block is None else self._prompts.get((block.agent, block.field))
+        if block is None or prompt is None:
+            return self._execute_repeats(range(first, repeats), self._list_instructions(block))
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            # An agent may be named after the folder that it lies in.
+            copy = Path(folder).resolve() / (self.executor.root.name or "project")
+            copy.mkdir()
+            content = (self.executor.root / prompt.file).read_bytes()
+            copy_project(self.executor.root, copy, {prompt.file: prompt.edit(content, block)})
+            return self._execute_repeats(range(first, repeats), {}, copy=copy)
+
+    def _list_instructions(self, block: Block | None) -> Mapping[str, Mapping[str, str]]:
+        """Return the changed instruction of an ADK agent without a block."""
+        if block is None:
+            return {}
+        (part,) = [each for each in self.description.agents if each.name == block.agent][:1]
+        return {block.agent: {block.field: remove_block(part.instructions[block.field], block)}}
+
+    def _execute_repeats(
+        self, repeats: range, instructions: Mapping[str, Mapping[str, str]], *, copy: Path | None = None
+    ) -> Executions:
         variants = []
-        for repeat in range(first, repeats):
+        for repeat in repeats:
             self._executions += 1
-            variant = self.executor.execute(self.executor.data, repeat=repeat, instructions=instructions)
+            variant = self.executor.execute(self.executor.data, repeat=repeat, instructions=instructions, copy=copy)
             self.count(variant.result.status)
             variants.append(variant)
         return Executions(variants=variants)

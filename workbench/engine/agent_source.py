@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.agents.worker.recording.blocks import parse_source
+from workbench.agents.worker.recording.blocks import find_callback_lambdas, may_have_callbacks, parse_source
 from workbench.model.target import AgentKind, Target
 from workbench.store.project_discovery import find_agent_folder
 
@@ -23,6 +23,8 @@ _PROMPT_SUFFIXES = (".txt", ".md", ".prompt", ".j2", ".jinja", ".jinja2", ".must
 _PROMPT_FOLDER = re.compile(r"prompt|instruction|template", re.IGNORECASE)
 _NO_PROMPTS = re.compile(r"readme|changelog|contributing|licen[cs]e|notice|requirements|agents|claude", re.IGNORECASE)
 _MOST_IMPORTS = 5  # from the use of a name to its definition
+_ASK_MODELS = frozenset({"Agent", "LlmAgent"})
+_DELEGATED = frozenset({"task", "single_turn"})  # modes in which ADK makes a tool of a sub-agent
 _MAKES_TOOLS = frozenset({"tool", "StructuredTool", "Tool", "from_function"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -46,7 +48,9 @@ class _SourceFile:
     imports: dict[str, _Imported] = field(default_factory=dict)
     modules: list[_Imported] = field(default_factory=list)  # imported anywhere
     values: dict[str, ast.expr] = field(default_factory=dict)
-    calls: list[ast.Call] = field(default_factory=list)
+    calls: list[tuple[ast.Call, str]] = field(default_factory=list)  # each with the prefix of names around it
+    lambdas: dict[int, tuple[str, int]] = field(default_factory=dict)  # names and lines, by the id of the node
+    returned: dict[str, list[ast.expr | None]] = field(default_factory=dict)  # by function
     tools: dict[str, int] = field(default_factory=dict)  # decorated functions
 
     def add_function(self, node: Function, prefix: str) -> None:
@@ -86,16 +90,21 @@ class _Found(NamedTuple):
 
 
 class DeclaredAgent(NamedTuple):
-    """An agent as its source declares it."""
+    """An agent as its source declares it. `hands_up` and `hands_across`: its model may hand over to the agent above it,
+    and to those beside it. `is_delegate`: no model hands over to it, it is a tool of the agent above it."""
 
     place: str
     has_instruction: bool
     tools: Sequence[str]
     agents: Sequence[str]
+    asks_model: bool = False
+    hands_up: bool = False
+    hands_across: bool = False
+    is_delegate: bool = False
 
 
 class Callback(NamedTuple):
-    """A callback of an agent; `function` is its key in the dependencies, None for a lambda or a computed value."""
+    """A callback of an agent; `function` is its key in the dependencies, None for a computed value."""
 
     name: str
     place: str
@@ -113,6 +122,19 @@ class AgentSource:
     tools: dict[str, str] = field(default_factory=dict)
     prompt_files: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+    def list_transfers(self) -> Iterator[tuple[str, str]]:
+        """Yield the transfers to agents above and beside that ADK offers to the models of these agents."""
+        for above, parent in self.agents.items():
+            for name in parent.agents if parent.asks_model else ():
+                agent = self.agents.get(name)
+                if agent is None or not agent.asks_model:
+                    continue
+                if agent.hands_up:
+                    yield name, above
+                for beside in parent.agents if agent.hands_across else ():
+                    if beside != name and not (beside in self.agents and self.agents[beside].is_delegate):
+                        yield name, beside
 
 
 def read_agent_source(target: Target, *, root: Path, recorded: Collection[str] = ()) -> AgentSource:
@@ -147,8 +169,8 @@ class _SourceReader:
                 )
             for name, line in file.tools.items():
                 self._source.tools[name] = self._make_place(file, line)
-            for call in file.calls:
-                self._read_call(file, call)
+            for call, prefix in file.calls:
+                self._read_call(file, call, prefix)
         self._source.prompt_files = sorted(self._find_prompt_files())
         return self._source
 
@@ -170,7 +192,8 @@ class _SourceReader:
 
     def _parse(self, path: Path) -> _SourceFile | None:
         try:
-            tree = parse_source(path.read_bytes(), str(path))
+            source = path.read_bytes()
+            tree = parse_source(source, str(path))
         except SyntaxError as error:
             self._source.problems.append(
                 f"{self._relative(path)}:{error.lineno}: {error.msg}; its functions and agents are unknown"
@@ -178,7 +201,7 @@ class _SourceReader:
         except (OSError, ValueError, RecursionError, MemoryError, SystemError) as error:
             self._source.problems.append(f"{self._relative(path)}: cannot be read: {error}")
         else:
-            return _read_tree(path, tree)
+            return _read_tree(path, tree, lambdas=find_callback_lambdas(tree) if may_have_callbacks(source) else {})
         return None
 
     def _find_modules(self, imported: _Imported, importer: Path) -> Iterator[Path]:
@@ -251,7 +274,7 @@ class _SourceReader:
                 return self._resolve(file, ast.Name(id=name, ctx=ast.Load()), left=left - 1)
         return None
 
-    def _read_call(self, file: _SourceFile, call: ast.Call) -> None:
+    def _read_call(self, file: _SourceFile, call: ast.Call, prefix: str) -> None:
         keywords = _get_keywords(call)
         called = _get_last_name(call.func)
         named = self._resolve(file, keywords.get("name"))
@@ -259,7 +282,7 @@ class _SourceReader:
         for keyword, value in keywords.items():
             if _CALLBACK.fullmatch(keyword):
                 for each in value.elts if isinstance(value, ast.List | ast.Tuple) else [value]:
-                    self._read_callback(file, f"{owner or called}.{keyword}", each)
+                    self._read_callback(file, f"{owner or called}.{keyword}", each, prefix)
         if self._target.kind is AgentKind.LANGCHAIN:
             self._read_graph_call(file, call, called)
         elif self._target.kind is AgentKind.ADK and owner is not None and called.endswith("Agent"):
@@ -268,6 +291,10 @@ class _SourceReader:
                 has_instruction=not keywords.keys().isdisjoint(("instruction", "static_instruction")),
                 tools=self._name_items(file, keywords.get("tools")),
                 agents=self._name_items(file, keywords.get("sub_agents")),
+                asks_model=called in _ASK_MODELS,
+                hands_up=_is_not_set(keywords.get("disallow_transfer_to_parent")),
+                hands_across=_is_not_set(keywords.get("disallow_transfer_to_peers")),
+                is_delegate=_get_text(keywords.get("mode")) in _DELEGATED,
             )
 
     def _read_graph_call(self, file: _SourceFile, call: ast.Call, called: str) -> None:
@@ -305,16 +332,47 @@ class _SourceReader:
             None if inner is None else self._name(found.file, inner, left=left - 1)
         )
 
-    def _read_callback(self, file: _SourceFile, name: str, value: ast.expr) -> None:
-        found = self._resolve(file, value)
-        while found is not None and isinstance(found.value, ast.Call) and _is_partial(found.value):
-            found = self._resolve(found.file, found.value.args[0])
+    def _read_callback(self, file: _SourceFile, name: str, value: ast.expr, prefix: str) -> None:
+        found = self._find_inner(file, value, prefix) or self._resolve(file, value)
+        left = _MOST_IMPORTS
+        while found is not None and isinstance(found.value, ast.Call) and left:
+            left -= 1
+            call = found.value
+            if _is_partial(call):
+                first = call.args[0]
+                found = self._find_inner(found.file, first, prefix) or self._resolve(found.file, first)
+            else:
+                found = self._find_made(self._resolve(found.file, call.func))
         if found is not None and found.function is not None:
             place = self._make_place(found.file, found.file.functions[found.function])
             key = f"{found.file.path}::{found.function}"
             self._source.callbacks.append(Callback(f"{name}: {found.function}", place, key))
+        elif found is not None and id(found.value) in found.file.lambdas:
+            lambda_name, line = found.file.lambdas[id(found.value)]
+            key = f"{found.file.path}::{lambda_name}"
+            self._source.callbacks.append(Callback(f"{name}: lambda", self._make_place(found.file, line), key))
         elif not (isinstance(value, ast.Constant) and value.value is None):
             self._source.callbacks.append(Callback(name, self._make_place(file, value.lineno), None))
+
+    def _find_inner(self, file: _SourceFile, value: ast.expr | None, prefix: str) -> _Found | None:
+        """Follow a name to a function that is defined in the functions around it; the innermost one counts."""
+        parts = prefix.split(".<locals>.")[:-1]
+        for count in range(len(parts), 0, -1):
+            around = ".<locals>.".join(parts[:count])
+            if isinstance(value, ast.Name) and (name := f"{around}.<locals>.{value.id}") in file.functions:
+                return _Found(file, function=name)
+        return None
+
+    def _find_made(self, maker: _Found | None) -> _Found | None:
+        """Return the function or lambda that a function makes, if it always returns the same one."""
+        if maker is None or maker.function is None:
+            return None
+        returned = maker.file.returned.get(maker.function, [])
+        if len(returned) != 1:
+            return None
+        inner = self._find_inner(maker.file, returned[0], f"{maker.function}.<locals>.")
+        is_lambda = id(returned[0]) in maker.file.lambdas
+        return inner or (_Found(maker.file, value=returned[0]) if is_lambda else None)
 
     def _find_prompt_files(self) -> Iterator[str]:
         """Yield text files in the agent's folder, and below its folders of prompts."""
@@ -342,8 +400,10 @@ class _SourceReader:
         return make_relative(str(path), self._root)
 
 
-def _read_tree(path: Path, tree: ast.Module) -> _SourceFile:
+def _read_tree(path: Path, tree: ast.Module, *, lambdas: Mapping[str, ast.Lambda]) -> _SourceFile:
     file = _SourceFile(path)
+    for name, function in lambdas.items():
+        file.lambdas[id(function)] = (name, function.lineno)
     waiting: list[tuple[ast.AST, str, bool]] = [(tree, "", True)]
     while waiting:
         node, prefix, is_top = waiting.pop()
@@ -355,11 +415,13 @@ def _read_tree(path: Path, tree: ast.Module) -> _SourceFile:
         elif isinstance(node, ast.Import | ast.ImportFrom):
             file.add_import(node)
         elif isinstance(node, ast.Call):
-            file.calls.append(node)
+            file.calls.append((node, prefix))
+        elif isinstance(node, ast.Return) and prefix.endswith(".<locals>."):
+            file.returned.setdefault(prefix.removesuffix(".<locals>."), []).append(node.value)
         elif is_top and isinstance(node, ast.Assign | ast.AnnAssign):
             file.add_values(node)
         waiting += [(child, prefix, is_top) for child in ast.iter_child_nodes(node)]
-    file.calls.sort(key=lambda call: (call.lineno, call.col_offset))
+    file.calls.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
     file.functions = dict(sorted(file.functions.items(), key=lambda item: item[1]))
     return file
 
@@ -380,6 +442,11 @@ def _get_keywords(call: ast.Call) -> Mapping[str, ast.expr]:
 
 def _get_last_name(value: ast.expr) -> str:
     return value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else ""
+
+
+def _is_not_set(value: ast.expr | None) -> bool:
+    """Return True if a setting is left out, or false. A computed one is unknown."""
+    return value is None or (isinstance(value, ast.Constant) and not value.value)
 
 
 def _is_partial(call: ast.Call) -> bool:

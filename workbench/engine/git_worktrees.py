@@ -180,6 +180,14 @@ class Repository:
             return ""
         return self._run("diff", *_RAW_DIFF, *_RENAMES, self._find_base(commit), commit.id, "--", *literal)
 
+    def read_sides(self, commit: Commit, file: ChangedFile) -> tuple[str, str]:
+        """Return the content of a file in the first parent of a commit and in the commit; empty where it is missing."""
+        sides = []
+        for revision, name in ((self._find_base(commit), file.former or file.name), (commit.id, file.name)):
+            exists = self._run("ls-tree", "-z", revision, "--", f":(top,literal){name}")
+            sides.append(self._run("show", f"{revision}:{name}") if exists else "")
+        return sides[0], sides[1]
+
     def _find_base(self, commit: Commit) -> str:
         """Return the first parent of a commit, or the empty tree."""
         return commit.parents[0] if commit.parents else self._run("hash-object", "-t", "tree", os.devnull).strip()

@@ -49,10 +49,11 @@ from workbench.store.evalsets.config_files import JsonFile, load_environment, pa
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.quarantine import Quarantines, read_quarantines
 from workbench.store.evalsets.validation import check_config
+from workbench.store.files import find_root
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
 from workbench.store.model_answers import Recording
-from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_root
+from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files
 from workbench.store.settings import FILE_NAME, LoadedSettings
 
 # Plans for tools, from targets and options.

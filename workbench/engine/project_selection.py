@@ -14,13 +14,12 @@ from workbench.model.text import suggest_name
 from workbench.store import project_discovery as described
 from workbench.store.datasets.dataset_files import is_dataset
 from workbench.store.errors import StoreError
-from workbench.store.files import TEST_SUFFIX, make_relative_name
+from workbench.store.files import TEST_SUFFIX, find_root, make_relative_name
 from workbench.store.project_discovery import (
     EvalSetEntry,
     LocationPairing,
     Project,
     find_criteria_file,
-    find_root,
     make_adk_target,
 )
 from workbench.store.settings import LoadedSettings, load_settings

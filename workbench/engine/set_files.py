@@ -19,9 +19,9 @@ from workbench.store.evalsets.config_files import parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases, make_new_set_content
 from workbench.store.evalsets.validation import is_config, list_files, validate
-from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name
+from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name, find_root
 from workbench.store.json.json_path import find_key
-from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover, find_root
+from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover
 from workbench.store.settings import Settings, load_settings
 
 # Operations on files of eval sets, with undo until the end of the session.

@@ -17,8 +17,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
+from workbench.engine.case_variants import CaseData, CaseExecutor, Interrupted, Variant
 from workbench.engine.plan import PlanError
-from workbench.engine.workspace import CaseData, CaseExecutor, Interrupted, Variant
 from workbench.metrics.trajectory import forgives_difference
 from workbench.model.criteria import Criterion, CustomMetric, EvalConfig
 from workbench.model.evalset import EvalCase, Invocation

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from workbench.agents.agent_host import ToolDesk
 from workbench.engine.acceptance import Acceptances
@@ -40,17 +38,16 @@ from workbench.engine.verdict_index import StoredVerdicts, Verdicts
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import ConversationScenario, EvalCase, ScenarioRequest, SessionInput
 from workbench.model.identity import CaseInSet, CaseKey, JobKey
-from workbench.model.results import CaseResult, CaseStatus, Execution
+from workbench.model.results import CaseResult, Execution
 from workbench.model.target import AgentDescription, ModelMode, Target
-from workbench.model.text import pluralise, suggest_name
+from workbench.model.text import suggest_name
 from workbench.simulation.model_requests import RequestRules
 from workbench.simulation.replayed_models import CaseModels, ModelPlan, hash_calls
 from workbench.store.datasets.dataset_files import Recorded
 from workbench.store.errors import StoreError
-from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.recovery import TypedTexts
-from workbench.store.files import remove_leftovers
+from workbench.store.files import find_root, remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
@@ -62,7 +59,7 @@ from workbench.store.model_answers import (
     Recording,
     RecordingStore,
 )
-from workbench.store.project_discovery import Project, discover, find_root
+from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -569,195 +566,3 @@ def _list_written_folders(project: Project) -> set[Path]:
     sets = {entry.path.parent for entry in project.eval_sets}
     configs = {entry.config.parent for entry in project.eval_sets if entry.config is not None}
     return {folder.resolve() for folder in (project.root, own, own / "recovery", *sets, *configs)}
-
-
-# Executions of variants of one case, which leave no trace in the project.
-
-CaseData = Mapping[str, Any]
-"""A case as data of its eval set, with unknown keys."""
-
-
-class Variant(NamedTuple):
-    """One execution of a variant of the case: the variant as a type, and its result."""
-
-    case: EvalCase
-    result: CaseResult
-
-
-class Interrupted(Exception):
-    """The user stopped the executions."""
-
-
-T = TypeVar("T")
-
-
-class Caller(Protocol):
-    """Does work on another thread, and waits for its end."""
-
-    def __call__(self, work: Callable[[], T], /) -> T: ...
-
-
-def _call_here(work: Callable[[], T], /) -> T:
-    return work()
-
-
-class CaseExecutor:
-    """Executes variants of one case, one after the other. Results are not stored.
-
-    Recorded model calls of the case are replayed where requests are the same. New calls are recorded in a temporary
-    folder, so that variants with the same beginning share them, and the recordings of the project stay as they are.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        selections: Sequence[Selection],
-        options: RunOptions,
-        *,
-        config: EvalConfig | None = None,
-        call: Caller | None = None,
-    ) -> None:
-        """`config` replaces the criteria. `call` does work on the thread of the workspace; None: any thread may.
-
-        Raises PlanError unless the selections name one case that can be executed.
-        """
-        self._workspace = workspace
-        self._call = call or _call_here
-        self._options = options.model_copy(update={"history": False, "adk_results": False, "runs": 1})
-        self._config = config
-        self._plan = workspace.plan(selections, self._options, config=config)
-        if len(self._plan.cases) != 1:
-            named = pluralise(len(self._plan.cases), "case")
-            raise PlanError(*self._plan.problems, f"{named} selected, expected one: name it as SET:CASE")
-        (self.planned,) = self._plan.cases
-        self.document = self._open_document().make_scratch()  # it stays as it is now
-        self.data: CaseData = self.document.raw_case(self._find_index())
-        self._run: Run | None = None
-        self._is_cancelled = False
-        self._lock = threading.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._recorded: set[int] = set()
-
-    def _open_document(self) -> EvalSetDocument:
-        """Return the eval set. Raises PlanError if the case cannot be executed or has no conversation of its own."""
-        planned, key = self.planned, self.planned.key
-        if planned.problem is not None:
-            raise PlanError(planned.problem.message)
-        if not planned.needs_agent:
-            raise PlanError(f"{key}: it is recorded, and no agent can be run with a variant of it")
-        if planned.scenario is not None:
-            raise PlanError(
-                f"{key}: it is a scenario, whose user says something else each time; save one of its conversations as "
-                "a fixed case (alt+k on the screen), and name that case"
-            )
-        document = self._workspace.document(key.eval_set)
-        if document.format is not DocumentFormat.CURRENT:
-            raise PlanError(f"{key.eval_set}: it has an old format; migrate it first (workbench eval-set migrate)")
-        return document
-
-    def _find_index(self) -> int:
-        return self.document.find_index(self.planned.key.eval_id, occurrence=self.planned.key.occurrence)
-
-    @property
-    def key(self) -> CaseKey:
-        """The case."""
-        return self.planned.key
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """The notices and problems of its plan."""
-        return (*self._plan.notices, *self._plan.problems)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the new recordings of model calls."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    def cancel(self) -> None:
-        """Stop the present execution, and allow no other. Any thread may call it."""
-        with self._lock:
-            self._is_cancelled = True
-            run = self._run
-        if run is not None:
-            run.cancel()
-
-    def reopen(self) -> None:
-        """Allow executions again after `cancel`."""
-        with self._lock:
-            self._is_cancelled = False
-
-    def is_valid(self, data: CaseData) -> bool:
-        """Return True if a variant could be executed."""
-        return self.document.find_fault(data) is None
-
-    def execute(self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]) -> Variant:
-        """Execute a variant as this repeat. `instructions` replace those of agents: see `SessionRequest`.
-
-        Raises Interrupted if the executions were stopped, and PlanError.
-        """
-        with self._lock:
-            if self._is_cancelled:
-                raise Interrupted
-        run, case = self._call(lambda: self._start(data, repeat=repeat, instructions=instructions))
-        with self._lock:
-            self._run = run
-            if self._is_cancelled:
-                run.cancel()
-        for _ in run.iter_events():
-            pass
-        results = run.results()
-        if self._is_cancelled or not results or results[0].status is CaseStatus.CANCELLED:
-            raise Interrupted
-        return Variant(case, results[0])
-
-    def _start(
-        self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]
-    ) -> tuple[Run, EvalCase]:
-        key = self.key
-        document = self._make_document(data)
-        plan = self._workspace.plan_documents(
-            self._workspace.project, {key.eval_set: document}, self._options, config=self._config
-        )
-        if not plan.cases:  # the agent was removed meanwhile
-            raise PlanError(*plan.problems, f"{key}: it can no longer be planned")
-        planned = replace(plan.cases[0], key=key, repeat=repeat)
-        models = plan.models if plan.models is None else replace(plan.models, folder=self._copy_recordings(repeat))
-        limits = plan.limits.model_copy(update={"runs": repeat + 1})
-        plan = replace(
-            plan, cases=(planned,), limits=limits, models=models, instructions=instructions, whole_sets=frozenset()
-        )
-        case = planned.case
-        assert case is not None
-        return self._workspace.start(plan), case
-
-    def _make_document(self, data: CaseData) -> EvalSetDocument:
-        """Return an eval set in memory that has only this variant."""
-        content = {**self.document.header, "eval_cases": [data]}
-        return EvalSetDocument(self.document.path, json.dumps(content).encode(), None)
-
-    def _copy_recordings(self, repeat: int) -> Path:
-        """Copy the recorded model calls of a repeat to the temporary folder, once. Return the folder."""
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="workbench-")
-        folder = Path(self._folder.name)
-        if repeat not in self._recorded:
-            self._recorded.add(repeat)
-            job = JobKey(case=self.key, repeat=repeat)
-            recorded = list(self._workspace.iter_stored_calls(job))
-            if recorded:
-                store = RecordingStore(folder)
-                try:
-                    for each in reversed(recorded):  # the newest last
-                        store.write(job, each, name=hash_calls(each.calls))
-                finally:
-                    store.close()
-        return folder

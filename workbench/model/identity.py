@@ -49,6 +49,23 @@ class CaseKey(Fact):
     def __str__(self) -> str:
         return f"{self.eval_set}:{self.name}"
 
+    def __eq__(self, other: object) -> bool:
+        """Compare first what nearly always differs."""
+        if self is other:
+            return True
+        if not isinstance(other, CaseKey):
+            return NotImplemented
+        return (
+            self.eval_id == other.eval_id
+            and self.occurrence == other.occurrence
+            and self.eval_set == other.eval_set
+            and self.target == other.target
+        )
+
+    def __hash__(self) -> int:
+        """Hash the fields directly: tables of cases are looked up all the time."""
+        return hash((self.eval_id, self.occurrence, self.eval_set, self.target))
+
     @property
     def name(self) -> str:
         """Its name within the set."""
@@ -66,16 +83,7 @@ class JobKey:
         """Compare first what nearly always differs."""
         if not isinstance(other, JobKey):
             return NotImplemented
-        mine, its = self.case, other.case
-        return self.repeat == other.repeat and (
-            mine is its
-            or (
-                mine.eval_id == its.eval_id
-                and mine.occurrence == its.occurrence
-                and mine.eval_set == its.eval_set
-                and mine.target == its.target
-            )
-        )
+        return self.repeat == other.repeat and self.case == other.case
 
     def __hash__(self) -> int:
         """Hash what nearly always differs, without the hash of the case: jobs are looked up all the time."""

@@ -345,13 +345,14 @@ def redact_data(data: Any, name: object = "") -> Any:
     )
 
 
-def compare_with_threshold(score: float, threshold: float) -> str:
-    """Format a score beside its threshold: "0.50 < 0.80", "1.00 ≥ 0.80".
+def compare_with_threshold(score: float, threshold: float, *, metric: str = "") -> str:
+    """Format a score beside its threshold: "0.50 < 0.80", "1.00 ≥ 0.80", for a metric of times "1.2 s ≥ 1 s".
 
     Lower scores can be better, so only the status says whether this is good.
     """
     sign = "<" if score < threshold else "≥"
-    return f"{score_text(score, threshold)} {sign} {score_text(threshold, score)}"
+    limit = format_limit(metric, threshold) if metric in _TIMES else score_text(threshold, score)
+    return f"{format_measured(metric, score, threshold)} {sign} {limit}"
 
 
 _LARGE = 100.0
@@ -369,6 +370,44 @@ def score_text(score: float, other: float | None = None) -> str:
     return repr(score)
 
 
+def format_duration(seconds: float) -> str:
+    """Format a time: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "12 s", "2 min 05 s", "1 h 02 min"."""
+    if 0 < seconds < 0.00005:  # an agent that is a plain function: 0.0 in milliseconds
+        return f"{seconds * 1e6:.1f} µs"
+    if seconds < 0.00995:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 99.5:
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+_TIMES = ("latency", "invocation_duration_v1")
+"""The metrics that are times, in seconds."""
+
+
+def format_measured(metric: str, number: float, other: float | None = None) -> str:
+    """Format a score, or a mean of scores, as `score_text` does; that of a metric of times as a duration."""
+    return format_duration(number) if metric in _TIMES else score_text(number, other)
+
+
+def format_mean(metric: str, number: float, *, digits: int = 4, sign: str = "") -> str:
+    """Format a mean, or with the sign "+" a difference of means; that of a metric of times as a duration."""
+    if metric in _TIMES:
+        return f"{sign}{format_time(number)}" if number >= 0 else format_time(number)
+    return f"{number:{sign}.{digits}g}"
+
+
+def format_time(seconds: float) -> str:
+    """Format a time, a threshold or a difference of times, in seconds: exactly if it has few digits."""
+    if seconds < 0:
+        return f"-{format_time(-seconds)}"
+    is_short = not seconds or (1 <= seconds < 60 and round(seconds, 1) == seconds)
+    return f"{seconds:g} s" if is_short else format_duration(seconds)
+
+
 def format_threshold(threshold: float) -> str:
     """Format a threshold as it is, with at least two digits."""
     for digits in range(2, 7):
@@ -378,11 +417,16 @@ def format_threshold(threshold: float) -> str:
     return repr(threshold)
 
 
-def format_score_change(before: float, after: float) -> str:
+def format_limit(metric: str, threshold: float) -> str:
+    """Format the threshold of a metric; that of a metric of times as a duration."""
+    return format_time(threshold) if metric in _TIMES else format_threshold(threshold)
+
+
+def format_score_change(before: float, after: float, *, metric: str = "") -> str:
     """Format two scores and their difference: "0.50 → 1.00 (+0.50)", without the difference if there is none."""
     change = after - before
-    difference = f" ({'-' if change < 0 else '+'}{score_text(abs(change), 0.0)})" if change else ""
-    return f"{score_text(before, after)} → {score_text(after, before)}{difference}"
+    difference = f" ({'-' if change < 0 else '+'}{format_measured(metric, abs(change), 0.0)})" if change else ""
+    return f"{format_measured(metric, before, after)} → {format_measured(metric, after, before)}{difference}"
 
 
 def pluralise(number: int, noun: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -57,13 +57,16 @@ class Used(NamedTuple):
     """What executions used of a repository, relative to the top folder.
 
     `folders` are those whose names they listed, `trees` those of which all files count. `unfollowed` describes what
-    could not be followed: then any file may count.
+    could not be followed: then any file may count. `whole` are files of which everything counts, `parts` the functions
+    and definitions that were used of Python modules, each as `file::name`; `file::*` for all definitions.
     """
 
     files: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
     unfollowed: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
 
     def add(self, other: Used) -> Used:
         """Return what both used."""
@@ -73,6 +76,14 @@ class Used(NamedTuple):
         """True if a file counts. `changes_names` is true if it is there only before or after a commit."""
         above = {str(folder) for folder in PurePosixPath(name).parents}
         return name in self.files or bool(above & self.trees) or (changes_names and bool(above & self.folders))
+
+    def list_parts(self, name: str) -> frozenset[str] | None:
+        """Return the names that were used of a Python module; None if everything in the file counts."""
+        above = {str(folder) for folder in PurePosixPath(name).parents}
+        if self.unfollowed or name in self.whole or above & self.trees or not name.endswith(".py"):
+            return None
+        found = (each.rpartition("::") for each in self.parts)
+        return frozenset(part for file, _, part in found if file == name) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +101,7 @@ class Sample:
     execution: tuple[str, str, int]
     read_result: Callable[[], CaseResult | None]
     read_used: Callable[[], Used]
+    is_replayed: bool = False  # the agent got recorded answers of its models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +121,11 @@ class Step:
         return sum(sample.status is CaseStatus.PASSED for sample in self.samples)
 
     @property
+    def replayed(self) -> int:
+        """The number of samples that rest on recorded answers of models."""
+        return sum(sample.is_replayed for sample in self.samples)
+
+    @property
     def source(self) -> Source | None:
         """Where its last sample comes from; None without samples."""
         return self.samples[-1].source if self.samples else None
@@ -126,9 +143,9 @@ class BisectReport:
     """The result of a search.
 
     `suspects` has one commit if it was found. `confidence` is None if each commit was executed once: then the verdicts
-    are taken as final. `diff` is that of the found commit, limited to the files that the case used; `unused` are its
-    other files. `before` and `after` are the nearest executions without and with the fault whose traces are stored.
-    `unfollowed` describes what could not be followed.
+    are taken as final. `diff` is that of the found commit, limited to what the case used; `unused` are its other files,
+    and `left_out` counts the hunks that are left out in files that it used. `before` and `after` are the nearest
+    executions without and with the fault whose traces are stored. `unfollowed` describes what could not be followed.
     `doubt` says why a single suspect does not count as found. `other_failure` says since when the case fails in another
     way than in the found commit, with no green commit known between them.
     """
@@ -147,6 +164,7 @@ class BisectReport:
     other_failure: str = ""
     diff: str = ""
     unused: Sequence[str] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
     unfollowed: Sequence[str] = ()
     before: CaseResult | None = None
     after: CaseResult | None = None
@@ -174,6 +192,8 @@ def describe_step(step: Step) -> str:
         parts = [f"{step.passed} of {len(step.samples)} passed"]
     if step.source is not None:
         parts.append(step.source.value)
+    if step.replayed:
+        parts.append("recorded answers of models")
     if step.suspects is not None:
         parts.append(f"{pluralise(step.suspects, 'commit')} left")
     return ", ".join(parts)
@@ -225,6 +245,9 @@ def describe_work(report: BisectReport) -> str:
         pluralise(report.executions, "execution"),
         f"{pluralise(counts[Source.KNOWN], 'verdict')} known",
     ]
+    replayed = sum(step.replayed for step in report.steps)
+    if replayed:
+        parts.append(f"{pluralise(replayed, 'verdict')} on recorded answers of models")
     if counts[Source.SCORED]:
         parts.append(f"{counts[Source.SCORED]} scored again")
     if skipped:
@@ -247,6 +270,11 @@ def change_lines(report: BisectReport) -> Iterator[str]:
         else:
             hint = ": it may be flaky; try --repeats 10" if report.confidence is None else ""
         yield f"nothing that the case is known to use changed in this commit{hint}"
+    if report.left_out:
+        found = report.suspects[0].commit
+        hunks = pluralise(sum(report.left_out.values()), "hunk")
+        names = ", ".join(map(_safe, list(report.left_out)[:_MOST_NAMED]))
+        yield f"left out: {hunks} in code that the case did not use ({names}); all of it: git show {found.short}"
     if report.unused:
         more = len(report.unused) - _MOST_NAMED
         names = ", ".join(map(_safe, report.unused[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
@@ -305,6 +333,7 @@ def bisect_record(report: BisectReport) -> Mapping[str, Any]:
         "steps": [_step_record(step) for step in report.steps],
         "diff": redact(report.diff),
         "unused": list(report.unused),
+        "left_out": dict(report.left_out),
         "unfollowed": list(report.unfollowed),
         "differences": None if compared is None else difference_records(compared),
     }
@@ -320,6 +349,7 @@ def _step_record(step: Step) -> dict[str, Any]:
         "outcome": step.outcome.value,
         "passed": step.passed,
         "samples": len(step.samples),
+        "replayed": step.replayed,
         "source": None if step.source is None else step.source.value,
         "runs": list(dict.fromkeys(sample.run_id for sample in step.samples)),
         "reason": redact(step.reason) or None,

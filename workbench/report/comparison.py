@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, MetricStatus
-from workbench.model.text import format_score_change, format_threshold, one_line, pluralise, redact, score_text
+from workbench.model.text import (
+    format_limit,
+    format_mean,
+    format_measured,
+    format_score_change,
+    one_line,
+    pluralise,
+    redact,
+)
 from workbench.report.report_formats import SCHEMA_VERSION, escape_markdown, summary_record
 from workbench.report.run_report import (
     PARTLY_JUDGED,
@@ -38,6 +46,7 @@ from workbench.report.significance import (
 from workbench.report.text_report import Style, cell_length
 from workbench.store.errors import StoreError
 from workbench.store.history.history import LATEST, History
+from workbench.store.history.history_codec import MetricNumbers
 from workbench.store.history.history_queries import RunRecord, StoredJob, StoredRun, StoredScores
 
 # Changes of criteria, versions and options between two runs, in sentences.
@@ -75,7 +84,11 @@ def describe_criteria_changes(before: EvalConfig, after: EvalConfig) -> tuple[st
 
 def threshold_text(criterion: Criterion) -> str:
     """Format the threshold of a criterion."""
-    return "without threshold" if criterion.threshold is None else f"threshold {format_threshold(criterion.threshold)}"
+    return (
+        "without threshold"
+        if criterion.threshold is None
+        else f"threshold {format_limit(criterion.metric, criterion.threshold)}"
+    )
 
 
 def _describe_changed_criterion(old: Criterion, new: Criterion) -> Iterator[str]:
@@ -116,6 +129,7 @@ SCORING_CHANGED = "the expectations or criteria changed between the runs"
 
 _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _JUDGED = (CaseStatus.PASSED, CaseStatus.FAILED)
+_PASSED_ONCE, _ONE_PASSED = (CaseStatus.PASSED,), Count(1, 1)
 _WORST_FIRST = (CaseStatus.ERROR, CaseStatus.FAILED, CaseStatus.NOT_EVALUATED, CaseStatus.PASSED)
 _SAME_SCORE = 1e-9
 
@@ -154,6 +168,8 @@ class Verdict:
     @property
     def status(self) -> CaseStatus:
         """The worst of the repeats."""
+        if len(self.statuses) == 1:
+            return self.statuses[0]
         return next(status for status in _WORST_FIRST if status in self.statuses)
 
     @property
@@ -164,6 +180,8 @@ class Verdict:
     @property
     def count(self) -> Count:
         """The repeats that passed, and those with a verdict: an ERROR is none."""
+        if self.statuses == _PASSED_ONCE:
+            return _ONE_PASSED
         judged = [status for status in self.statuses if status in _JUDGED]
         return Count(judged.count(CaseStatus.PASSED), len(judged))
 
@@ -176,7 +194,7 @@ class Verdict:
     @property
     def is_mixed(self) -> bool:
         """True if some repeats passed and some did not."""
-        return CaseStatus.PASSED in self.statuses and not self.is_passed
+        return len(self.statuses) > 1 and CaseStatus.PASSED in self.statuses and not self.is_passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +226,14 @@ class ComparedCase:
         """Every metric that either run has."""
         before = self.before.scores if self.before is not None else {}
         after = self.after.scores if self.after is not None else {}
-        return tuple(ScoreChange(name, before.get(name), after.get(name)) for name in {**before, **after})
+        return tuple([ScoreChange(name, before.get(name), after.get(name)) for name in {**before, **after}])
 
     @property
     def changed_scores(self) -> tuple[ScoreChange, ...]:
         """The deciding metrics with different scores in both runs."""
         deciding = {name for verdict in (self.before, self.after) if verdict is not None for name in verdict.deciding}
+        if not deciding:
+            return ()
         return tuple(
             score for score in self.scores if abs(score.difference or 0.0) > _SAME_SCORE and score.name in deciding
         )
@@ -281,6 +301,14 @@ class RunComparison:
         """The number of cases of both runs that are in no test, because they are in quarantine."""
         return sum(case.before is not None and case.is_in_quarantine for case in self.cases)
 
+    @property
+    def forgotten(self) -> int:
+        """The number of cases whose verdict is stored in a run, but not its scores any more: they are in no mean."""
+        return sum(
+            any(each is not None and each.status in _JUDGED and not each.scores for each in (case.before, case.after))
+            for case in self.cases
+        )
+
     def select(self, *changes: Change) -> list[ComparedCase]:
         """Return the cases with one of these changes."""
         return [case for case in self.cases if case.change in changes]
@@ -315,8 +343,8 @@ def compare_stored_runs(history: History, before: str | None = None, after: str 
     return compare_runs(
         first,
         second,
-        collect_verdicts(history.scores(first.run_id)),
-        collect_verdicts(history.scores(second.run_id)),
+        collect_verdicts(history.numbers(first.run_id)),
+        collect_verdicts(history.numbers(second.run_id)),
         earlier=earlier,
     )
 
@@ -400,25 +428,35 @@ def _list_deciding(cases: Sequence[ComparedCase]) -> frozenset[str]:
     return frozenset(name for case in cases if case.after is not None for name in case.after.deciding)
 
 
-def collect_verdicts(scores: Iterable[StoredScores]) -> dict[CaseKey, Verdict]:
+def collect_verdicts(
+    jobs: Iterable[tuple[StoredJob, Sequence[MetricNumbers]] | StoredScores],
+) -> dict[CaseKey, Verdict]:
     """Return the verdict on each case of a run, in the order in which the cases ended."""
     repeats: dict[CaseKey, list[_Repeat]] = {}
-    for job, metrics in scores:
+    known: dict[tuple[str, ...], frozenset[str]] = {}  # most cases have the same metrics
+
+    def collect(names: tuple[str, ...]) -> frozenset[str]:
+        return known.get(names) or known.setdefault(names, frozenset(names))
+
+    for job, metrics in jobs:
         if job.status not in _NEVER_RAN:
             numbers = {metric.name: metric.score for metric in metrics if metric.score is not None}
-            deciding = frozenset(metric.name for metric in metrics if metric.threshold is not None)
-            limited = frozenset(metric.name for metric in metrics if _has_upper_limit(metric))
+            deciding = collect(tuple([metric.name for metric in metrics if metric.threshold is not None]))
+            limited = collect(tuple([metric.name for metric in metrics if _has_upper_limit(metric)]))
             repeats.setdefault(job.case, []).append(_Repeat(job.key.repeat, job, numbers, deciding, limited))
-    return {case: _verdict(sorted(found, key=lambda repeat: repeat.number)) for case, found in repeats.items()}
+    return {
+        case: _verdict(found if len(found) == 1 else sorted(found, key=lambda repeat: repeat.number))
+        for case, found in repeats.items()
+    }
 
 
-def _has_upper_limit(metric: MetricResult) -> bool:
+def _has_upper_limit(metric: MetricNumbers | MetricResult) -> bool:
     """Return True if the verdict shows that a lower score is better: this layer does not know the metrics."""
     if metric.score is None or metric.threshold is None:
         return False
-    if metric.status is MetricStatus.PASSED:
+    if metric.status == MetricStatus.PASSED:
         return metric.score < metric.threshold
-    return metric.status is MetricStatus.FAILED and metric.score > metric.threshold
+    return metric.status == MetricStatus.FAILED and metric.score > metric.threshold
 
 
 class _Repeat(NamedTuple):
@@ -432,16 +470,22 @@ class _Repeat(NamedTuple):
 
 
 def _verdict(repeats: Sequence[_Repeat]) -> Verdict:
-    scores: dict[str, list[float]] = {}
-    for repeat in repeats:
-        for name, score in repeat.scores.items():
-            scores.setdefault(name, []).append(score)
     newest = repeats[-1].job
+    if len(repeats) == 1:
+        _, _, means, deciding, limited = repeats[0]
+    else:
+        scores: dict[str, list[float]] = {}
+        for repeat in repeats:
+            for name, score in repeat.scores.items():
+                scores.setdefault(name, []).append(score)
+        means = {name: sum(values) / len(values) for name, values in scores.items()}
+        deciding = frozenset().union(*(repeat.deciding for repeat in repeats))
+        limited = frozenset().union(*(repeat.limited for repeat in repeats))
     return Verdict(
-        statuses=tuple(repeat.job.status for repeat in repeats),
-        scores={name: sum(values) / len(values) for name, values in scores.items()},
-        deciding=frozenset().union(*(repeat.deciding for repeat in repeats)),
-        limited=frozenset().union(*(repeat.limited for repeat in repeats)),
+        statuses=tuple([repeat.job.status for repeat in repeats]),
+        scores=means,
+        deciding=deciding,
+        limited=limited,
         duration_seconds=sum(repeat.job.duration_seconds for repeat in repeats) / len(repeats),
         agent_seconds=sum(repeat.job.agent_seconds for repeat in repeats) / len(repeats),
         execution_key=newest.execution_key,
@@ -520,7 +564,20 @@ def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool
     if comparison.metrics:
         lines.append("")
         lines += _metric_lines(comparison)
+    if comparison.forgotten:
+        lines += ["", forgotten_text(comparison)]
     return [*lines, "", style.paint(changes_text(comparison), "1")]
+
+
+_FORGOTTEN = (
+    "the scores of {} in one of the runs are not stored any more, so that no mean has them: the history keeps those of "
+    "the last run and of the last 10,000 executions"
+)
+
+
+def forgotten_text(comparison: RunComparison) -> str:
+    """Say how many cases are in no mean, because their scores are not stored any more; empty if there are none."""
+    return _FORGOTTEN.format(pluralise(comparison.forgotten, "case")) if comparison.forgotten else ""
 
 
 def changes_text(comparison: RunComparison) -> str:
@@ -571,8 +628,9 @@ def verdict_text(verdict: Verdict | None) -> str:
 def score_change_text(score: ScoreChange) -> str:
     """Format a change: `0.50 → 1.00 (+0.50)`, without the difference if it is 0 or unknown."""
     if score.before is not None and score.after is not None:
-        return format_score_change(score.before, score.after)
-    return " → ".join("no score" if each is None else score_text(each) for each in (score.before, score.after))
+        return format_score_change(score.before, score.after, metric=score.name)
+    both = (score.before, score.after)
+    return " → ".join("no score" if each is None else format_measured(score.name, each) for each in both)
 
 
 _CHANGES_IN_MARKDOWN = (*FLIPS, Change.OTHER)
@@ -618,6 +676,7 @@ def comparison_record(comparison: RunComparison) -> dict[str, Any]:
             "significantly_worse": comparison.is_significantly_worse,
             "unjudged": comparison.unjudged,
             "quarantined": comparison.quarantined,
+            "scores_forgotten": comparison.forgotten,
             "only_failed": comparison.is_selected,
             "pass_rate": None if comparison.pass_rates is None else _test_record(comparison.pass_rates),
             "within_cases": None if comparison.repeats is None else _repeats_record(comparison.repeats),
@@ -683,10 +742,12 @@ def _list_notes(case: ComparedCase) -> list[str]:
 def _metric_lines(comparison: RunComparison) -> Iterator[str]:
     names = [_safe(name) for name in comparison.metrics]
     width = max(map(cell_length, names))
-    for name, test in zip(names, comparison.metrics.values(), strict=True):
+    for name, (metric, test) in zip(names, comparison.metrics.items(), strict=True):
+        before, after = format_mean(metric, test.before), format_mean(metric, test.after)
         yield (
-            f"{name}{' ' * (width - cell_length(name))}  mean {test.before:.4g} → {test.after:.4g} "
-            f"({test.difference:+.4g})  over {pluralise(test.cases, 'case')} of both: {explain_scores(test)}"
+            f"{name}{' ' * (width - cell_length(name))}  mean {before} → {after} "
+            f"({format_mean(metric, test.difference, sign='+')})  over {pluralise(test.cases, 'case')} of both: "
+            f"{explain_scores(test, metric)}"
         )
 
 

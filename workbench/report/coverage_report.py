@@ -7,7 +7,7 @@ reach it has a current record. `workbench.watch.case_coverage` measures it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
@@ -159,9 +159,8 @@ def coverage_lines(coverage: Coverage, *, show_all: bool) -> Iterator[str]:
         for kind, parts in groups:
             reached, total = count_reached(parts)
             yield f"  {KIND_NAMES[kind]:<{width}}  {draw_bar(reached, total)} {reached:,} of {total:,}"
-            for part in parts:
-                if show_all or part.status is not PartStatus.REACHED:
-                    yield f"    {describe_part(part)}"
+            shown = [part for part in parts if show_all or part.status is not PartStatus.REACHED]
+            yield from (f"    {describe_part(part)}" for part in _join_transfers(shown))
         yield from (f"  {line}" for line in argument_lines(section, show_all=show_all))
         yield from (f"  note: {_safe(note)}" for note in section.notes)
 
@@ -196,6 +195,18 @@ def describe_part(part: Part) -> str:
     keys = part.cases or part.stale_cases
     cases = f": {pluralise(len(keys), 'case')}: {_list_cases(keys)}" if keys else ""
     return f"{status}: {_safe(part.name)}{place}{cases}"
+
+
+def _join_transfers(parts: Iterable[Part]) -> Iterator[Part]:
+    """Join the transfers of an agent that nothing reaches: `a → b, c`. Each agent may hand over to many others."""
+    joined: dict[tuple[object, ...], Part] = {}
+    for number, part in enumerate(parts):
+        sender, arrow, receiver = part.name.partition(" → ")
+        is_joined = part.kind is PartKind.TRANSFER and arrow and not (part.cases or part.stale_cases)
+        key = (sender, part.status, part.place) if is_joined else (number,)
+        known = joined.get(key)
+        joined[key] = part if known is None else replace(known, name=f"{known.name}, {receiver}")
+    yield from joined.values()
 
 
 def argument_lines(section: Section, *, show_all: bool) -> Iterator[str]:
@@ -310,7 +321,7 @@ def describe_gaps(parts: Iterable[Part]) -> str:
         PartKind.INSTRUCTION: "the instruction of {}",
     }
     missing = [part for part in parts if part.status in (PartStatus.UNREACHED, PartStatus.UNKNOWN)]
-    gaps = [wanted[part.kind].format(part.name) for part in missing if part.kind in wanted]
+    gaps = [wanted[part.kind].format(part.name) for part in _join_transfers(missing) if part.kind in wanted]
     personas = [part.name for part in missing if part.kind is PartKind.PERSONA]
     sentences = [f"Requests that need {', or '.join(dict.fromkeys(gaps))}."] if gaps else []
     sentences += [f"Users with the persona {', or '.join(personas)}."] if personas else []

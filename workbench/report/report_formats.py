@@ -31,13 +31,13 @@ from workbench.model.results import (
 )
 from workbench.model.run_events import RunSummary
 from workbench.model.text import (
+    format_measured,
     mask_named_secrets,
     may_be_redacted,
     may_name_secret,
     neutralise,
     one_line,
     redact,
-    score_text,
 )
 from workbench.model.trace import get_trajectory
 from workbench.report.run_report import (
@@ -575,7 +575,7 @@ def _table(cases: list[ReportedCase], config: EvalConfig | None) -> list[str]:
 def _cell(metric: MetricResult) -> str:
     if metric.score is None:
         return metric.status.value.lower()
-    text = score_text(metric.score, metric.threshold)
+    text = format_measured(metric.name, metric.score, metric.threshold)
     return f"**{text}**" if metric.status is MetricStatus.FAILED else text
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import ceil, comb, erfc, isfinite, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from workbench.model.text import pluralise
+from workbench.model.text import format_mean, pluralise
 
 if TYPE_CHECKING:
     from numpy import float64, int64
@@ -297,15 +297,38 @@ def _flip_signs(changed: Sequence[float]) -> float:
     if count <= _MOST_EXACT:
         ways = np.arange(2**count)[:, None] >> np.arange(count) & 1
         return float(np.mean(np.abs((2 * ways - 1) @ sizes) >= observed))
-    squares = float(sizes @ sizes)
-    if count > _MOST_FLIPPED and float(sizes.max()) ** 2 < _LARGEST_SHARE * squares:
+    small, large = _split_by_size((sizes * sizes).tolist()) if count > _MOST_FLIPPED else ([], [])
+    if small and not large:
         # The sum of so many random signs has a normal distribution.
-        return erfc(abs(sum(changed)) / sqrt(2 * squares))
+        return erfc(abs(sum(changed)) / sqrt(2 * float(sizes @ sizes)))
     generator = np.random.default_rng(_SEED)
-    random_bytes = generator.integers(0, 256, (_FLIPS, ceil(count / 8)), dtype=np.uint8)
-    positive = np.unpackbits(random_bytes, axis=1, count=count).astype(float) @ sizes
-    reached = int(np.count_nonzero(np.abs(2 * positive - sizes.sum()) >= observed))
+
+    def flip_randomly(those: NDArray[float64]) -> NDArray[float64]:
+        random_bytes = generator.integers(0, 256, (_FLIPS, ceil(len(those) / 8)), dtype=np.uint8)
+        positive: NDArray[float64] = np.unpackbits(random_bytes, axis=1, count=len(those)).astype(float) @ those
+        return 2 * positive - float(those.sum())
+
+    if small:  # only their sum has a normal distribution, around each sum of the large ones
+        spread = sqrt(2 * float(sizes[small] @ sizes[small]))
+        chances = [erfc((observed - each) / spread) for each in flip_randomly(sizes[large]).tolist()]
+        return float(min(sum(chances) / len(chances), 1.0))  # of one side, doubled: the other one is its mirror image
+    reached = int(np.count_nonzero(np.abs(flip_randomly(sizes)) >= observed))
     return (reached + 1) / (_FLIPS + 1)  # the observed signs are one of the ways
+
+
+def _split_by_size(squares: Sequence[float]) -> tuple[list[int], list[int]]:
+    """Split many squared numbers, by position, into small ones and the few that are too large for a normal sum.
+
+    The sum of the small ones, with random signs or drawn at random, has a normal distribution. Both lists are empty if
+    the small ones are few.
+    """
+    order = sorted(range(len(squares)), key=squares.__getitem__)
+    total, count = 0.0, 0
+    for place, position in enumerate(order, start=1):
+        total += squares[position]
+        if squares[position] < _LARGEST_SHARE * total or not total:
+            count = place
+    return (order[:count], order[count:]) if count > _MOST_DRAWN else ([], [])
 
 
 def _subtract(pairs: Sequence[tuple[float, float]]) -> list[float]:
@@ -398,12 +421,33 @@ def _bootstrap_ratio(totals: Sequence[float], counts: Sequence[int]) -> Interval
     if len(totals) > _MOST_DRAWN and max(squares) < _LARGEST_SHARE * sum(squares):
         half = _Z * sqrt(sum(squares)) / sum(counts)
         return Interval(ratio - half, ratio + half) if half > _SAME else None
+    small, large = _split_by_size(squares)
+    if small:
+        return _take_percentiles(_draw_large(totals, counts, small, large))
     import numpy as np
 
     above, below = np.asarray(totals, dtype=float), np.asarray(counts, dtype=float)
     return _take_percentiles(
         np.concatenate([(weights @ above) / (weights @ below) for weights in _draw_weights(len(totals))])
     )
+
+
+def _draw_large(
+    totals: Sequence[float], counts: Sequence[int], small: Sequence[int], large: Sequence[int]
+) -> NDArray[float64]:
+    """Draw the ratio of two sums over cases. Only the large cases are drawn: the sums of the others are normal."""
+    import numpy as np
+
+    generator = np.random.default_rng(_SEED)
+    both = np.asarray([totals, counts], dtype=float)
+    shares = [1 / len(totals)] * len(large)
+    drawn = generator.multinomial(len(totals), [*shares, 1 - sum(shares)], _RESAMPLES)
+    others = drawn[:, -1:]
+    mean, covariance = both[:, small].mean(axis=1), np.cov(both[:, small], bias=True)
+    noise = generator.multivariate_normal([0.0, 0.0], covariance, _RESAMPLES, method="eigh")
+    sums = drawn[:, :-1] @ both[:, large].T + others * mean + np.sqrt(others) * noise
+    ratios: NDArray[float64] = sums[:, 0] / sums[:, 1]
+    return ratios
 
 
 def _draw_weights(count: int) -> Iterator[NDArray[int64]]:
@@ -462,11 +506,14 @@ def explain_repeats(test: StratifiedTest) -> str:
     return f"these very cases pass {word} often, by {points} points ({p_value}, within their repeats)"
 
 
-def explain_scores(test: PairedTest) -> str:
+def explain_scores(test: PairedTest, metric: str = "") -> str:
     """Return the verdict on a criterion in words: `lower (95 % -0.21 to -0.03, p = 0.004)`."""
     if abs(test.difference) <= _SAME and test.p_value == 1.0:
         return "unchanged"
-    bounds = "" if test.interval is None else f"95 % {test.interval.low:+.2g} to {test.interval.high:+.2g}, "
+    bounds = ""
+    if test.interval is not None:
+        low, high = (format_mean(metric, each, digits=2, sign="+") for each in test.interval)
+        bounds = f"95 % {low} to {high}, "
     return f"{test.finding} ({bounds}{format_p_value(test.p_value)})"
 
 

@@ -26,12 +26,13 @@ from workbench.model.results import (
 )
 from workbench.model.text import (
     compare_with_threshold,
+    format_mean,
+    format_measured,
     mask_named_secrets,
     neutralise,
     one_line,
     pluralise,
     redact,
-    score_text,
     shorten,
 )
 from workbench.model.trace import ToolCall, Trajectory, get_trajectory
@@ -56,7 +57,7 @@ from workbench.report.run_report import (
     status_text,
     total_line,
 )
-from workbench.report.significance import Interval, format_interval, wilson_interval
+from workbench.report.significance import format_interval, wilson_interval
 from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
@@ -230,9 +231,9 @@ def describe_metric(metric: MetricResult) -> str:
         return f"{name}: {_explain_no_score(metric)}"
     notes = [make_safe(note) for note in (metric.reason, metric.hint, samples_text(metric)) if note]
     counted = f" ({metric.scored} of {metric.total} turns scored)" if metric.scored < metric.total else ""
-    score = score_text(metric.score)
+    score = format_measured(metric.name, metric.score)
     if metric.threshold is not None:
-        score = compare_with_threshold(metric.score, metric.threshold)
+        score = compare_with_threshold(metric.score, metric.threshold, metric=metric.name)
     return f"{name}: {score}{counted}" + "".join(f"; {note}" for note in notes)
 
 
@@ -590,9 +591,12 @@ class VerdictTable:
         width = max(map(len, shown), default=0)
         lines = []
         for name, metric in shown.items():
-            mean = "undefined" if metric.mean is None else f"mean {metric.mean:.4g}"
-            std = "" if metric.std is None else f"  std {metric.std:.4g}"
-            bounds = "" if metric.interval is None else format_interval(Interval(*metric.interval), ".4g")
+            mean = "undefined" if metric.mean is None else f"mean {format_mean(name, metric.mean)}"
+            std = "" if metric.std is None else f"  std {format_mean(name, metric.std)}"
+            bounds = ""
+            if metric.interval is not None:
+                low, high = (format_mean(name, bound) for bound in metric.interval)
+                bounds = f" (95 % {low} to {high})"
             lines.append(f"{one_line(name):<{width}}  {mean}{bounds}{std}  ({metric.scored} of {metric.total} scored)")
         return lines
 
@@ -690,7 +694,7 @@ def _legend(names: Sequence[str], *, width: int) -> list[str]:
 def _score_cell(metric: MetricResult) -> str:
     if metric.score is None:
         return "error" if metric.status is MetricStatus.ERROR else "undef."
-    return score_text(metric.score, metric.threshold)
+    return format_measured(metric.name, metric.score, metric.threshold)
 
 
 def _decide_run_status(report: RunFacts) -> CaseStatus:

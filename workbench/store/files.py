@@ -12,7 +12,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
@@ -33,6 +33,30 @@ def describe_program(*sources: str) -> str:
     return f"{__version__} {pydantic.VERSION} {states}"
 
 
+# The root of a project: displayed paths are relative to it
+
+SETTINGS_FILE = "workbench.toml"
+
+
+def find_root(path: Path) -> Path:
+    """Return the nearest folder upwards with `workbench.toml`, else with `.git` or `pyproject.toml`, else the folder
+    given.
+
+    `path` may be a file; then its folder counts. The result is absolute. Raises StoreError if `path` does not exist.
+    """
+    folder = path.absolute()
+    if not folder.exists():
+        raise StoreError(path, "there is no such file or folder")
+    folder = folder.resolve()
+    if not folder.is_dir():
+        folder = folder.parent
+    for marks in ((SETTINGS_FILE,), (".git", "pyproject.toml")):
+        for candidate in (folder, *folder.parents):
+            if any((candidate / mark).exists() for mark in marks):
+                return candidate
+    return folder
+
+
 # Names of eval-set files: their suffixes, and default ids
 
 EVAL_SET_SUFFIX = ".evalset.json"
@@ -43,6 +67,7 @@ SIDECAR_SUFFIX = ".workbench.json"
 """Suffix of the files beside eval sets, see `workbench.store.evalsets.quarantine`."""
 
 
+@lru_cache(maxsize=64)  # asked for each case of a set
 def derive_set_name(path: PurePath) -> str:
     """Return the name of the file without the suffixes of eval sets; it is a safe id, without "/"."""
     for suffix in (*EVAL_SET_SUFFIXES, ".json"):

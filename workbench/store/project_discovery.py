@@ -21,7 +21,7 @@ from workbench.model.patterns import remove_backtracking
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError
-from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, is_eval_set, make_relative_name
+from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, find_root, is_eval_set, make_relative_name
 from workbench.store.folder_scan import (
     AGENT_FILES,
     BrokenSource,
@@ -162,28 +162,6 @@ def _find_interpreter(text: str, root: Path) -> Path:
 def _resolve_path(root: Path, text: str) -> Path:
     """Return the absolute path without `..`; links are kept."""
     return Path(os.path.normpath(root / Path(text).expanduser()))
-
-
-# The root of a project: displayed paths are relative to it
-
-
-def find_root(path: Path) -> Path:
-    """Return the nearest folder upwards with `workbench.toml`, else with `.git` or `pyproject.toml`, else the folder
-    given.
-
-    `path` may be a file; then its folder counts. The result is absolute. Raises StoreError if `path` does not exist.
-    """
-    folder = path.absolute()
-    if not folder.exists():
-        raise StoreError(path, "there is no such file or folder")
-    folder = folder.resolve()
-    if not folder.is_dir():
-        folder = folder.parent
-    for marks in ((FILE_NAME,), (".git", "pyproject.toml")):
-        for candidate in (folder, *folder.parents):
-            if any((candidate / mark).exists() for mark in marks):
-                return candidate
-    return folder
 
 
 # Pairing of eval sets and agents

@@ -19,7 +19,7 @@ from workbench.model.target import DEPLOYED, AgentKind, Executor, Isolation
 from workbench.model.text import one_line, suggest_name
 from workbench.store.datasets.dataset_rows import check_columns
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import decode_utf8, read_bytes, write_atomic, write_new
+from workbench.store.files import SETTINGS_FILE, decode_utf8, read_bytes, write_atomic, write_new
 from workbench.store.toml_files import Place, TomlFile, read_toml
 
 # Settings of a target: common ones, and the tables of single kinds
@@ -263,7 +263,7 @@ def _check_headers(headers: dict[str, str]) -> dict[str, str]:
 
 # Settings of `workbench.toml`, all optional
 
-FILE_NAME = "workbench.toml"
+FILE_NAME = SETTINGS_FILE
 
 
 def _check_vendor(model: str) -> str:

@@ -26,7 +26,8 @@ from workbench.model.run_events import CaseFinished, Notice, RunEvent, RunFinish
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import one_line, pluralise, redact
 from workbench.store.errors import StoreError
-from workbench.store.project_discovery import Project, find_root
+from workbench.store.files import find_root
+from workbench.store.project_discovery import Project
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.testing.callables import Agent, CallingHost, Calls, ModelAgent, quiet_frameworks
 from workbench.testing.metric_criteria import SOURCE, Criteria

@@ -101,9 +101,9 @@ def display_bar_plot(eval_results_with_title: Sequence[tuple[str, EvalResult]], 
 def display_experiment(experiment: str) -> None:
     """Show the runs of an experiment in the history with their mean scores, newest first. Raises EvaluationError."""
     from workbench.store.errors import StoreError
+    from workbench.store.files import find_root
     from workbench.store.history.history import History
     from workbench.store.history.history_schema import get_history_path
-    from workbench.store.project_discovery import find_root
 
     named = one_line(f"EvalTask: experiment {experiment}")
     try:

@@ -46,7 +46,7 @@ from textual.worker import WorkerFailed, get_current_worker
 from workbench.model.identity import CaseKey
 from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
-from workbench.store.project_discovery import find_root
+from workbench.store.files import find_root
 from workbench.store.settings import FILE_NAME, LoadedSettings, load_settings
 from workbench.store.toml_files import Layout, Layouts
 from workbench.tui.backend.backend import Backend

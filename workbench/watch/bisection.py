@@ -23,7 +23,7 @@ from workbench.model.target import AgentKind
 from workbench.model.text import pluralise
 from workbench.report.bisect_report import BisectReport, Commit, Outcome, Sample, Step, Suspect, Used
 from workbench.store.settings import FILE_NAME
-from workbench.watch.commit_verdicts import CommitVerdicts, Failure, KnownCommit, describe_failure
+from workbench.watch.commit_verdicts import CommitVerdicts, Failure, KnownCommit, describe_failure, limit_diff
 
 # The search among commits: which one to look at next, and how certain the answer is.
 
@@ -744,10 +744,20 @@ class Bisection:
         shown = [
             file for file in changed if any(used.has(each, changes_names=file.changes_names) for each in file.names)
         ]
+        diffs: list[str] = []
+        left_out: dict[str, int] = {}
+        for file in shown:
+            parts = None if used.unfollowed else used.list_parts(file.name)
+            diff, count = repository.diff(first, [file]), 0
+            if parts is not None:
+                diff, count = limit_diff(diff, repository.read_sides(first, file), parts)
+            diffs.append(diff)
+            left_out |= {file.name: count} if count else {}
         return replace(
             report,
-            diff=repository.diff(first, shown),
+            diff="".join(diffs),
             unused=[file.name for file in changed if file not in shown],
+            left_out=left_out,
             unfollowed=sorted(used.unfollowed),
             before=_read_stored(before),
             after=_read_stored(after),

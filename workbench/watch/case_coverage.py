@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from workbench.engine.agent_source import AgentSource, Callback, is_prompt_file, make_relative, read_agent_source
 from workbench.engine.plan import Plan, PlannedCase
-from workbench.engine.verdict_index import Verdicts
+from workbench.engine.verdict_index import Asked, Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import PERSONAS
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
@@ -201,6 +201,10 @@ def _find_further(
     for job in verdicts.list_jobs():
         position = positions.get(job.case)
         if position is None:
+            continue
+        asked = Asked(job.case.target, planned[position].execution_hash, job.repeat)
+        stored = verdicts.for_job(job, asked) if job in decided else ()
+        if len(stored) == 1 and (position, stored[0].execution) in known:  # as of most
             continue
         current = selector.find_current(job, planned[position])
         for verdict in current:
@@ -527,7 +531,19 @@ class _AgentSection:
             below = {name: [*agent.agents] for name, agent in declared.items()}
         agents = {name: declared[name].place if name in declared else "" for name in below}
         edges = {f"{name} → {other}": agents[name] for name, others in below.items() for other in others}
+        for name, other in self._list_offered_transfers():
+            edges.setdefault(f"{name} → {other}", agents.get(name, ""))
         return agents, edges
+
+    def _list_offered_transfers(self) -> Iterator[tuple[str, str]]:
+        """Yield the transfers that models are offered, also up and across. Old records do not have them."""
+        reported = {name: facts["transfers"] for name, facts in self._structure.items() if "transfers" in facts}
+        if reported or self._agent.kind is not AgentKind.ADK:
+            yield from ((name, other) for name, others in reported.items() for other in _names(others))
+            return
+        for name, other in self._source.list_transfers():
+            if not self._structure or (name in self._structure and other in self._structure):
+                yield name, other
 
     def _list_instructed(self) -> dict[str, str]:
         """Return the agents with an instruction. An agent with a model has one, unless the source says otherwise."""
@@ -634,7 +650,9 @@ def _build_code_section(agents: Sequence[_Agent], records: _Records, root: Path)
             callback.name,
             place=callback.place,
             reached=records.find((PartKind.FUNCTION.value, callback.function or "")),
-            is_uncertain=callback.function is None or not names.isdisjoint(lacking),
+            is_uncertain=callback.function is None
+            or callback.function.rpartition("::")[0] in records.whole
+            or not names.isdisjoint(lacking),
         )
         for callback, names in callbacks.items()
     ]

@@ -6,13 +6,19 @@ execution used has the same content in that commit.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
+from workbench.agents.worker.recording.blocks import EVERYTHING, cut, list_executed, parse_source
+from workbench.agents.worker.recording.definitions import count_bound_names, find_defined_names
+from workbench.engine.case_variants import map_paths
 from workbench.engine.git_worktrees import Worktree
 from workbench.engine.plan import Plan, PlanError, PlannedCase, Selection, SetContext
 from workbench.engine.run import Run
@@ -22,14 +28,16 @@ from workbench.engine.workspace import Workspace
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import AgentKind, Target
+from workbench.model.target import ModelMode, Target
 from workbench.report.bisect_report import Commit, Outcome, Sample, Source, Used
 from workbench.report.run_report import ReportedCase
 from workbench.report.turn_diff import DifferenceKind
+from workbench.simulation.replayed_models import hash_calls
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
 from workbench.store.history.history_schema import get_history_path
+from workbench.store.model_answers import RecordingStore
 from workbench.store.project_discovery import discover
 from workbench.store.settings import LoadedSettings, load_settings
 from workbench.watch.selector import Action, Decision, Selector, get_path, plan_decisions, read_results
@@ -45,6 +53,9 @@ _TEXTS = frozenset(
     }
 )
 _FOLDER_KINDS = frozenset({DependencyKind.FOLDER, DependencyKind.TREE})
+_PART_KINDS = frozenset({DependencyKind.BLOCK, DependencyKind.BRANCH, DependencyKind.NAME})
+_NO_WHOLE_FILES = frozenset({DependencyKind.MODULE, DependencyKind.REST, DependencyKind.PROBE, DependencyKind.IMPORT})
+_REST = ""  # as the name of a part: the statements of a module that define nothing
 _DECIDED = (CaseStatus.PASSED, CaseStatus.FAILED)
 
 Failure = frozenset[str]
@@ -174,6 +185,7 @@ class CommitVerdicts:
                 execution=(str(place.root), run_id, job.repeat),
                 read_result=lambda: result,
                 read_used=lambda: self._list_used(rows),
+                is_replayed=result.execution.is_replayed,
             )
         )
 
@@ -226,12 +238,12 @@ class CommitVerdicts:
         def plan_for(target: Target) -> PlannedCase:
             return SetContext(case.eval_set_id, target, case.criteria, case.tools).plan_case(case.key, case.case)
 
-        in_project = _map_paths(target, self._worktree.to_repository)
+        in_project = map_paths(target, self._worktree.to_repository)
         return _Planned(plan_for(target), plan_for(in_project), loaded)
 
     def _move_paths(self, target: Target) -> Target:
         """Return the target with the paths of the worktree, and the interpreter of the user."""
-        moved = _map_paths(target, self._worktree.to_worktree)
+        moved = map_paths(target, self._worktree.to_worktree)
         if target.python is None:
             return moved
         return moved.model_copy(update={"python": Path(self._worktree.to_repository(str(target.python)))})
@@ -272,6 +284,8 @@ class CommitVerdicts:
         It has processes of its own: the code differs in each commit.
         """
         project = discover(plan.root, planned.loaded, root=plan.root)
+        for job, _ in plan.jobs:
+            self._lend_recordings(job)
         with Workspace(project, planned.loaded) as workspace:
             self._run = run = workspace.start(plan)
             if self._is_cancelled.is_set():
@@ -283,6 +297,20 @@ class CommitVerdicts:
         if not results:
             raise PlanError(f"{self._case.key}: the run {run.run_id} ended without a result")
         return run.run_id, results[0]
+
+    def _lend_recordings(self, job: JobKey) -> None:
+        """Copy what the project recorded of the models for a repeat, so that equal requests of a commit cost nothing.
+
+        They are the newest recordings then, so that those of earlier commits do not displace them.
+        """
+        models = self._plan.models
+        if models is None or models.mode is ModelMode.LIVE or models.replay is not None:
+            return
+        recorded = list(self._workspace.iter_stored_calls(job))
+        if recorded:
+            with closing(RecordingStore(self._worktree.results)) as store:
+                for each in reversed(recorded):
+                    store.write(job, each, name=hash_calls(each.calls))
 
     def _add_known(self, known: KnownCommit, place: _Place, verdict: StoredVerdict) -> None:
         job = verdict.job
@@ -304,6 +332,7 @@ class CommitVerdicts:
                 execution=(str(place.root), job.run_id, job.key.repeat),
                 read_result=read_result,
                 read_used=lambda: self._list_used(_list_rows(place, verdict)),
+                is_replayed=job.is_replayed,
             )
         )
 
@@ -320,7 +349,16 @@ class CommitVerdicts:
 
         opaque = frozenset(row.key for row in rows if row.kind == DependencyKind.OPAQUE)
         folders, trees = select({DependencyKind.FOLDER}), select({DependencyKind.TREE})
-        return Used(select({row.kind for row in rows} - _FOLDER_KINDS), folders, trees, opaque)
+        kinds = {row.kind for row in rows} - _FOLDER_KINDS
+        names = {row.key.rpartition("::")[::2] for row in rows if row.kind in _PART_KINDS}
+        names |= {(row.key, EVERYTHING) for row in rows if row.kind == DependencyKind.MODULE}
+        names |= {(row.key, _REST) for row in rows if row.kind == DependencyKind.REST}
+        parts = frozenset(
+            f"{os.path.relpath(path, self._worktree.top)}::{name}"
+            for path, name in ((self._worktree.to_worktree(path), name) for path, name in names)
+            if path.startswith(top)
+        )
+        return Used(select(kinds), folders, trees, opaque, select(kinds - _PART_KINDS - _NO_WHOLE_FILES), parts)
 
     def _refuse_content_of_working_tree(self, rows: Iterable[Dependency], commit: Commit) -> None:
         """Raise PlanError if the agent used files of the working tree: then its verdict is none on the commit."""
@@ -347,17 +385,75 @@ def _list_rows(place: _Place, verdict: StoredVerdict) -> Sequence[Dependency]:
     return [rows.row(row) for number in numbers if number is not None for row in rows.list_rows(number)]
 
 
-def _map_paths(target: Target, move: Callable[[str], str]) -> Target:
-    """Return the target with each of its paths mapped."""
-    changes: dict[str, object] = {
-        name: Path(move(str(path)))
-        for name in ("path", "env_file", "config", "scripted_models", "simulate_tools")
-        if (path := cast("Path | None", getattr(target, name))) is not None
-    }
-    if target.kind is AgentKind.ADK and Path(target.location).is_absolute():
-        changes["location"] = move(target.location)
-    changes["watch"] = tuple(move(each) for each in target.watch)
-    return target.model_copy(update=changes)
+# The part of a diff that a case used.
+
+
+def limit_diff(diff: str, sides: tuple[str, str], parts: Collection[str]) -> tuple[str, int]:
+    """Leave out the hunks of a diff of one Python module that change nothing that a case used; also count them.
+
+    `sides` are its content before and after, `parts` the names in it that were used. A source that cannot be parsed is
+    used as a whole.
+    """
+    lines = diff.splitlines(keepends=True)
+    starts = [number for number, line in enumerate(lines) if line.startswith("@@ ")]
+    try:
+        before, after = (find_used_lines(text, parts) for text in sides)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return diff, 0
+    if not starts:
+        return diff, 0
+    kept = [
+        lines[start:end]
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
+        if _is_hunk_used(lines[start:end], before, after)
+    ]
+    head = lines[: starts[0]] if kept else []
+    return "".join([*head, *(line for hunk in kept for line in hunk)]), len(starts) - len(kept)
+
+
+def _is_hunk_used(lines: Sequence[str], before: Collection[int], after: Collection[int]) -> bool:
+    found = _HUNK.match(lines[0])
+    if found is None:
+        return True
+    old, new = int(found[1]), int(found[2])
+    for line in lines[1:]:
+        if (line[0] == "-" and old in before) or (line[0] == "+" and new in after):
+            return True
+        old += line[0] in "- "
+        new += line[0] in "+ "
+    return False
+
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+def find_used_lines(text: str, parts: Collection[str]) -> frozenset[int]:
+    """Return the numbers of the lines of a source that belong to used functions or definitions.
+
+    Comments between statements belong to nothing. Raises what `parse_source` raises.
+    """
+    tree = parse_source(text.encode("utf-8", "surrogateescape"), "")
+    defined = find_defined_names(tree, count_bound_names(tree))
+    used: set[int] = set()
+    for position, statement in enumerate(tree.body):
+        names = defined.get(position)
+        if EVERYTHING in parts or (_REST in parts if names is None else not set(names).isdisjoint(parts)):
+            used.update(range(_get_first_line(statement), (statement.end_lineno or statement.lineno) + 1))
+    for name, function in cut(tree)[1]:  # the outer ones first
+        executed = list_executed(function)
+        if not executed:
+            continue
+        body = range(_get_first_line(executed[0]), (function.end_lineno or function.lineno) + 1)
+        if name in parts:
+            used.update(body)
+        else:  # what is on one line with the head is part of it, too
+            used.difference_update(line for line in body if line > function.lineno)
+    return frozenset(used)
+
+
+def _get_first_line(statement: ast.stmt) -> int:
+    decorators: Sequence[ast.expr] = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
 def _explain_no_verdict(result: CaseResult) -> str:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -25,9 +25,11 @@ from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelS
 from workbench.model.run_events import Notice, RunEvent, RunSummary
 from workbench.model.text import neutralise, pluralise, redact
 from workbench.store.history.history_queries import StoredVerdict
-from workbench.watch.file_watcher import Change
 from workbench.watch.selector import Action, Decision, Reason, VerdictKey, Why, get_path, get_verdict_key, rank_row
 from workbench.watch.snapshot import SOURCE_KINDS, BrokenSource, Question, Snapshot
+
+if TYPE_CHECKING:
+    from workbench.watch.file_watcher import Change
 
 # Events, sent in the order in which they became true.
 

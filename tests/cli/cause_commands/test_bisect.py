@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.llm.servers import openai, run_server
 from workbench.engine.git_worktrees import Worktree
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
@@ -301,6 +302,51 @@ def test_a_file_in_a_listed_folder_is_part_of_the_diff(history: History, bisect:
     history.git("commit", "--quiet", "-m", "Add a note")
 
     assert "diff --git a/home/notes/new.md b/home/notes/new.md" in bisect(CASE, "--good", first).out
+
+
+def test_hunks_in_functions_that_the_case_did_not_use_are_left_out(history: History, bisect: Bisect) -> None:
+    far = "\n" * 12
+    unused = "def other():\n    return {0}\n" + far + "LIMIT = {0}\n" + far
+    good = history.commit(GOOD + far + unused.format(1))
+    history.commit(BAD + far + unused.format(2))
+
+    done = bisect(CASE, "--good", good)
+
+    assert '-    return "kitchen"' in done.out
+    assert '+    return "hall"' in done.out
+    assert "return 2" not in done.out
+    assert "LIMIT" not in done.out
+    assert "left out: 2 hunks in code that the case did not use (home/agent.py); all of it: git show " in done.out
+
+
+def test_recorded_answers_of_the_project_cost_no_model_call(history: History, bisect: Bisect) -> None:
+    body = """
+import httpx
+
+def room():
+    body = {{"model": "m", "messages": [{{"role": "user", "content": "room"}}]}}
+    reply = httpx.post("{url}/v1/chat/completions", json=body)
+    return reply.json()["choices"][0]["message"]["content"].{change}()
+"""
+    with run_server(lambda _: openai("kitchen")) as server:
+        commits = [
+            history.commit(f"    return ask()\n{body.format(url=server.url, change=change)}".replace("room()", "ask()"))
+            for change in ("strip", "strip", "upper", "upper")
+        ]
+        assert history.workbench("run", CASE, "--models", "auto").status == 1
+        (history.root / ".workbench/history.db").unlink()
+        asked = len(server.calls)
+
+        done = bisect(CASE, "--good", commits[0], "--models", "auto", "--format", "json")
+
+        assert asked == 1
+        assert len(server.calls) == asked
+
+    assert done.data["first_bad"]["id"] == commits[2]
+    assert done.data["executions"] == 4
+    assert [step["replayed"] for step in done.data["steps"]] == [1] * 4
+    refused = bisect(CASE, "--models", "auto", "--repeats", "3")
+    assert "a recorded answer is no new sample" in refused.error
 
 
 def test_a_program_that_cannot_be_followed_is_named(history: History, bisect: Bisect) -> None:

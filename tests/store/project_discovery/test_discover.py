@@ -11,8 +11,9 @@ from tests.store.project_discovery.conftest import ADK_AGENT, ProjectFolder
 from workbench.model.target import AgentKind
 from workbench.store import project_discovery
 from workbench.store.errors import StoreError
+from workbench.store.files import find_root
 from workbench.store.folder_scan import explain_missing_agent
-from workbench.store.project_discovery import find_criteria_file, find_root, make_adk_target
+from workbench.store.project_discovery import find_criteria_file, make_adk_target
 
 
 def test_the_root_is_the_nearest_workbench_toml_else_git_or_pyproject_else_the_path(tmp_path: Path) -> None:

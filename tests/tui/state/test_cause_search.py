@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from workbench.engine.case_variants import Variant
 from workbench.engine.shrinking import Failing, Outcome, Part, ShrinkStep, Shrunk, Symptom
-from workbench.engine.workspace import Variant
 from workbench.model.results import CaseStatus
 from workbench.tui.state.cause_search import ShrinkSteps, explain_unshrinkable
 from workbench.tui.state.text_layout import Line, render_blocks

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.tui.state.spans import span, turn_result
+from workbench.model.text import format_duration
 from workbench.model.trace import SpanKind
-from workbench.tui.state.text_layout import format_duration
 from workbench.tui.state.trace_tree import Axis, SpanKey, TraceTree, count_tokens
 
 

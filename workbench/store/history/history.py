@@ -50,6 +50,7 @@ from workbench.store.history.history_queries import (
     key_to_sql,
     read_case_key,
     read_job,
+    read_numbers,
     read_result,
     read_scores,
     read_verdict,
@@ -410,12 +411,17 @@ class History(RunTable):
     def scores(self, run_id: str) -> Iterator[StoredScores]:
         """Yield the jobs of a run with their metrics, without executions."""
         query = f"SELECT {SCORES} FROM job_detail WHERE run = ? ORDER BY id"
-        return self._iterate_scores(query, (self._find_row(run_id),))
+        return self._iterate_scores(query, (self._find_row(run_id),), read_scores)
+
+    def numbers(self, run_id: str) -> Iterator[tuple[StoredJob, Sequence[history_codec.MetricNumbers]]]:
+        """Yield the jobs of a run, each with the score, threshold and status of its metrics."""
+        query = f"SELECT {SCORES} FROM job_detail WHERE run = ? ORDER BY id"
+        return self._iterate_scores(query, (self._find_row(run_id),), read_numbers)
 
     def get_scores(self, run_id: str, job: JobKey) -> StoredScores | None:
         """Return one job of a run with its metrics; None if the run has no such job."""
         query = f"SELECT {SCORES} FROM job_detail WHERE {IS_JOB}"
-        return next(self._iterate_scores(query, self._get_job_values(run_id, job)), None)
+        return next(self._iterate_scores(query, self._get_job_values(run_id, job), read_scores), None)
 
     def list_unjudged_jobs(self, run_id: str) -> dict[JobKey, str]:
         """Return the jobs of a run with an execution and no verdict yet, with their execution keys."""
@@ -456,7 +462,7 @@ class History(RunTable):
         names = [history_codec.name_to_sql(name) for name in (target, eval_set) if name is not None]
         part = "target = ?" if eval_set is None else "target = ? AND eval_set = ?"
         query = f"{select_newest(SCORES, part=part, prefers_scored=True)} ORDER BY id"
-        return self._iterate_scores(query, tuple(names))
+        return self._iterate_scores(query, tuple(names), read_scores)
 
     def latest_results(self, keys: Collection[CaseKey] | None = None) -> dict[CaseKey, list[CaseResult]]:
         """Return for every case (of `keys`) the results of its newest run, by repeat."""
@@ -478,7 +484,7 @@ class History(RunTable):
     def list_executions(self, case: CaseKey, limit: int = 100) -> list[StoredScores]:
         """Return the jobs of one case in all runs and repeats with their metrics, newest first."""
         query = f"SELECT {SCORES} FROM job_detail WHERE {IS_CASE} ORDER BY +id DESC LIMIT ?"
-        return list(self._iterate_scores(query, (*key_to_sql(case), limit)))
+        return list(self._iterate_scores(query, (*key_to_sql(case), limit), read_scores))
 
     def list_used_names(self, target: str, eval_set: str) -> dict[CaseKey, UsedName]:
         """Return the names under which cases of a set ran, with their inputs."""
@@ -651,11 +657,11 @@ class History(RunTable):
                 found[key] = results
         return found
 
-    def _iterate_scores(self, query: str, values: tuple[Any, ...]) -> Iterator[StoredScores]:
+    def _iterate_scores(self, query: str, values: tuple[Any, ...], read: Callable[..., _Read]) -> Iterator[_Read]:
         with self._database.translate_errors():
             for row in self._database.execute(query, values):
                 try:
-                    yield read_scores(*row)
+                    yield read(*row)
                 except history_codec.UNREADABLE as error:
                     problem = f"the scores of {read_case_key(*row[:4])} cannot be read: {error}"
                     raise StoreError(self.path, problem) from error

@@ -6,7 +6,7 @@ import json
 import sys
 import zlib
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -245,14 +245,17 @@ def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCa
 
 def data_from_blob(blob: bytes) -> dict[str, Any]:
     """Decode an execution as JSON data. Raises ValueError if it is no object."""
-    text = _decompress(blob)
-    try:
-        data = from_json(text)
-    except ValueError:  # lone surrogates
-        data = json.loads(text)
+    data = _read_json(_decompress(blob))
     if not isinstance(data, dict):
         raise ValueError("expected an object")  # noqa: TRY004 - as for other unreadable data
     return data
+
+
+def _read_json(text: bytes) -> Any:
+    try:
+        return from_json(text)
+    except ValueError:  # lone surrogates
+        return json.loads(text)
 
 
 def _load_model(model: type[_Model], text: str | bytes) -> _Model:
@@ -305,6 +308,23 @@ def _load_small_metrics(blob: bytes) -> tuple[MetricResult, ...]:
 @lru_cache(maxsize=1024)
 def _load_metric(text: str) -> MetricResult:
     return _load_model(MetricResult, text)
+
+
+class MetricNumbers(NamedTuple):
+    """What decides on a case in the result of a metric. `status` is the text of a MetricStatus."""
+
+    name: str
+    status: str
+    score: float | None
+    threshold: float | None
+
+
+def numbers_from_blob(blob: bytes) -> list[MetricNumbers]:
+    """Decode only what decides on a case, which takes half of the time."""
+    return [
+        MetricNumbers(sys.intern(metric["name"]), metric["status"], metric["score"], metric["threshold"])
+        for metric in _read_json(_decompress(blob))
+    ]
 
 
 def scores_from_blob(blob: bytes) -> MetricScores:

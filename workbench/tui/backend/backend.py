@@ -55,7 +55,7 @@ class Backend:
 
         Raises Interrupted if the project was closed meanwhile.
         """
-        from workbench.engine.workspace import Interrupted
+        from workbench.engine.case_variants import Interrupted
 
         try:
             return self._thread.submit(work).result()

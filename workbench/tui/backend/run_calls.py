@@ -49,10 +49,11 @@ from workbench.tui.state.results_table import TableRow, make_table_row
 from workbench.tui.state.run_plan import PlannedRun
 
 if TYPE_CHECKING:
+    from workbench.engine.case_variants import Caller
     from workbench.engine.plan import Selection
     from workbench.engine.run import Run
     from workbench.engine.shrinking import Shrinker
-    from workbench.engine.workspace import Caller, Workspace
+    from workbench.engine.workspace import Workspace
     from workbench.metrics.registry import CaseFacts
     from workbench.report.bisect_report import Step
     from workbench.report.comparison import RunComparison
@@ -722,8 +723,8 @@ def make_shrinker(
 
     Raises PlanError and StoreError.
     """
+    from workbench.engine.case_variants import CaseExecutor
     from workbench.engine.shrinking import FailureTest, Shrinker
-    from workbench.engine.workspace import CaseExecutor
 
     options = RunOptions(command=_RUN_COMMAND, models_by_default=ModelMode.AUTO)
     executor = CaseExecutor(workspace, [Selection(eval_set=case.eval_set, cases=(case.eval_id,))], options, call=call)

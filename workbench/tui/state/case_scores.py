@@ -23,7 +23,16 @@ from workbench.model.results import (
     is_unsure,
     measure_agreement,
 )
-from workbench.model.text import REDACTED, compare_with_threshold, is_secret_key, pluralise, redact, score_text
+from workbench.model.text import (
+    REDACTED,
+    compare_with_threshold,
+    format_duration,
+    format_measured,
+    is_secret_key,
+    pluralise,
+    redact,
+    score_text,
+)
 from workbench.report.dialect_report import POLICIES, rule_texts
 from workbench.report.run_report import agreement_text, describe_range, samples_text
 from workbench.report.significance import Interval, estimate_pass_all_k, estimate_pass_at_k, wilson_interval
@@ -40,7 +49,6 @@ from workbench.tui.state.text_layout import (
     StyledText,
     bar,
     compute_share,
-    format_duration,
     format_time_taken,
     safe,
     safe_line,
@@ -307,7 +315,7 @@ def format_score(metric: MetricResult, repeats: Sequence[float | None] = ()) -> 
         return "no score" if metric.status is not MetricStatus.ERROR else get_metric_badge(metric.status).word
     if metric.threshold is None:
         return _format_number(metric, metric.score)
-    return compare_with_threshold(metric.score, metric.threshold)
+    return compare_with_threshold(metric.score, metric.threshold, metric=metric.name)
 
 
 def _format_number(metric: MetricResult, number: float) -> str:
@@ -376,11 +384,11 @@ def collect_scores(name: str, repeats: Sequence[CaseResult]) -> list[float | Non
 def _format_verdict(metric: MetricResult) -> str:
     if metric.score is None:
         return "there is no score"
-    text = f"score {score_text(metric.score, metric.threshold)}"
+    text = f"score {format_measured(metric.name, metric.score, metric.threshold)}"
     if metric.threshold is not None:
         info = find_metric_info(metric.name)
         need = "at most" if info is not None and info.lower_is_better else "at least"
-        text += f", needs {need} {score_text(metric.threshold, metric.score)}"
+        text += f", needs {need} {format_measured(metric.name, metric.threshold, metric.score)}"
     scored = (
         f"; a score for {metric.scored} of {pluralise(metric.total, 'turn')}" if metric.scored < metric.total else ""
     )
@@ -393,7 +401,7 @@ def _describe_turns(metric: MetricResult) -> Iterator[Block]:
     yield BLANK
     yield Paragraph.from_text("turn by turn", Style.HEADING)
     for number, turn in enumerate(metric.per_invocation, start=1):
-        value = "no score" if turn.score is None else score_text(turn.score)
+        value = "no score" if turn.score is None else format_measured(metric.name, turn.score)
         picture = draw_metric_bar(metric, turn.score, width=_BAR)
         notes = "  ".join(safe(redact(note)) for note in (turn.reason, turn.hint) if note)
         pieces = [StyledText(f"turn {number:<3} ", Style.KEY), StyledText(f"{picture:<{_BAR}}  {value:<8}")]
@@ -412,7 +420,7 @@ def _describe_repeats(name: str, repeats: Sequence[CaseResult]) -> Iterator[Bloc
             yield Paragraph((head, StyledText("not judged", Style.MUTED)), indent=2)
             continue
         badge = get_metric_badge(metric.status)
-        value = "no score" if metric.score is None else score_text(metric.score)
+        value = "no score" if metric.score is None else format_measured(metric.name, metric.score)
         picture = draw_metric_bar(metric, metric.score, width=_BAR)
         yield Paragraph(
             (head, StyledText(f"{badge.symbol} ", badge.style), StyledText(f"{picture:<{_BAR}}  {value}")),

@@ -15,7 +15,7 @@ from workbench.engine.shrinking import (
 )
 from workbench.engine.shrinking import Outcome as VariantOutcome
 from workbench.model.identity import CaseKey
-from workbench.model.text import redact
+from workbench.model.text import format_duration, redact
 from workbench.report.bisect_report import BisectReport, Outcome, Step, bisect_lines, describe_step, describe_work
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.diff_content import make_diff
@@ -31,7 +31,6 @@ from workbench.tui.state.text_layout import (
     StyledText,
     bar,
     cut_line,
-    format_duration,
     plural,
     safe,
     safe_line,

@@ -14,7 +14,7 @@ from workbench.model.evalset import Content, EvalCase, Invocation, InvocationEve
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus, Execution, Failure, TurnResult
 from workbench.model.run_events import ChatEnded, ChatEvent, StateSeen, StepSeen, TurnAnswered, TurnBegan, TurnFailed
-from workbench.model.text import mask_named_secrets, redact
+from workbench.model.text import format_duration, mask_named_secrets, redact
 from workbench.model.trace import Span, SpanKind, ToolCall, find_simulators
 from workbench.report.text_report import failure_texts
 from workbench.report.turn_diff import make_side
@@ -28,7 +28,6 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
-    format_duration,
     plural,
     render_blocks,
     safe,

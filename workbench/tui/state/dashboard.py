@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
-from workbench.model.text import format_threshold, score_text
+from workbench.model.text import format_duration, format_limit, format_measured
 from workbench.report.run_report import cost_text
 from workbench.store.history.history_queries import RunPart
 from workbench.tui.state.browser_list import ListedSet
@@ -47,7 +47,6 @@ from workbench.tui.state.text_layout import (
     cut_parts,
     draw_track,
     fit_hints,
-    format_duration,
     format_set_name,
     keep_end,
     make_hint_line,
@@ -658,10 +657,10 @@ def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     badge = get_badge(_find_worst(metric))
     info = find_metric_info(metric.name)
     sign = "≤" if info is not None and info.lower_is_better else "≥"
-    against = "" if metric.threshold is None else f"{sign} {format_threshold(metric.threshold)}"
+    against = "" if metric.threshold is None else f"{sign} {format_limit(metric.name, metric.threshold)}"
     passing = f"  {metric.passed:,} of {metric.total:,} pass"
     name = _pad(shorten(safe_line(metric.name), column), column)
-    mean = "no score" if metric.mean is None else score_text(metric.mean, metric.threshold)
+    mean = "no score" if metric.mean is None else format_measured(metric.name, metric.mean, metric.threshold)
     lead = f"{name}  {mean:>8}"
     beside = f" {against:<6}"
     room = width - 2 - cell_len(lead) - len(passing) - 2 - len(beside)

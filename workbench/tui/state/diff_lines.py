@@ -136,7 +136,7 @@ class TurnCosts:
         assert score is not None
         assert threshold is not None
         style = Style.FAILED if metric.status is _FAILED else Style.WARNING
-        comparison = compare_with_threshold(score, threshold)
+        comparison = compare_with_threshold(score, threshold, metric=metric.name)
         return Note(safe_line(metric.name), comparison, Style.MUTED if score >= threshold else style)
 
 

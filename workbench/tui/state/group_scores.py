@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult, is_unsure
-from workbench.model.text import format_threshold, score_text
+from workbench.model.text import format_measured, format_threshold, score_text
 from workbench.report.significance import mean_interval
 from workbench.store.history.history_queries import RunPart, StoredRun, StoredScores
 from workbench.tui.state.case_scores import describe_metric, find_metric_info
@@ -30,7 +30,6 @@ from workbench.tui.state.text_layout import (
     bar,
     compute_share,
     cut_line,
-    format_measured,
     histogram,
     plural,
     safe_line,

@@ -13,7 +13,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult
 from workbench.model.run_events import RunSummary
-from workbench.model.text import format_score_change, redact, score_text
+from workbench.model.text import format_duration, format_mean, format_measured, format_score_change, redact
 from workbench.report.comparison import (
     CHANGE_SYMBOLS,
     FLIPS,
@@ -26,6 +26,7 @@ from workbench.report.comparison import (
     changes_text,
     describe_run_changes,
     difference_text,
+    forgotten_text,
     score_change_text,
     significance_text,
     threshold_text,
@@ -65,8 +66,6 @@ from workbench.tui.state.text_layout import (
     bar,
     cut_line,
     cut_parts,
-    format_duration,
-    format_measured,
     format_set_name,
     format_time_taken,
     plural,
@@ -204,14 +203,16 @@ class ComparedCases(CursorRows):
             yield BLANK
 
     def _describe_means(self) -> Iterator[Block]:
+        if missing := forgotten_text(self.comparison):
+            yield Paragraph.from_text(missing, Style.MUTED)
         if not self.comparison.metrics:
             return
         yield Paragraph(
             (StyledText("means", Style.HEADING), StyledText("  over the cases that both runs scored", Style.MUTED))
         )
         for name, test in self.comparison.metrics.items():
-            change = format_score_change(test.before, test.after)
-            numbers = f"{change}, {plural(test.cases, 'case')}: {explain_scores(test)}"
+            change = format_score_change(test.before, test.after, metric=name)
+            numbers = f"{change}, {plural(test.cases, 'case')}: {explain_scores(test, name)}"
             yield Paragraph((StyledText(f"{safe_line(name)}  ", Style.KEY), StyledText(numbers)), indent=2, hang=2)
 
 
@@ -259,7 +260,9 @@ def _format_verdict(verdict: Verdict | None, width: int) -> tuple[StyledText, ..
 def _format_largest_change(case: ComparedCase) -> str:
     """Format the score that changed most, in a fixed width."""
     most = max(case.changed_scores, key=lambda score: abs(score.difference or 0.0), default=None)
-    text = "" if most is None else f"{safe_line(most.name)} {most.difference:+.3g}"
+    text = ""
+    if most is not None:
+        text = f"{safe_line(most.name)} {format_mean(most.name, most.difference or 0.0, digits=3, sign='+')}"
     return f"{text[:34]:<34}"
 
 
@@ -386,7 +389,7 @@ class Executions(CursorRows):
         for metric in metrics:
             if metric.threshold is not None:
                 shown = get_metric_badge(metric.status)
-                score = "no score" if metric.score is None else score_text(metric.score)
+                score = "no score" if metric.score is None else format_measured(metric.name, metric.score)
                 scores.append((StyledText(f"  {shown.symbol} {safe_line(metric.name)} {score}", shown.style),))
         return add_fitting(tuple(pieces), scores, width)
 

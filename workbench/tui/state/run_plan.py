@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.model.criteria import Criterion, EvalConfig
 from workbench.model.identity import CaseKey
-from workbench.model.text import format_threshold
+from workbench.model.text import format_duration, format_threshold
 from workbench.report.run_report import REPLAY_MARK, cost_text
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_filter import Order
@@ -25,7 +25,6 @@ from workbench.tui.state.text_layout import (
     StyledText,
     cut_line,
     format_count,
-    format_duration,
     plural,
     safe_line,
 )

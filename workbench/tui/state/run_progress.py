@@ -25,7 +25,7 @@ from workbench.model.run_events import (
     RunFinished,
     RunStarted,
 )
-from workbench.model.text import redact
+from workbench.model.text import format_duration, redact
 from workbench.report.run_report import describe_model_calls
 from workbench.report.text_report import quota_wait_text, spending_text
 from workbench.tui.state.case_status import EDITED, FAILING_STATES, CaseState, get_badge, get_state
@@ -36,7 +36,6 @@ from workbench.tui.state.text_layout import (
     StyledText,
     fit_parts,
     format_count,
-    format_duration,
     format_time_taken,
     keep_end,
     plural,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
-from workbench.model.text import REDACTED, mask_named_secrets, neutralise, pluralise, redact
+from workbench.model.text import REDACTED, format_duration, mask_named_secrets, neutralise, pluralise, redact
 from workbench.model.trace import SpanKind
 from workbench.tui.state.text_layout import (
     Block,
@@ -18,7 +18,6 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
-    format_duration,
     plural,
     render_blocks,
     safe,

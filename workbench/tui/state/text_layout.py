@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, split_graphemes
 
-from workbench.model.text import neutralise, one_line, pluralise, score_text
+from workbench.model.text import format_duration, neutralise, one_line, pluralise
 
 # Styled text. The state gives it to the widgets, and the stylesheet maps styles to colours.
 
@@ -759,28 +759,9 @@ def find_hint(hints: Sequence[KeyHint], cell: int) -> int | None:
 # Short texts for times and counts.
 
 
-def format_duration(seconds: float) -> str:
-    """Format a time: "8.1 µs", "0.4 ms", "12 ms", "1.25 s", "12 s", "2 min 05 s", "1 h 02 min"."""
-    if 0 < seconds < 0.00005:  # an agent that is a plain function: 0.0 in milliseconds
-        return f"{seconds * 1e6:.1f} µs"
-    if seconds < 0.00995:
-        return f"{seconds * 1e3:.1f} ms"
-    if seconds < 0.9995:
-        return f"{seconds * 1e3:.0f} ms"
-    if seconds < 99.5:
-        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def format_time_taken(seconds: float) -> str:
     """Format the duration of a case; `-` for a row that was scored without an agent run."""
     return format_duration(seconds) if seconds else "-"
-
-
-def format_measured(metric: str, number: float) -> str:
-    """Format a score, or a mean of scores, with the unit of the metric: a latency is a time."""
-    return format_duration(number) if metric == "latency" else score_text(number)
 
 
 def format_count(count: float) -> str:

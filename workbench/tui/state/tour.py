@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from rich.cells import cell_len
 
 from workbench.model.results import CaseStatus
+from workbench.model.text import format_duration
 from workbench.store.toml_files import Layout
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
 from workbench.tui.state.project_state import ProjectState
@@ -22,7 +23,6 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
-    format_duration,
     plural,
     render_blocks,
 )

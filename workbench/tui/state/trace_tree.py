@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from workbench.model.evalset import Content, FunctionCall, IntermediateData, Invocation, InvocationEvents
 from workbench.model.results import TurnResult
-from workbench.model.text import redact
+from workbench.model.text import format_duration, redact
 from workbench.model.trace import Span, SpanKind
-from workbench.tui.state.text_layout import Line, Style, StyledText, format_duration, safe_line
+from workbench.tui.state.text_layout import Line, Style, StyledText, safe_line
 
 # Facts of one span: its symbol, the name of its kind, its tokens.
 

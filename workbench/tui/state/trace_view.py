@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.results import TurnResult
-from workbench.model.text import redact, redact_data
+from workbench.model.text import format_duration, redact, redact_data
 from workbench.model.trace import Span, SpanKind
 from workbench.report.text_report import format_value
 from workbench.tui.state.browser_state import Subject
@@ -24,7 +24,6 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
-    format_duration,
     plural,
     safe,
     safe_line,

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseResult, CaseStatus, ModelCalls
+from workbench.model.text import format_duration
 from workbench.report.run_report import describe_sources, mark_replayed
 from workbench.tui.state.browser_list import Freshness, Hashes
 from workbench.tui.state.case_status import (
@@ -35,7 +36,6 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
-    format_duration,
     plural,
     safe_line,
 )

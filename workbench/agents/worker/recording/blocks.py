@@ -2,7 +2,8 @@
 
 What a function looks like from outside (name, decorators, signature, defaults, annotations, docstring, whether it is
 async or a generator) belongs to the block around it, because frameworks show it to models without calling the function.
-Comments and formatting are in no block. Classes and lambdas belong to the block around them.
+Comments and formatting are in no block. Classes and lambdas belong to the block around them. A lambda that may be a
+callback of an agent has a body of its own, too, so that it is known whether it ran: see `find_callback_lambdas`.
 
 Names that a module binds by plain definitions or imports from Python's own library (see `definitions`) have a
 fingerprint each; the other statements share one. Each fingerprint comes with the names that it mentions: it depends on
@@ -273,7 +274,7 @@ def read_blocks(source: bytes, path: str) -> Blocks:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user sees it when the code runs
         try:
-            return cut_blocks(parse_source(source, path))
+            return cut(parse_source(source, path), lambdas=may_have_callbacks(source))[0]
         except (RecursionError, MemoryError) as error:
             raise ValueError(f"{path} is nested too deeply") from error
 
@@ -308,13 +309,11 @@ def _parse(source: bytes, path: str) -> ast.Module:
     return tree
 
 
-def cut_blocks(tree: ast.Module) -> Blocks:
-    """Return the blocks of a parsed module."""
-    return cut(tree)[0]
+def cut(tree: ast.Module, *, lambdas: bool = False) -> tuple[Blocks, list[tuple[str, Function]], list[Branch]]:
+    """Return the blocks of a parsed module, all its functions with their qualified names, and their branches.
 
-
-def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Branch]]:
-    """Return the blocks of a parsed module, all its functions with their qualified names, and their branches."""
+    With `lambdas`, those that may be callbacks have bodies.
+    """
     functions: list[tuple[str, Function]] = []
     branches: list[Branch] = []
     counts = count_bound_names(tree)
@@ -361,11 +360,16 @@ def cut(tree: ast.Module) -> tuple[Blocks, list[tuple[str, Function]], list[Bran
         "~".join([digest("+".join([*others, *shadowed]).encode()), *(each.marker for each in imports)]),
         frozenset((EVERYTHING,)) if counts is None else names.list_mentions(bound),
     )
+    bodies = _bodies(functions, branches, bound, uses)
+    for name, function in find_callback_lambdas(tree).items() if lambdas else ():
+        # The block around it ran before, and mentions its names.
+        statement = ast.Expr(value=function)
+        bodies[name] = Part(_fingerprint([statement], "", [], _Names(Uses())), frozenset())
     blocks = Blocks(
         digest("+".join(whole).encode()),
         rest=rest,
         definitions=definitions,
-        bodies=_bodies(functions, branches, bound, uses),
+        bodies=bodies,
         bound=bound,
         uses=uses,
         imports=imports,
@@ -573,6 +577,55 @@ class _Names:
                 self._used.update(_WORD.findall(node.value))
             elif isinstance(node, ast.Name):
                 self._uses.add_annotation(node.id)
+
+
+_CALLBACK = re.compile(r"(before|after|on)_\w+_callback")
+
+
+def may_have_callbacks(source: bytes) -> bool:
+    """Return whether a source may set callbacks of agents: lambdas in other sources are not looked for."""
+    return b"_callback" in source and b"lambda" in source
+
+
+def find_callback_lambdas(tree: ast.Module) -> dict[str, ast.Lambda]:
+    """Return the lambdas that may be callbacks of agents, by names that do not depend on lines.
+
+    These are values of `before_…_callback` and the like, values that are assigned at the top, and returned values.
+    """
+    found: list[tuple[str, ast.expr | None]] = []
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, prefix = waiting.pop()
+        if isinstance(node, FUNCTIONS):
+            prefix = f"{prefix}{node.name}."
+        elif isinstance(node, ast.Call):
+            owner = next((_get_text(each.value) for each in node.keywords if each.arg == "name"), "")
+            for keyword in node.keywords:
+                if keyword.arg is not None and _CALLBACK.fullmatch(keyword.arg):
+                    given = keyword.value
+                    values = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
+                    found += [(f"{owner}.{keyword.arg}", each) for each in values]
+        elif isinstance(node, ast.Assign) and not prefix:
+            found += [(each.id, node.value) for each in node.targets if isinstance(each, ast.Name)]
+        elif isinstance(node, ast.Return):
+            found.append((f"{prefix}return", node.value))
+        waiting += [(child, prefix) for child in ast.iter_child_nodes(node)]
+    lambdas: dict[str, ast.Lambda] = {}
+    known: set[int] = set()
+    values_by_line = sorted(found, key=lambda each: (getattr(each[1], "lineno", 0), getattr(each[1], "col_offset", 0)))
+    for name, value in values_by_line:
+        if isinstance(value, ast.Lambda) and id(value) not in known:
+            known.add(id(value))
+            unique, number = f"<lambda>.{name}", 1
+            while unique in lambdas:
+                number += 1
+                unique = f"<lambda>.{name}.{number}"
+            lambdas[unique] = value
+    return lambdas
+
+
+def _get_text(value: ast.expr) -> str:
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def list_executed(function: Function) -> list[ast.stmt]:

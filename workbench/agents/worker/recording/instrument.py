@@ -9,7 +9,7 @@ import os
 import re
 from functools import partial
 
-from .blocks import cut, get_docstring, parse_source
+from .blocks import cut, find_callback_lambdas, get_docstring, may_have_callbacks, parse_source
 from .fingerprints import digest
 
 TYPE_CHECKING = False
@@ -341,13 +341,16 @@ def compile_source(path: str, source: bytes) -> Compiled:
 def _instrument(path: str, source: bytes, tree: ast.Module) -> Compiled | None:
     """Compile with instrumentation; None if the tree is too deep for Python."""
     try:
-        blocks, functions, branches = cut(tree)
+        has_callbacks = may_have_callbacks(source)
+        blocks, functions, branches = cut(tree, lambdas=has_callbacks)
         made = Compiled(path, source, blocks)
         made.opaque = find_opaque_uses(source, tree, functions)
         for name, function in functions:
             _announce(function.body, _assign_number(made, name), behind=0 if get_docstring(function) is None else 1)
         for branch in branches:
             _announce(branch.container, _assign_number(made, branch.name), behind=branch.find_start())
+        for name, each in find_callback_lambdas(tree).items() if has_callbacks else ():
+            _announce_lambda(each, _assign_number(made, name))
         if tree.body:
             _announce(tree.body, _assign_number(made, ""), behind=len(tree.body), name=NAME_AT_END)
             made.reports_end = True
@@ -371,6 +374,16 @@ def _announce(body: list[ast.stmt], number: int, *, behind: int, name: str = NAM
     for node in (statement, call, call.func, *call.args):
         ast.copy_location(node, place)
     body.insert(behind, statement)
+
+
+def _announce_lambda(function: ast.Lambda, number: int) -> None:
+    """Insert the reporting call before the value of a lambda: `(report(number), value)[1]`."""
+    call = ast.Call(func=ast.Name(id=NAME, ctx=ast.Load()), args=[ast.Constant(value=number)], keywords=[])
+    both = ast.Tuple(elts=[call, function.body], ctx=ast.Load())
+    value = ast.Subscript(value=both, slice=ast.Constant(value=1), ctx=ast.Load())
+    for node in (value, value.slice, both, call, call.func, *call.args):
+        ast.copy_location(node, function.body)
+    function.body = value
 
 
 def _is_read_by_others(tree: ast.Module) -> bool:

@@ -325,9 +325,11 @@ async def test_the_span_of_an_invocation_describes_all_its_agents(agents: Agents
     descriptions = conversation.find_span(SpanKind.INVOCATION).attributes["agents"]
     assert list(descriptions) == ["root", "pair", "expert", "left"]
     assert descriptions["root"] == {
-        "type": "LlmAgent", "model": "scripted", "tools": ["expert", "look"], "agents": ["pair", "expert"]
+        "type": "LlmAgent", "model": "scripted", "tools": ["expert", "look"], "agents": ["pair", "expert"],
+        "transfers": ["pair"],
     }  # fmt: skip
     assert descriptions["pair"] == {"type": "ParallelAgent", "agents": ["left"]}
+    assert descriptions["left"]["transfers"] == []  # no model is above it
 
 
 async def test_concurrent_sessions_keep_their_spans_apart(agents: Agents) -> None:

@@ -141,7 +141,7 @@ def test_quiet_applies_to_one_thread_and_can_be_nested() -> None:
 
 
 def test_source_that_cannot_be_split_into_blocks_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_deep(tree: object) -> object:
+    def too_deep(tree: object, **_: object) -> object:
         raise RecursionError
 
     monkeypatch.setattr(instrument, "cut", too_deep)

@@ -24,15 +24,20 @@ from ..object_json import as_json
 # Structure: sub-agents, tools and models, read without calling the agent.
 
 _MOST_AGENTS = 200  # a larger graph cannot be drawn, and is sent with every turn
+_MOST_TRANSFERS = 1_000  # each of 200 agents may hand over to all others
 
 
 def describe_structure(agent: Any) -> dict[str, dict[str, Any]]:
     """Return the agent and all below it by name, the outermost first.
 
     Each has `type`, and if present `model`, `tools` (names) and `agents` (names of agents that it hands over to or
-    runs, including agents used as tools).
+    runs, including agents used as tools). `transfers` are the names of agents that its model is offered for a transfer,
+    also above it and beside it; none has them if there are too many.
     """
     found: dict[str, dict[str, Any]] = {}
+    transfers = {item.name: list_transfers(item) for item in walk_agents(agent)}
+    if sum(len(names or ()) for names in transfers.values()) > _MOST_TRANSFERS:
+        transfers = {}
     for item in walk_agents(agent):
         facts = {
             "type": type(item).__name__,
@@ -41,7 +46,22 @@ def describe_structure(agent: Any) -> dict[str, dict[str, Any]]:
             "agents": list_reachable_agents(item),
         }
         found[item.name] = {name: value for name, value in facts.items() if value}
+        offered = transfers.get(item.name)
+        if offered is not None:
+            found[item.name]["transfers"] = offered
     return found
+
+
+def list_transfers(agent: Any) -> list[str] | None:
+    """List the names of agents that the model of an agent is offered for a transfer, as ADK decides it; None for an
+    agent without transfers, and if this version of ADK does not say."""
+    if not hasattr(agent, "disallow_transfer_to_parent"):
+        return None
+    try:
+        from google.adk.flows.llm_flows.agent_transfer import _get_transfer_targets
+    except ImportError:
+        return None
+    return [other.name for other in _get_transfer_targets(agent)]
 
 
 def list_tools(agent: Any) -> list[Any]:
