@@ -10,17 +10,20 @@ import importlib.util
 import itertools
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import settings
 
 from workbench.model import text
 
-# Processes that tests start use compiled modules, as installed programs do.
+# Tests, and processes that they start, use compiled modules, as installed programs do.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # The duration of an example depends on the load of the machine.
 settings.register_profile("tests", deadline=None)
@@ -107,9 +110,39 @@ def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect no garbage until the first test, and divide the compilation of the tests among the processes.
+
+    Each process of xdist imports all tests. Each compiles another part first, and finds the rest compiled.
+    """
+    config = session.config
+    if config.pluginmanager.hasplugin("dsession"):  # the process of xdist that only distributes the tests
+        return
+    gc.disable()
+    state = config.stash.get(rewrite.assertstate_key, None)
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    if processes == 1 or state is None or state.hook is None:
+        return
+    files = sorted(_find_test_files(config))
+    first = len(files) * int(config.workerinput["workerid"].removeprefix("gw")) // processes
+    for file in files[first:] + files[:first]:
+        folder = rewrite.get_cache_dir(file)
+        compiled = folder / (file.stem + rewrite.PYC_TAIL)
+        if rewrite.try_makedirs(folder) and not compiled.exists():
+            stat, code = rewrite._rewrite_test(file, config)
+            rewrite._write_pyc(state, code, stat, compiled)
+
+
+def _find_test_files(config: pytest.Config) -> Iterator[Path]:
+    for argument in config.args:
+        path = config.invocation_params.dir / argument.partition("::")[0]
+        yield from [path] if path.is_file() else path.rglob("test_*.py")
+
+
 def pytest_collection_finish() -> None:
     """Exclude objects that exist before the first test from garbage collection: they live until the last test."""
-    gc.collect()
+    gc.enable()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
 
@@ -157,13 +190,12 @@ def _skip_tests_with_unmet_needs(items: list[pytest.Item]) -> None:
     unknown = required - set(NEEDS)
     if unknown:
         raise pytest.UsageError(f"WORKBENCH_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(NEEDS)}")
+    unmet = {name: reason for name, (present, reason) in NEEDS.items() if not present}
     for item in items:
-        for name, (present, reason) in NEEDS.items():
-            if item.get_closest_marker(f"needs_{name}") is None or present:
-                continue
+        for name in {marker.name.removeprefix("needs_") for marker in item.iter_markers()} & unmet.keys():
             if name in required:
-                raise pytest.UsageError(f"{item.nodeid} {reason}, and WORKBENCH_REQUIRE says that {name} is here")
-            item.add_marker(pytest.mark.skip(reason=reason))
+                raise pytest.UsageError(f"{item.nodeid} {unmet[name]}, and WORKBENCH_REQUIRE says that {name} is here")
+            item.add_marker(pytest.mark.skip(reason=unmet[name]))
 
 
 @pytest.fixture(scope="session")

@@ -42,8 +42,31 @@ class Connection:
 
 
 @pytest.fixture
-def connect(workbench: CommandLine) -> Connect:
-    """Start the command with options, and connect to it: `async with connect("--allow-run") as server`."""
+def connect(workbench: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Connect:
+    """Connect to a server with options: `async with connect("--allow-run") as server`.
+
+    It is in this process, because its own would import the SDK for each test. `connect_to_command` starts one.
+    """
+    from mcp import Client
+
+    from workbench.cli.mcp_server import ProjectServer
+
+    @asynccontextmanager
+    async def start(*options: str) -> AsyncIterator[Connection]:
+        monkeypatch.chdir("/")
+        server = ProjectServer(workbench.root, may_run="--allow-run" in options, may_edit="--allow-edit" in options)
+        try:
+            async with Client(server._server) as client:
+                yield Connection(client)
+        finally:
+            await asyncio.to_thread(server._close)
+
+    return start
+
+
+@pytest.fixture
+def connect_to_command(workbench: CommandLine) -> Connect:
+    """Start the command with options, and connect to it over its standard input and output."""
     from mcp import Client, StdioServerParameters
 
     @asynccontextmanager
@@ -117,9 +140,11 @@ async def test_runs_are_compared(connect: Connect, workbench: CommandLine) -> No
     assert [(case["eval_id"], case["change"]) for case in compared["cases"]] == [("on", "regression"), ("off", "fix")]
 
 
-async def test_a_server_without_permission_runs_and_writes_nothing(connect: Connect, workbench: CommandLine) -> None:
+async def test_a_server_without_permission_runs_and_writes_nothing(
+    connect_to_command: Connect, workbench: CommandLine
+) -> None:
     before = (workbench.root / LIGHT).read_bytes()
-    async with connect() as server:
+    async with connect_to_command() as server:
         run = await server.refuse("run_cases")
         proposed = await server.call(
             "propose_edit", eval_set=LIGHT, case="off", tool_calls=[{"name": "set_light", "args": {"room": "hall"}}]
@@ -135,9 +160,9 @@ async def test_a_server_without_permission_runs_and_writes_nothing(connect: Conn
 
 
 async def test_an_edit_is_shown_as_a_diff_and_written_when_it_is_confirmed(
-    connect: Connect, workbench: CommandLine
+    connect_to_command: Connect, workbench: CommandLine
 ) -> None:
-    async with connect("--allow-run", "--allow-edit") as server:
+    async with connect_to_command("--allow-run", "--allow-edit") as server:
         await server.call("run_cases")
         proposed = await server.call("propose_edit", eval_set=LIGHT, case="off", accept_last=True)
         unwritten = json.loads((workbench.root / LIGHT).read_text())
@@ -230,12 +255,12 @@ async def test_broken_files_are_reported_and_the_rest_is_listed(connect: Connect
 
 
 async def test_what_agents_print_does_not_disturb_the_protocol_and_secrets_are_masked(
-    connect: Connect, workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
+    connect_to_command: Connect, workbench: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")
     workbench.add_set(LIGHT, {"a": [turn("loud sk-proj-abcdefghijklmnopqrstuvwxyz0123456789\u001b[31m\u202e", "no")]})
     workbench.write("home/test_config.json", {"criteria": {"response_match_score": 1.0}})
-    async with connect("--allow-run") as server:
+    async with connect_to_command("--allow-run") as server:
         await server.call("run_cases")
         shown = await server.call("show_result", eval_set=LIGHT, case="a", whole=True)
 
@@ -257,10 +282,10 @@ def list_texts(value: Any) -> list[str]:
 
 @pytest.mark.parametrize("seconds", [0.0, 0.02, 0.2])
 async def test_a_call_that_is_cancelled_at_once_leaves_no_run(
-    connect: Connect, workbench: CommandLine, seconds: float
+    connect_to_command: Connect, workbench: CommandLine, seconds: float
 ) -> None:
     workbench.add_set(LIGHT, {"slow": [turn("sleep 60", "done: 60")]})
-    async with connect("--allow-run") as server:
+    async with connect_to_command("--allow-run") as server:
         await server.call("list_cases")  # the server is ready
         running = asyncio.create_task(server.client.call_tool("run_cases", {}))
         await asyncio.sleep(seconds)
@@ -429,10 +454,10 @@ def test_a_signal_ends_the_server(workbench: CommandLine, number: signal.Signals
 
 
 async def test_lists_answer_while_agents_run_and_a_cancelled_call_ends_the_run(
-    connect: Connect, workbench: CommandLine, tmp_path: Any
+    connect_to_command: Connect, workbench: CommandLine, tmp_path: Any
 ) -> None:
     workbench.add_set(LIGHT, {"slow": [turn("sleep 60", "done: 60")]})
-    async with connect("--allow-run") as server:
+    async with connect_to_command("--allow-run") as server:
         running = asyncio.create_task(server.client.call_tool("run_cases", {}))
         await asyncio.sleep(1.5)
         listed = await asyncio.wait_for(server.call("list_cases"), timeout=10)

@@ -1,4 +1,7 @@
-"""Significance of differences between runs, and intervals: equal to those of scipy and statsmodels."""
+"""Significance of differences between runs, and intervals: equal to those of scipy and statsmodels.
+
+Both are imported where they are used: the import takes longer than the tests.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
-from statsmodels.stats.contingency_tables import StratifiedTable, mcnemar
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
 
 from workbench.model.results import cohen_kappa
 from workbench.report.significance import (
@@ -51,6 +50,8 @@ def require(test: PairedTest | None) -> PairedTest:
 
 
 def test_verdicts_of_single_repeats_are_compared_by_the_exact_test_of_mcnemar() -> None:
+    from statsmodels.stats.contingency_tables import mcnemar
+
     generator = random.Random(1)
     for _ in range(TABLES):
         better, worse, passed, failed = (generator.randint(0, 30) for _ in range(4))
@@ -83,6 +84,8 @@ def test_ten_thousand_differences_of_which_one_decides_take_little_time() -> Non
 
 
 def test_the_signs_of_few_differences_are_flipped_in_all_ways() -> None:
+    from scipy import stats
+
     generator = random.Random(2)
     for _ in range(100):
         differences = [generator.choice([-1.0, -0.5, 0.0, 0.25, 1.0]) for _ in range(generator.randint(2, 10))]
@@ -95,6 +98,8 @@ def test_the_signs_of_few_differences_are_flipped_in_all_ways() -> None:
 
 @pytest.mark.parametrize("count", [13, 100, 499, 501, 5_000])
 def test_the_p_value_of_many_differences_is_close_to_that_of_the_t_test(count: int) -> None:
+    from scipy import stats
+
     generator = random.Random(count)
     differences = [generator.gauss(2.0, 1.0 * count**0.5) for _ in range(count)]
 
@@ -106,6 +111,8 @@ def test_a_small_p_value_of_random_flips_is_never_zero() -> None:
 
 
 def test_p_values_of_several_metrics_are_corrected_by_holms_method() -> None:
+    from statsmodels.stats.multitest import multipletests
+
     generator = random.Random(3)
     base = require(compare_pass_rates(make_pairs(better=1, worse=0)))
     for _ in range(TABLES):
@@ -119,6 +126,8 @@ def test_p_values_of_several_metrics_are_corrected_by_holms_method() -> None:
 
 
 def test_the_interval_of_a_pass_rate_is_that_of_wilson() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
     generator = random.Random(4)
     for _ in range(TABLES):
         total = generator.randint(1, 200)
@@ -156,6 +165,8 @@ def test_runs_without_a_changed_verdict_are_not_certainly_equal(has_repeats: boo
 
 
 def test_the_bootstrap_is_close_to_that_of_scipy() -> None:
+    from scipy import stats
+
     generator = random.Random(6)
     values = [generator.random() ** 2 for _ in range(80)]
     expected = stats.bootstrap((values,), lambda drawn, axis: drawn.mean(axis=axis), method="percentile", rng=1)
@@ -299,6 +310,8 @@ def is_changed(before: Count, after: Count) -> bool:
 
 
 def test_the_test_of_many_repeats_is_that_of_mantel_and_haenszel() -> None:
+    from statsmodels.stats.contingency_tables import StratifiedTable
+
     generator = random.Random(11)
     for _ in range(100):
         pairs = draw_counts(generator, cases=250, most=5)
@@ -349,6 +362,8 @@ def test_single_repeats_are_not_tested_within_cases() -> None:
 
 
 def test_the_interval_of_a_mean_of_many_cases_is_close_to_the_bootstrap() -> None:
+    from scipy import stats
+
     generator = random.Random(13)
     values = [generator.random() ** 2 for _ in range(400)]
     expected = stats.bootstrap((values,), lambda drawn, axis: drawn.mean(axis=axis), method="percentile", rng=1)
