@@ -565,6 +565,8 @@ class Driver:
                 last_look = _last_update
                 shown = self.text
                 if is_right(shown):
+                    if self.app.is_running:
+                        await self.pilot.pause(0)  # until what was under way is laid out, too
                     return shown
             if self.app._exception is not None:
                 break
