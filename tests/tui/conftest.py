@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +17,9 @@ import pytest
 from rich.segment import Segment
 from textual._compositor import Compositor
 from textual._context import visible_screen_stack
+from textual.app import App
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
@@ -372,26 +376,79 @@ class FakeBackend:
         pass
 
 
+_PARSED_STYLES: dict[Any, list[RuleSet]] = {}
+parse_rules = Stylesheet._parse_rules  # as Textual has it
+
+
+def _parse_rules_once(self: Stylesheet, *source: Any, **more: Any) -> list[RuleSet]:
+    """Parse a source of a stylesheet once for each set of colours, not once for each application."""
+    place = (*source, *more.items(), *self._variables.items())
+    if place not in _PARSED_STYLES:
+        _PARSED_STYLES[place] = parse_rules(self, *source, **more)
+    return _PARSED_STYLES[place]
+
+
 @pytest.fixture(autouse=True)
-def _draw_but_assemble_no_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw each widget at each update as always, but do not cut the result into changes of a terminal.
+def _parse_styles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stylesheet, "_parse_rules", _parse_rules_once)
 
-    There is none: Textual would discard these changes, which take half of the time of drawing.
+
+_UPDATES = itertools.count()
+_last_update = 0
+
+
+def _has_updates(since: int) -> bool:
+    """Return whether a screen changed after this update."""
+    return _last_update != since
+
+
+def _draw(compositor: Compositor) -> None:
+    """Draw each widget that changed since it was drawn."""
+    regions = compositor._dirty_regions.copy()
+    compositor._dirty_regions.clear()
+    if regions and compositor.root is not None:
+        for _ in compositor._get_renders(Region.from_union(regions).intersection(compositor.size.region)):
+            pass
+
+
+def _draw_screen(app: App[Any]) -> None:
+    if app.is_running and app._exception is None and app.screen_stack:
+        visible_screen_stack.set(app._background_screens)
+        _draw(app.screen._compositor)
+
+
+@pytest.fixture(autouse=True)
+def _draw_but_assemble_no_updates(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Draw what each key and pause leaves on the screen, but do not cut it into changes of a terminal.
+
+    There is none: Textual would discard these changes, which take half of the time of drawing. A module with
+    `DRAWS_EACH_CHANGE` draws every change at once, as a terminal does.
     """
-    assemble = Compositor.render_update
+    assemble, press, pause = Compositor.render_update, Pilot.press, Pilot.pause
+    draws_at_once = hasattr(request.module, "DRAWS_EACH_CHANGE")
 
-    def draw(self: Compositor, full: bool = False, screen_stack: Any = None, simplify: bool = False) -> Any:
+    def update(self: Compositor, full: bool = False, screen_stack: Any = None, simplify: bool = False) -> Any:
+        global _last_update  # noqa: PLW0603
+        _last_update = next(_UPDATES)
         if full or self.root is None or not self.root.app.is_headless:  # for a picture, or a terminal
             return assemble(self, full, screen_stack, simplify)
         visible_screen_stack.set(screen_stack or [])
-        regions = self._dirty_regions.copy()
-        self._dirty_regions.clear()
-        if regions:
-            for _ in self._get_renders(Region.from_union(regions).intersection(self.size.region)):
-                pass
+        if draws_at_once:
+            _draw(self)
         return None
 
-    monkeypatch.setattr(Compositor, "render_update", draw)
+    async def press_and_draw(self: Pilot[Any], *keys: str) -> None:
+        await press(self, *keys)
+        _draw_screen(self.app)
+
+    async def pause_and_draw(self: Pilot[Any], delay: float | None = None) -> None:
+        await pause(self, delay)
+        _draw_screen(self.app)
+
+    monkeypatch.setattr(Compositor, "render_update", update)
+    if not draws_at_once:
+        monkeypatch.setattr(Pilot, "press", press_and_draw)
+        monkeypatch.setattr(Pilot, "pause", pause_and_draw)
 
 
 @pytest.fixture
@@ -494,21 +551,27 @@ class Driver:
 
     async def until(self, *wanted: str) -> str:
         """Wait until the screen shows all of these texts; a failure message shows the screen."""
-        for _ in range(3000):
-            shown = self.text  # drawn once for each look
-            if all(text in shown for text in wanted):
-                return shown
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"not on the screen: {wanted}\n{self.text}")
+        return await self._look_until(lambda shown: all(text in shown for text in wanted), f"not: {wanted}")
 
     async def until_gone(self, unwanted: str) -> str:
         """Wait until the screen no longer shows this text."""
-        for _ in range(3000):
-            shown = self.text
-            if unwanted not in shown:
-                return shown
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"still on the screen: {unwanted}\n{self.text}")
+        return await self._look_until(lambda shown: unwanted not in shown, f"still: {unwanted}")
+
+    async def _look_until(self, is_right: Callable[[str], bool], complaint: str) -> str:
+        """Wait until the text on the screen is right. Look at it if it changed, and now and then."""
+        last_look = -1
+        for number in range(3000):
+            if number % 25 == 0 or _has_updates(since=last_look):
+                last_look = _last_update
+                shown = self.text
+                if is_right(shown):
+                    if self.app.is_running:
+                        await self.pilot.pause(0)  # until what was under way is laid out, too
+                    return shown
+            if self.app._exception is not None:
+                break
+            await asyncio.sleep(0.02)  # a pause of the pilot would ask every widget
+        raise AssertionError(f"{complaint} on the screen:\n{self.text}")
 
 
 @pytest.fixture

@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from textual.color import Color
+from textual.css import stylesheet
+from textual.css.parse import parse
+from textual.css.stylesheet import Stylesheet
 from textual.screen import ModalScreen
 from textual.theme import BUILTIN_THEMES
 
+from tests.tui.conftest import parse_rules
 from workbench.model.results import CaseStatus
 from workbench.store.settings import LoadedSettings, Settings, TuiSettings
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.themes import ThemeChanges, load_themes, make_readable, theme_folders
+from workbench.tui.themes import ParsedStylesheet, ThemeChanges, load_themes, make_readable, theme_folders
 from workbench.tui.widgets.inputs import say
 
 OURS = ("dark", "light", "high_contrast", "colour_blind", "terminal")
@@ -48,6 +52,28 @@ async def test_every_theme_draws_the_screen(
         await pilot.pause(0.2)
         assert app.theme == name
         assert "Turn on the lamp" in screen_reader.text(app)
+
+
+def test_styles_are_parsed_once_for_each_set_of_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(Stylesheet, "_parse_rules", parse_rules)  # other tests parse once for all applications
+    monkeypatch.setattr(
+        stylesheet, "parse", lambda scope, css, *more, **named: parsed.append(css) or parse(scope, css, *more, **named)
+    )
+    styles = ParsedStylesheet(variables={"mine": "red"})
+    styles.add_source("Label { color: $mine; }", ("one", ""))
+
+    styles.set_variables({"mine": "red"})
+    styles.reparse()
+    styles.add_source("Input { color: $mine; }", ("two", ""))
+    styles.reparse()
+    assert [rule.styles.color for rule in styles.rules] == [Color.parse("red")] * 2
+    assert len(parsed) == 2
+
+    styles.set_variables({"mine": "blue"})
+    styles.reparse()
+    assert [rule.styles.color for rule in styles.rules] == [Color.parse("blue")] * 2
+    assert len(parsed) == 4
 
 
 def test_a_users_theme_replaces_one_of_the_same_name(tmp_path: Path) -> None:

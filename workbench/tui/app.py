@@ -79,7 +79,15 @@ from workbench.tui.state.finder import (
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import cut_to_rows
-from workbench.tui.themes import LoadedThemes, ThemeChanges, load_themes, make_readable, theme_folders, theme_problem
+from workbench.tui.themes import (
+    LoadedThemes,
+    ParsedStylesheet,
+    ThemeChanges,
+    load_themes,
+    make_readable,
+    theme_folders,
+    theme_problem,
+)
 from workbench.tui.widgets.inputs import KeyLine, is_offered, say
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
@@ -244,6 +252,7 @@ class WorkbenchApp(App[None]):
         for theme in themes.themes.values():
             self.register_theme(theme)
         self._choose_theme(self._layout.theme or "", wanted.tui.theme)
+        self.stylesheet = ParsedStylesheet(variables=self.get_css_variables())
         self._configured_theme = self.theme
         self.set_keymap(self._keymap_in_use)
 

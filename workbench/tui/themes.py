@@ -17,6 +17,7 @@ from typing import Annotated
 from platformdirs import user_config_path
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from textual.color import Color, ColorParseError
+from textual.css.stylesheet import Stylesheet
 from textual.theme import BUILTIN_THEMES, Theme
 
 import workbench
@@ -211,3 +212,24 @@ def theme_problem(name: str, found: LoadedThemes) -> str | None:
     """Return an error message if the theme in the settings is unknown, else None. Themes of Textual are known."""
     known = sorted({*found.themes, *BUILTIN_THEMES})
     return None if name in known else f"[tui] theme: there is no theme {name!r}; there are {', '.join(known)}"
+
+
+class ParsedStylesheet(Stylesheet):
+    """A stylesheet that parses each source once for each set of colours.
+
+    That of Textual parses everything again when the application starts, and when a screen brings its own styles.
+    """
+
+    def __init__(self, *, variables: dict[str, str] | None = None) -> None:
+        super().__init__(variables=variables)
+        self._colours = dict(variables or {})
+
+    def set_variables(self, variables: dict[str, str]) -> None:
+        """Use other colours, if they are others."""
+        if variables != self._colours:
+            self._colours = dict(variables)
+            super().set_variables(variables)
+
+    def reparse(self) -> None:
+        """Parse what was not yet parsed with these colours. If it is invalid, the rules stay as they were."""
+        self.parse()

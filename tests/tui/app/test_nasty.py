@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,13 @@ class ScreenChecker:
         assert not {character for character in shown if _is_harmful(character)}, shown
         assert {cell_len(row) for row in shown.split("\n")} == {self._width}, shown
         assert self._screen.app.is_running
+
+
+@pytest.fixture(autouse=True)
+def _free_texts() -> Iterator[None]:
+    """Free the texts of a test, which are a hundred megabytes in reference cycles."""
+    yield
+    gc.collect()
 
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (140, 42)], ids=str)

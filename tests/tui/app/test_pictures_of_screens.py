@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from pytest_textual_snapshot import SVGImageExtension
+from rich.segment import Segment
 from textual.widgets import Input, TextArea
 
 from workbench.model.criteria import Criterion, EvalConfig
@@ -133,7 +134,8 @@ class Screen:
     async def until(self, *wanted: str) -> None:
         """Wait until the screen shows all of these texts."""
         for _ in range(600):
-            if all(text in self._look.text(self.app) for text in wanted):
+            shown = self._look.text(self.app)
+            if all(text in shown for text in wanted):
                 return
             await self.pilot.pause(0.02)
         raise AssertionError(f"not on the screen: {wanted}\n{self._look.text(self.app)}")
@@ -146,13 +148,14 @@ class Screen:
         for lines in (lines for shown in self.app.screen_stack for lines in shown.query(LinesView)):
             lines.on_resize()  # a scroll bar may have gone since they were laid out
             lines.notify_style_update()
-        previous, times = "", 0
+        previous: list[list[Segment]] = []
+        times = 0
         for _ in range(200):
             await self.pilot.pause(0.03)
             for field in (*self.app.screen.query(Input), *self.app.screen.query(TextArea)):
                 field.cursor_blink = False
-            text = "".join(str(strip) for strip in self._look.strips(self.app))
-            previous, times = text, times + 1 if text == previous else 0
+            drawn = [list(strip) for strip in self._look.strips(self.app)]
+            previous, times = drawn, times + 1 if drawn == previous else 0
             if times == QUIET:
                 break
         return self.app.export_screenshot(title="workbench", simplify=True)

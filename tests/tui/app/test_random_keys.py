@@ -33,6 +33,7 @@ from workbench.tui.keys import KEY_ACTIONS
 
 KEYS = int(os.environ.get("WORKBENCH_RANDOM_KEYS", "250"))
 SEED = int(os.environ.get("WORKBENCH_RANDOM_SEED", "1"))
+DRAWS_EACH_CHANGE = True  # also what the screen shows between two keys
 _SESSION = 200  # keys until the application is reopened
 _MOST_SECONDS = 60.0  # time limit for handling all keys
 

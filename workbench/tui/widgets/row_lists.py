@@ -112,7 +112,8 @@ class StyledScreen(Screen[Result]):
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name, id, classes)
+        # The classes of a common size: otherwise the first layout would add them and style every widget again.
+        super().__init__(name, id, " ".join(("-wide", "-tall", classes or "")))
         self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
 
     def notify_style_update(self) -> None:
