@@ -12,11 +12,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from _pytest.assertion import rewrite
 from hypothesis import settings
 
 from workbench.model import text
@@ -111,33 +110,9 @@ def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Collect no garbage until the first test, and divide the compilation of the tests among the processes.
-
-    Each process of xdist imports all tests. Each compiles another part first, and finds the rest compiled.
-    """
-    config = session.config
-    if config.pluginmanager.hasplugin("dsession"):  # the process of xdist that only distributes the tests
-        return
+def pytest_collection() -> None:
+    """Collect no garbage until the first test: what is imported and collected stays."""
     gc.disable()
-    state = config.stash.get(rewrite.assertstate_key, None)
-    processes = getattr(config, "workerinput", {}).get("workercount", 1)
-    if processes == 1 or state is None or state.hook is None:
-        return
-    files = sorted(_find_test_files(config))
-    first = len(files) * int(config.workerinput["workerid"].removeprefix("gw")) // processes
-    for file in files[first:] + files[:first]:
-        folder = rewrite.get_cache_dir(file)
-        compiled = folder / (file.stem + rewrite.PYC_TAIL)
-        if rewrite.try_makedirs(folder) and not compiled.exists():
-            stat, code = rewrite._rewrite_test(file, config)
-            rewrite._write_pyc(state, code, stat, compiled)
-
-
-def _find_test_files(config: pytest.Config) -> Iterator[Path]:
-    for argument in config.args:
-        path = config.invocation_params.dir / argument.partition("::")[0]
-        yield from [path] if path.is_file() else path.rglob("test_*.py")
 
 
 def pytest_collection_finish() -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.agents.worker.recording.blocks import find_callback_lambdas, may_have_callbacks, parse_source
+from workbench.agents.worker.recording.blocks import parse_source
+from workbench.agents.worker.recording.definitions import find_callback_lambdas, may_have_callbacks
 from workbench.model.target import AgentKind, Target
 from workbench.store.project_discovery import find_agent_folder
 

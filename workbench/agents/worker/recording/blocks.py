@@ -21,7 +21,16 @@ import json
 import re
 import warnings
 
-from .definitions import BUILTINS, FUNCTIONS, count_bound_names, find_defined_names, iter_arguments, list_bound_names
+from .definitions import (
+    BUILTINS,
+    FUNCTIONS,
+    count_bound_names,
+    find_callback_lambdas,
+    find_defined_names,
+    iter_arguments,
+    list_bound_names,
+    may_have_callbacks,
+)
 from .fingerprints import ABSENT, digest
 
 TYPE_CHECKING = False
@@ -577,55 +586,6 @@ class _Names:
                 self._used.update(_WORD.findall(node.value))
             elif isinstance(node, ast.Name):
                 self._uses.add_annotation(node.id)
-
-
-_CALLBACK = re.compile(r"(before|after|on)_\w+_callback")
-
-
-def may_have_callbacks(source: bytes) -> bool:
-    """Return whether a source may set callbacks of agents: lambdas in other sources are not looked for."""
-    return b"_callback" in source and b"lambda" in source
-
-
-def find_callback_lambdas(tree: ast.Module) -> dict[str, ast.Lambda]:
-    """Return the lambdas that may be callbacks of agents, by names that do not depend on lines.
-
-    These are values of `before_…_callback` and the like, values that are assigned at the top, and returned values.
-    """
-    found: list[tuple[str, ast.expr | None]] = []
-    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
-    while waiting:
-        node, prefix = waiting.pop()
-        if isinstance(node, FUNCTIONS):
-            prefix = f"{prefix}{node.name}."
-        elif isinstance(node, ast.Call):
-            owner = next((_get_text(each.value) for each in node.keywords if each.arg == "name"), "")
-            for keyword in node.keywords:
-                if keyword.arg is not None and _CALLBACK.fullmatch(keyword.arg):
-                    given = keyword.value
-                    values = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
-                    found += [(f"{owner}.{keyword.arg}", each) for each in values]
-        elif isinstance(node, ast.Assign) and not prefix:
-            found += [(each.id, node.value) for each in node.targets if isinstance(each, ast.Name)]
-        elif isinstance(node, ast.Return):
-            found.append((f"{prefix}return", node.value))
-        waiting += [(child, prefix) for child in ast.iter_child_nodes(node)]
-    lambdas: dict[str, ast.Lambda] = {}
-    known: set[int] = set()
-    values_by_line = sorted(found, key=lambda each: (getattr(each[1], "lineno", 0), getattr(each[1], "col_offset", 0)))
-    for name, value in values_by_line:
-        if isinstance(value, ast.Lambda) and id(value) not in known:
-            known.add(id(value))
-            unique, number = f"<lambda>.{name}", 1
-            while unique in lambdas:
-                number += 1
-                unique = f"<lambda>.{name}.{number}"
-            lambdas[unique] = value
-    return lambdas
-
-
-def _get_text(value: ast.expr) -> str:
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def list_executed(function: Function) -> list[ast.stmt]:

@@ -9,7 +9,8 @@ import os
 import re
 from functools import partial
 
-from .blocks import cut, find_callback_lambdas, get_docstring, may_have_callbacks, parse_source
+from .blocks import cut, get_docstring, parse_source
+from .definitions import find_callback_lambdas, may_have_callbacks
 from .fingerprints import digest
 
 TYPE_CHECKING = False
