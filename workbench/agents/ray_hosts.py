@@ -303,7 +303,7 @@ class _Node:
     async def _send(self) -> None:
         with contextlib.suppress(AgentError):  # `lose` has ended everything
             while self._commands:
-                await asyncio.sleep(_GATHER)
+                await asyncio.sleep(ray_node.get_gather_seconds(len(self._processes)))
                 commands, self._commands = self._commands, []
                 await self._call(self._actor.send, commands)
         self._sending = None
@@ -406,7 +406,6 @@ class _Node:
 
 
 _CLOSE_SECONDS = 8.0
-_GATHER = 0.002  # seconds in which further commands join the first: a call of Ray costs more than a command
 _NODE_SECONDS = 60.0  # that sessions wait for a first node, which the cluster may have to start
 _ASK_AGAIN = 1.0  # seconds
 
