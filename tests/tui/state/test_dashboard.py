@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from workbench.model.evalset import Quarantine
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.run_events import RunSummary
@@ -500,6 +501,15 @@ def test_the_next_keys_fit_the_state(judged: Page, make_page: Callable[..., Page
     assert "did not pass  no case: all that ran passed" in passed.render()
 
     assert find_next(make_page(row=1)) == "N new case  alt+g write scenarios  6 talk to the agent"
+
+
+def test_failures_in_quarantine_are_not_called_passed(make_page: Callable[..., Page], make: Any) -> None:
+    page = make_page("a", "b")
+    page.report(make.result(make.key("a"), PASSED), make.result(make.key("b"), FAILED))
+    failed = make.stored_job(make.result(make.key("b"), FAILED))
+    page.state.load_stored({make.key("b"): [failed._replace(quarantine=Quarantine(until=NOW.date()))]})
+
+    assert page.find_line("did not pass") == "did not pass  only 1 case in quarantine"
 
 
 def test_the_key_that_runs_counts_the_cases_of_the_filter(make_page: Callable[..., Page]) -> None:

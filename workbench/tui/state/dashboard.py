@@ -494,7 +494,9 @@ class _Group:
         rows = [(record, why) for record, why in rows if record.state in FAILING_STATES]
         if not self._failing:
             if self._has_verdicts:
-                return self._make_quiet(title, 1, width, ["no case: all that ran passed"])
+                excused = self._counts.get(CaseState.QUARANTINED, 0)
+                texts = [f"only {plural(excused, 'case')} in quarantine" if excused else "no case: all that ran passed"]
+                return self._make_quiet(title, 1, width, texts)
             return self._explain_absence(title, 1, width, _ABSENT_FAILING, self.RUN)
         if not rows:
             texts = [f"{plural(self._failing, 'case')}; {{}} goes to the next one"]
