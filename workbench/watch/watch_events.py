@@ -366,6 +366,12 @@ class WatchReporter:
                 self.shown.pop(each.job, None)
             self._quarantines[each.job] = now
 
+    def take_changed_quarantines(self) -> tuple[str, ...]:
+        """Describe the changed quarantines that are not reported yet; they then are."""
+        by_case = {job.case: now for job, now in self._changed_quarantines.items()}
+        self._changed_quarantines.clear()
+        return tuple(_describe_quarantine(case, now) for case, now in by_case.items())
+
     def report_verdict(
         self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, key: VerdictKey, holds: bool = True
     ) -> None:
@@ -418,9 +424,7 @@ class WatchReporter:
         """Report a change and the work it causes. `held` says why that work waits for the user, or is empty."""
         actions = [each.action for each in work]
         has_errors = any(each.severity == "error" for each in self.problems)
-        by_case = {job.case: now for job, now in self._changed_quarantines.items()}
-        quarantines = tuple(_describe_quarantine(case, now) for case, now in by_case.items())
-        self._changed_quarantines.clear()
+        quarantines = self.take_changed_quarantines()
         self.report(
             ChangeSeen(
                 at=datetime.now(UTC),
