@@ -308,7 +308,7 @@ def _shorten_path(path: str, root: Path) -> str:
 
 
 def _describe_quarantine(case: CaseKey, now: Quarantine | None) -> str:
-    words = "its quarantine was ended, so its verdict counts again" if now is None else str(now)
+    words = "no longer in quarantine, so its verdict counts again" if now is None else str(now)
     return redact(f"{case.eval_set}:{case.name}: {words}")
 
 

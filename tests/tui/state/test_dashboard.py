@@ -479,6 +479,10 @@ def test_the_watch_says_what_it_did_last_and_when(judged: Page, make: Any) -> No
     assert "agent.py saved 5 min ago: none of 3 cases is affected" in judged.render()
     assert watch.mode is WatchMode.PAUSED
 
+    facts = {"paths": ("a.json",), "run": 0, "judged": 0, "waiting": 0, "total": 3, "reason": ""}
+    watch.apply(ChangeSeen(at=NOW, quarantines=("lights:b: ended",), **facts), now=0.0)
+    assert "a.json saved 0 s ago: quarantine of 1 case changed" in judged.render()
+
 
 def find_next(page: Page) -> str:
     return page.find_line("next ").removeprefix("next  ")

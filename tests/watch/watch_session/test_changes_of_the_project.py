@@ -314,7 +314,7 @@ async def test_a_quarantine_counts_from_its_save_on_and_runs_nothing(folder: Fol
         assert begun.first(ChangeSeen).quarantines == ("set.evalset.json:down: quarantined until 2999-01-01",)
         assert {job.case.name for job in begun.first(VerdictsReused).verdicts} == {"down"}
         assert damaged.first(ChangeSeen).quarantines == (
-            "set.evalset.json:down: its quarantine was ended, so its verdict counts again",
+            "set.evalset.json:down: no longer in quarantine, so its verdict counts again",
         )
         assert {job.case.name for job in damaged.first(VerdictsReused).verdicts} == {"down"}
         assert (begun.first(AllKnown).summary.failed, begun.first(AllKnown).summary.quarantined) == (2, 1)

@@ -739,7 +739,9 @@ def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:
     more = f" and {len(event.paths) - 1:,} more" if len(event.paths) > 1 else ""
     jobs, done = event.run + event.judged, len(change.verdicts)
     failed = sum(status in _NOT_PASSED for status in change.verdicts.values())
-    if not jobs:
+    if not jobs and event.quarantines:
+        effect = f"quarantine of {plural(len(event.quarantines), 'case')} changed"
+    elif not jobs:
         effect = f"none of {plural(event.total, 'case')} is affected"
     elif is_held and event.held:
         effect = f"{jobs:,} of {plural(event.total, 'case')} held back"
