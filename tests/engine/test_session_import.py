@@ -420,6 +420,19 @@ def test_ids_that_look_the_same_without_unfit_characters_are_different(tmp_path:
     assert keep(path, *sessions) == [(name, False) for name, _ in kept]
 
 
+def test_sessions_without_ids_are_the_same_only_if_the_user_says_the_same(tmp_path: Path) -> None:
+    path, source = tmp_path / "new.evalset.json", tmp_path / "chats.json"
+
+    def import_messages(*messages: str) -> list[tuple[str | None, bool]]:
+        source.write_text(json.dumps([[{"role": "user", "content": text}] for text in messages]))
+        return keep(path, *open_source(source).find_sessions(SessionFilter()), patterns=(r"\d\d",))
+
+    assert import_messages("light 12", "door") == [("chats_1", True), ("chats_2", True)]
+    assert import_messages("window 77", "door") == [("chats_1_2", True), ("chats_2", False)]
+    assert import_messages("window 77", "light 12") == [("chats_1_2", False), ("chats_2_2", True)]
+    assert import_messages("light 12", "door") == [("chats_1", False), ("chats_2", False)]
+
+
 def test_unknown_fields_and_the_form_of_a_set_stay(tmp_path: Path) -> None:
     path = tmp_path / "old.evalset.json"
     events = [{"author": "home", "content": {"parts": [{"text": "hm"}]}}]

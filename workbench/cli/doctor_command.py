@@ -162,7 +162,7 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
     """Yield what prevents parts of the project from running or settings from being used."""
     from workbench.store.errors import IsDataset, StoreError
     from workbench.store.evalsets.adk_rules import format_problems
-    from workbench.store.evalsets.quarantine import check_quarantines
+    from workbench.store.evalsets.quarantine import check_quarantines, find_orphans
     from workbench.store.project_discovery import find_recordings
 
     yield from workspace.problems
@@ -179,6 +179,8 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
             yield str(error)
             continue
         yield from format_problems((*document.errors, *check_quarantines(entry.path, document)))
+    local = [entry.path for entry in workspace.project.eval_sets if entry.address is None]
+    yield from format_problems(find_orphans(local))
     for config in dict.fromkeys(entry.config for entry in workspace.project.eval_sets if entry.config is not None):
         yield from _find_config_problems(config, workspace)
     yield from workspace.find_tool_problems()

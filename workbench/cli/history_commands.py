@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, SummaryGroup, b
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from workbench.model.identity import CaseKey
+    from workbench.engine.workspace import Workspace
+    from workbench.model.identity import CaseInSet, CaseKey
     from workbench.report.comparison import RunComparison
     from workbench.report.run_report import RunReport
     from workbench.store.evalsets.quarantine import Quarantines
@@ -415,8 +416,8 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
     """
     from workbench.model.evalset import Quarantine
     from workbench.model.text import one_line
-    from workbench.store.evalsets.quarantine import get_sidecar_path, set_quarantine
-    from workbench.store.files import find_root
+    from workbench.store.evalsets.quarantine import set_quarantine
+    from workbench.store.files import find_root, get_sidecar_path
 
     if until is not None and days is not None:
         raise click.UsageError("--until and --days exclude each other")
@@ -477,19 +478,36 @@ def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
             if named.cases is None:
                 raise PlanError(f"{text}: name the cases to quarantine: {text}:CASE")
             selections = select(workspace.project, [named])
-            for selection in only_cases(selections, named.cases, names_of=workspace.cases_by_name):
+            for selection in only_cases(selections, named.cases, names_of=partial(_name_cases, workspace)):
                 if is_address(selection.eval_set):
                     raise PlanError(f"{selection.eval_set}: there is no quarantine for rows of a remote dataset")
-                known = workspace.cases_by_name(selection.eval_set)
+                known = _name_cases(workspace, selection.eval_set)
                 chosen.setdefault(selection.eval_set, []).extend(
                     format_case_name(*each) for name in selection.cases or () for each in sorted(known[name])
                 )
     return chosen
 
 
+def _name_cases(workspace: Workspace, eval_set: str) -> Mapping[str, Set[CaseInSet]]:
+    """Map names to cases. Raises PlanError for a dataset whose rows only `score` knows."""
+    from workbench.engine.plan import PlanError
+    from workbench.store.errors import IsDataset
+    from workbench.store.files import get_sidecar_path
+
+    try:
+        return workspace.cases_by_name(eval_set)
+    except IsDataset as error:
+        path = get_sidecar_path(Path(eval_set))
+        example = '{"quarantine": {"ROW": {"until": "2026-12-24"}}}'
+        problem = (
+            f"{eval_set}: is a dataset, but of no target of kind recorded; write quarantines of its rows into {path}:"
+        )
+        raise PlanError(f"{problem} {example}") from error
+
+
 def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
-    """Read the quarantines of all sets of a project, as of today; report what cannot be read."""
-    from workbench.store.evalsets.quarantine import read_project_quarantines
+    """Read the quarantines of all sets of a project, as of today; report what cannot be read, and files without set."""
+    from workbench.store.evalsets.quarantine import find_orphans, read_project_quarantines
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
@@ -499,6 +517,8 @@ def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
     for of_set in found.values():
         for problem in of_set.problems:
             message(str(problem))
+    for orphan in find_orphans(root / name for name in local):
+        message(str(orphan))
     return found
 
 

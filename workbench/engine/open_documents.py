@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +13,11 @@ from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases
+from workbench.store.evalsets.quarantine import rename_quarantines
 from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
 from workbench.store.files import (
     Signature,
+    get_sidecar_path,
     is_dataset_name,
     make_folder,
     make_relative_name,
@@ -132,8 +134,13 @@ class OpenDocument:
     def save(self) -> None:
         """Save edits. Raises FileChanged if the file changed since they were made, and StoreError."""
         if self.document.is_dirty:
+            path = self.document.path
+            before = self.document.get_saved_version() if get_sidecar_path(path).exists() else None
             self.document.save()
             self._mark_saved()
+            if before is not None:
+                with suppress(StoreError):  # each run names the quarantines of cases that the set does not have
+                    rename_quarantines(before, self.document, path)
 
     def overwrite(self) -> None:
         """Overwrite the file, and create its folder if it is missing. Raises StoreError."""

@@ -32,7 +32,7 @@ from workbench.engine.trace_sessions import (
     read_langsmith_steps,
     read_otlp_steps,
 )
-from workbench.model.evalset import Invocation, SessionInput
+from workbench.model.evalset import EvalCase, Invocation, SessionInput
 from workbench.model.results import TurnResult
 from workbench.model.text import REDACTED, mask_named_secrets, redact, suggest_name
 from workbench.model.trace import CallEvent, ResponseEvent, TextEvent, get_trajectory, iterate_events
@@ -58,6 +58,7 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.config_files import parse_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import make_new_set_content
+from workbench.store.evalsets.quarantine import digest_messages
 from workbench.store.files import EVAL_SET_SUFFIX, decode_utf8, make_stamp, read_bytes
 
 # Which sessions
@@ -359,7 +360,12 @@ def _open_messages(path: Path, dataset: Dataset) -> SourceFile:
         for row in read_row_sessions(dataset, side=choose_reported_side(dataset.rows), losses=losses):
             name = re.sub(r"^row_(?=\d+$)", f"{path.stem}_", row.eval_id)
             user, at = (row.columns.get(key) for key in ("user_id", "timestamp"))
-            head = SourceSession(id=name, user=user if isinstance(user, str) else "", began=parse_time(at))
+            head = SourceSession(
+                id=name,
+                user=user if isinstance(user, str) else "",
+                began=parse_time(at),
+                has_own_id=name == row.eval_id,
+            )
             yield make_session(head, row.conversation)
         for name, broken in zip(make_names(row.eval_id for row in dataset.rows), dataset.rows, strict=True):
             if broken.problems:
@@ -547,20 +553,21 @@ def keep_sessions(
 ) -> list[ImportedSession]:
     """Append each session to a set as a case, unless the set has it. The set is not saved.
 
-    The set has a session if it has its id with its app and user, as they were before redaction. The expected side is
-    what happened, in the form of the set's other cases. Raises StoreError.
+    The set has a session if it has its id with its app and user, as they were before redaction. If the id comes from
+    the position in a file, the user must also say the same. The expected side is what happened, in the form of the
+    set's other cases. Raises StoreError.
     """
     indexes = {entry.eval_id: entry.index for entry in document.entries}
     folder = document.path.resolve().parent.name
-    taken: dict[str, _Identity] = {}
+    taken: dict[str, tuple[_Identity, str | None]] = {}
     new: list[NewCase] = []
     kept: list[ImportedSession] = []
 
-    def is_free(eval_id: str, identity: _Identity, owner: _Owner) -> bool:
+    def is_free(eval_id: str, key: tuple[_Identity, str | None], owner: _Owner, digest: str | None) -> bool:
         """True if no other session has this id."""
         if eval_id in taken:
-            return taken[eval_id] == identity
-        return eval_id not in indexes or _is_of(document, indexes[eval_id], owner)
+            return taken[eval_id] == key
+        return eval_id not in indexes or _is_of(document, indexes[eval_id], owner, digest)
 
     for original in sessions:
         session, redactions = redactor.redact_session(original)
@@ -571,9 +578,10 @@ def keep_sessions(
         identity = (original.app or folder, original.user or _USER, original.id)
         name = _name_case(session.id, identity, is_whole=(*owner, session.id) == identity)
         names = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        eval_id = next(each for each in names if is_free(each, identity, owner))
+        key, digest = (identity, _digest_session(original)), _digest_session(session)
+        eval_id = next(each for each in names if is_free(each, key, owner, digest))
         is_added = eval_id not in indexes and eval_id not in taken
-        taken[eval_id] = identity
+        taken[eval_id] = key
         if is_added:
             new.append(_make_case(session, eval_id, owner))
         kept.append(ImportedSession(session=session, eval_id=eval_id, is_added=is_added, redactions=tuple(redactions)))
@@ -594,12 +602,21 @@ def _name_case(session_id: str, identity: _Identity, *, is_whole: bool) -> str:
     return f"{name}_{digest[:_DIGEST]}"
 
 
-def _is_of(document: EvalSetDocument, index: int, owner: _Owner) -> bool:
-    """True if a case is of this app and user."""
+def _digest_session(session: SourceSession) -> str | None:
+    """Return a digest of what the user says in a session without an id of its own; None for others."""
+    if session.has_own_id:
+        return None
+    return digest_messages(EvalCase(eval_id=session.id, conversation=list(session.turns)))
+
+
+def _is_of(document: EvalSetDocument, index: int, owner: _Owner, digest: str | None) -> bool:
+    """True if a case is of this app and user, and has this digest of what the user says, if there is one."""
     if document.entries[index].problem is not None:
         return False
-    given = document.case(index).session_input
-    return given is not None and (given.app_name, given.user_id) == owner
+    case = document.case(index)
+    given = case.session_input
+    is_same = given is not None and (given.app_name, given.user_id) == owner
+    return is_same and (digest is None or digest_messages(case) == digest)
 
 
 def _make_case(session: SourceSession, eval_id: str, owner: _Owner) -> NewCase:

@@ -67,6 +67,11 @@ SIDECAR_SUFFIX = ".workbench.json"
 """Suffix of the files beside eval sets, see `workbench.store.evalsets.quarantine`."""
 
 
+def get_sidecar_path(eval_set: Path) -> Path:
+    """Return the path of the file with what workbench knows of an eval set besides ADK's format."""
+    return eval_set.with_name(eval_set.name.removesuffix(".json") + SIDECAR_SUFFIX)
+
+
 @lru_cache(maxsize=64)  # asked for each case of a set
 def derive_set_name(path: PurePath) -> str:
     """Return the name of the file without the suffixes of eval sets; it is a safe id, without "/"."""
@@ -536,8 +541,19 @@ class SetFiles:
         return kept
 
     def move(self, old: str, new: str) -> None:
-        """Move a file to an unused name. Raises StoreError."""
+        """Move a file to an unused name, and the file beside it. Raises StoreError; then nothing is moved."""
         source, target = self.get_path(old), self.get_path(new)
+        self._move(source, target)
+        sidecar = get_sidecar_path(source)
+        if not sidecar.exists() and not sidecar.is_symlink():
+            return
+        try:
+            self._move(sidecar, get_sidecar_path(target))
+        except StoreError:
+            self._move(target, source)
+            raise
+
+    def _move(self, source: Path, target: Path) -> None:
         if target.exists() or target.is_symlink():
             raise StoreError(target, "cannot create it: it already exists")
         make_folder(target.parent)

@@ -310,7 +310,7 @@ def _shorten_path(path: str, root: Path) -> str:
 
 
 def _describe_quarantine(case: CaseKey, now: Quarantine | None) -> str:
-    words = "its quarantine was ended, so its verdict counts again" if now is None else str(now)
+    words = "no longer in quarantine, so its verdict counts again" if now is None else str(now)
     return redact(f"{case.eval_set}:{case.name}: {words}")
 
 
@@ -368,6 +368,12 @@ class WatchReporter:
                 self.shown.pop(each.job, None)
             self._quarantines[each.job] = now
 
+    def take_changed_quarantines(self) -> tuple[str, ...]:
+        """Describe the changed quarantines that are not reported yet; they then are."""
+        by_case = {job.case: now for job, now in self._changed_quarantines.items()}
+        self._changed_quarantines.clear()
+        return tuple(_describe_quarantine(case, now) for case, now in by_case.items())
+
     def report_verdict(
         self, planned: PlannedCase, result: CaseResult, *, saved_at: float | None, key: VerdictKey, holds: bool = True
     ) -> None:
@@ -420,9 +426,7 @@ class WatchReporter:
         """Report a change and the work it causes. `held` says why that work waits for the user, or is empty."""
         actions = [each.action for each in work]
         has_errors = any(each.severity == "error" for each in self.problems)
-        by_case = {job.case: now for job, now in self._changed_quarantines.items()}
-        quarantines = tuple(_describe_quarantine(case, now) for case, now in by_case.items())
-        self._changed_quarantines.clear()
+        quarantines = self.take_changed_quarantines()
         self.report(
             ChangeSeen(
                 at=datetime.now(UTC),

@@ -9,6 +9,7 @@ import secrets
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -229,6 +230,7 @@ def _identify_file(status: os.stat_result) -> FileId:
 
 _BATCH_DELAY = 0.01  # seconds in which reruns are collected for one run
 _TURN_INTERVAL = 0.1  # seconds between two checks whether another watch still runs cases
+_DAY_CHECK_INTERVAL = 30.0  # seconds between two looks at the date
 
 
 class WatchSession:
@@ -377,8 +379,28 @@ class WatchSession:
             watcher.on_mode_changed = self._report_mode
             await self._off_loop(lambda: self._workspace.prepare_agents(self._planner.make_run_plan("")))
             await self._process(None)
+            self._run_task(self._watch_days())
             async for change in watcher.changes():
                 await self._on_change(change)
+
+    async def _watch_days(self) -> None:
+        """Report quarantines that end with a day: no save follows then."""
+        day = date.today()
+        while True:
+            await asyncio.sleep(_DAY_CHECK_INTERVAL)  # not until midnight: clocks are set, and machines sleep
+            if date.today() != day and not self._is_root_missing:
+                day = date.today()
+                await self._report_quarantines()
+
+    async def _report_quarantines(self) -> None:
+        async with self._lock:
+            decisions = await self._off_loop(self._decisions.decide_all)
+            self._reporter.note_quarantines(decisions)
+            self._reporter.report_decisions(decisions, (), held=self._scheduler.held)
+            for message in self._reporter.take_changed_quarantines():
+                self._reporter.report(Notice(severity="warning", message=message))
+            await self._scheduler.report_reused(decisions)
+        await self._settle()
 
     def _report_mode(self, status: WatchStatus) -> None:
         message = "file events are available again"

@@ -359,6 +359,10 @@ def test_a_quarantine_does_not_move_to_another_row(workbench: CommandLine) -> No
     refused = workbench("flaky", "quarantine", "rows/a.jsonl:row_1")
     assert refused.status == 2
     assert "the number of a row" in refused.error
+    workbench.write("b.jsonl", '{"eval_id": "b", "prompt": "a", "response": "bad", "reference": "good"}\n')
+    refused = workbench("flaky", "quarantine", "b.jsonl:b")
+    assert refused.status == 2
+    assert "write quarantines of its rows into b.jsonl.workbench.json" in refused.error
 
 
 def test_a_stored_verdict_counts_by_the_present_quarantine(workbench: CommandLine) -> None:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from tests.engine.open_documents.files import LIGHTS, case, make_rename, make_unsaved_edit, write_set
 from workbench.engine.open_documents import OpenDocuments
+from workbench.model.evalset import Quarantine
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
+from workbench.store.evalsets.quarantine import read_quarantines, set_quarantine
+from workbench.store.files import get_sidecar_path
+
+IN_QUARANTINE = Quarantine(until=date(2026, 12, 24))
 
 # Files of sets.
 
@@ -60,6 +66,52 @@ def test_a_renamed_set_keeps_edits_and_undo_and_can_be_renamed_back(documents: O
     documents.undo(LIGHTS)
     documents.save(LIGHTS)
     assert path.read_bytes() == content
+
+
+def test_quarantines_follow_the_names_of_sets_and_cases(documents: OpenDocuments, path: Path) -> None:
+    set_quarantine(path, ["on"], IN_QUARANTINE)
+    documents.edit(LIGHTS, lambda document: document.set_value(("eval_id",), "lit", case=0), label="rename")
+    documents.save(LIGHTS)
+    new = "other/lamps.evalset.json"
+    documents.rename_set(LIGHTS, new)
+    renamed = path.parent.parent / new
+
+    assert read_quarantines(renamed) == ({"lit": IN_QUARANTINE}, [], {})
+    assert not get_sidecar_path(path).exists()
+    documents.undo_newest(new)
+    documents.undo(LIGHTS)
+    documents.save(LIGHTS)
+    assert read_quarantines(path) == ({"on": IN_QUARANTINE}, [], {})
+
+
+def test_a_quarantine_follows_neither_a_rewritten_case_nor_one_of_two_with_the_same_messages(
+    documents: OpenDocuments, path: Path
+) -> None:
+    set_quarantine(path, ["on", "off"], IN_QUARANTINE)
+    before = get_sidecar_path(path).read_bytes()
+
+    def rewrite(document: EvalSetDocument) -> None:
+        document.set_value(("conversation", 0, "user_content", "parts", 0, "text"), "another wish", case=0)
+        document.set_value(("eval_id",), "lit", case=0)
+        document.duplicate_case(1, eval_id="off_1")
+        document.duplicate_case(1, eval_id="off_2")
+        document.remove_cases([1])
+
+    documents.edit(LIGHTS, rewrite, label="rewrite")
+    documents.save(LIGHTS)
+
+    assert get_sidecar_path(path).read_bytes() == before
+
+
+def test_a_set_is_not_renamed_if_the_file_beside_it_cannot_follow(documents: OpenDocuments, path: Path) -> None:
+    set_quarantine(path, ["on"], IN_QUARANTINE)
+    path.with_name("lamps.evalset.workbench.json").write_text("{}")
+
+    with pytest.raises(StoreError, match=r"lamps.evalset.workbench.json.*already exists"):
+        documents.rename_set(LIGHTS, "sets/lamps.evalset.json")
+
+    assert path.exists() and not path.with_name("lamps.evalset.json").exists()
+    assert read_quarantines(path).cases == {"on": IN_QUARANTINE}
 
 
 def test_a_set_is_never_renamed_over_another(documents: OpenDocuments, path: Path) -> None:

@@ -13,14 +13,13 @@ from workbench.model.evalset import Quarantine
 from workbench.store.errors import StoreError
 from workbench.store.evalsets import quarantine as quarantines
 from workbench.store.evalsets.quarantine import (
-    get_sidecar_path,
     read_project_quarantines,
     read_quarantines,
     release_cases,
     set_quarantine,
 )
 from workbench.store.evalsets.validation import validate
-from workbench.store.files import Stamp, is_eval_set, write_atomic
+from workbench.store.files import Stamp, get_sidecar_path, is_eval_set, write_atomic
 
 DAY = date(2026, 12, 24)
 Q = Quarantine(until=DAY, reason="the model guesses")
@@ -279,3 +278,18 @@ def test_entries_of_cases_that_the_set_does_not_have_are_warnings_with_their_lin
     assert [(each.path, each.line) for each in found] == [(get_sidecar_path(eval_set), line) for line in (3, 13)]
     assert "the user says something else in this case" in found[0].message
     assert "the set has no such case" in found[1].message
+
+
+def test_a_file_without_its_set_is_a_warning(eval_set: Path) -> None:
+    set_quarantine(eval_set, ["a"], Q)
+    other = eval_set.with_name("other.evalset.json")
+    eval_set.rename(other)
+    (eval_set.parent / "colours.workbench.json").write_text('{"colour": "red"}')  # of another program
+    rows = eval_set.parent / "rows.jsonl"
+    rows.write_text("{}")
+    get_sidecar_path(rows).write_text(get_sidecar_path(eval_set).read_text())
+
+    (found,) = validate([other])
+
+    assert (found.path, found.severity) == (get_sidecar_path(eval_set), "warning")
+    assert found.message.startswith("home.evalset.json does not exist, so that these quarantines have no effect: a;")

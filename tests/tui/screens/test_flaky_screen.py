@@ -104,9 +104,11 @@ async def test_cases_in_quarantine_are_listed_without_any_history(make_history_p
         await screen.until("0 flaky cases, 1 other case in quarantine, 1 other quarantine that ended")
         await screen.until("⊘ quarantined until 2999-01-01", "old  quarantine ended")
         await screen.press("enter")
-        await screen.until("there is nothing to compare")
+        await screen.until("there is nothing to compare", "c case")
+        assert "⏎ executions" not in screen.text
         await screen.press("j")
         await screen.until("its quarantine ended on 2020-01-01", "the eval set no longer has this case")
+        await screen.until_gone("c case")
         await screen.press("x")
         await screen.until("0 flaky cases, 1 other case in quarantine ")
         assert list(read_sidecar(project.path)) == ["off"]
@@ -163,7 +165,7 @@ async def test_a_failure_in_quarantine_has_its_own_mark(make_history_project: Op
         await screen.press("k", "k", "5")
         await screen.until("1/2  ⊘ 1")
         await screen.press("t")
-        await screen.until("⊘ quarantine ", "✓ passed")
+        await screen.until("⊘ quarantine ", "✓ passed", "✓ 1 passed   ⊘ 1 quarantine")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.cells import cell_len
 
+from workbench.model.evalset import Quarantine
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus, InvocationScore, MetricResult, MetricStatus
 from workbench.model.run_events import RunSummary
@@ -24,7 +25,7 @@ from workbench.tui.state.group_scores import MOST_FAILING, GroupReport, is_whole
 from workbench.tui.state.project_state import OpenedProject
 from workbench.tui.state.text_layout import Line, Style
 from workbench.tui.state.watch_state import AffectedJob, CaseStates, WatchMode
-from workbench.watch.watch_events import ChangeSeen, VerdictKnown
+from workbench.watch.watch_events import ChangeSeen, VerdictKnown, WatchRunStarted
 
 SET = "sets/lights.evalset.json"
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -478,6 +479,19 @@ def test_the_watch_says_what_it_did_last_and_when(judged: Page, make: Any) -> No
     assert "agent.py saved 5 min ago: none of 3 cases is affected" in judged.render()
     assert watch.mode is WatchMode.PAUSED
 
+    failed = make.result(make.key("a"), FAILED)
+    excused = failed.model_copy(update={"quarantine": Quarantine(until=NOW.date())})
+    save(judged, make, "a", at=NOW)
+    watch.apply(WatchRunStarted(cast(Any, None), (JobKey(case=make.key("a")),), ""), now=0.0)
+    watch.apply(VerdictKnown(result=excused), now=0.0)
+    assert not watch.changes[0].alarm.is_waiting
+    assert "agent.py saved 0 s ago: 1 of 3 cases ran again" in judged.render()
+    assert ", 1 failed" not in judged.render()
+
+    facts = {"paths": ("a.json",), "run": 0, "judged": 0, "waiting": 0, "total": 3, "reason": ""}
+    watch.apply(ChangeSeen(at=NOW, quarantines=("lights:b: ended",), **facts), now=0.0)
+    assert "a.json saved 0 s ago: quarantine of 1 case changed" in judged.render()
+
 
 def find_next(page: Page) -> str:
     return page.find_line("next ").removeprefix("next  ")
@@ -500,6 +514,15 @@ def test_the_next_keys_fit_the_state(judged: Page, make_page: Callable[..., Page
     assert "did not pass  no case: all that ran passed" in passed.render()
 
     assert find_next(make_page(row=1)) == "N new case  alt+g write scenarios  6 talk to the agent"
+
+
+def test_failures_in_quarantine_are_not_called_passed(make_page: Callable[..., Page], make: Any) -> None:
+    page = make_page("a", "b")
+    page.report(make.result(make.key("a"), PASSED), make.result(make.key("b"), FAILED))
+    failed = make.stored_job(make.result(make.key("b"), FAILED))
+    page.state.load_stored({make.key("b"): [failed._replace(quarantine=Quarantine(until=NOW.date()))]})
+
+    assert page.find_line("did not pass") == "did not pass  only 1 case in quarantine"
 
 
 def test_the_key_that_runs_counts_the_cases_of_the_filter(make_page: Callable[..., Page]) -> None:

@@ -232,16 +232,16 @@ def test_a_rerun_counts_once_all_its_cases_have_verdicts_and_only_after_the_chan
         SeenChange(number, change_of(path), (), (), frozenset([job]), 0, 0.5)
         for number, path in ((3, "other.py"), (2, tour.AGENT_FILE), (1, tour.AGENT_FILE))
     ]
-    seen[2].verdicts[job] = CaseStatus.PASSED
+    seen[2].verdicts[job] = CaseState.PASSED
     state.watch.changes = seen
 
     def find_rerun(change: Change | None) -> Rerun | None:
         return View.from_state(state, tab="", is_typing=False, saved_at=0, dialog="", change=change).rerun
 
     assert find_rerun(Change(75, is_new=True, after=1)) is None
-    seen[1].verdicts[job] = CaseStatus.CANCELLED
+    seen[1].verdicts[job] = CaseState.CANCELLED
     assert find_rerun(Change(75, is_new=True, after=1)) is None
-    seen[1].verdicts[job] = CaseStatus.FAILED
+    seen[1].verdicts[job] = CaseState.FAILED
     assert find_rerun(Change(75, is_new=True, after=1)) == Rerun(1, 0.5)
     assert find_rerun(Change(75, is_new=True, after=2)) is None
     assert find_rerun(None) is None

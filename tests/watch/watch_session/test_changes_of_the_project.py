@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,34 @@ async def test_a_set_runs_once_its_agent_is_configured(folder: Folder) -> None:
         assert set(found.verdicts) == {"up_1", "up_2", "down"}
 
 
+async def test_a_quarantine_that_ends_with_the_day_is_reported_without_a_save(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Today(date):
+        now = date(2026, 12, 24)
+
+        @classmethod
+        def today(cls) -> date:  # type: ignore[override]
+            return cls.now
+
+    monkeypatch.setattr("workbench.engine.plan.date", Today)
+    monkeypatch.setattr("workbench.watch.watch_session.date", Today)
+    monkeypatch.setattr("workbench.watch.watch_session._DAY_CHECK_INTERVAL", 0.05)
+    folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "wrong words only "'))
+    folder.write("set.evalset.workbench.json", '{"quarantine": {"down": {"until": "2026-12-24"}}}')
+    async with watch_project(folder.root) as watch:
+        assert (await watch.wait_until_quiet()).first(AllKnown).summary.quarantined == 1
+
+        Today.now += timedelta(1)
+        ended = await watch.wait_until_quiet()
+
+        assert ended.first(Notice).message == (
+            "set.evalset.json:down: its quarantine ended on 2026-12-24, so its verdict counts again"
+        )
+        assert {job.case.name for job in ended.first(VerdictsReused).verdicts} == {"down"}
+        assert (ended.first(AllKnown).summary.failed, ended.first(AllKnown).summary.quarantined) == (3, 0)
+
+
 async def test_a_quarantine_counts_from_its_save_on_and_runs_nothing(folder: Folder) -> None:
     folder.write("tools.py", TOOLS.replace('PREFIX = ""', 'PREFIX = "wrong words only "'))
     sidecar = "set.evalset.workbench.json"
@@ -285,7 +314,7 @@ async def test_a_quarantine_counts_from_its_save_on_and_runs_nothing(folder: Fol
         assert begun.first(ChangeSeen).quarantines == ("set.evalset.json:down: quarantined until 2999-01-01",)
         assert {job.case.name for job in begun.first(VerdictsReused).verdicts} == {"down"}
         assert damaged.first(ChangeSeen).quarantines == (
-            "set.evalset.json:down: its quarantine was ended, so its verdict counts again",
+            "set.evalset.json:down: no longer in quarantine, so its verdict counts again",
         )
         assert {job.case.name for job in damaged.first(VerdictsReused).verdicts} == {"down"}
         assert (begun.first(AllKnown).summary.failed, begun.first(AllKnown).summary.quarantined) == (2, 1)

@@ -39,6 +39,7 @@ class SourceSession:
 
     In `turns` the expected side is what happened; a turn without intermediate data has unknown tool calls. `state` is
     the known state at the start. `notes` say what is unknown or left out. `problem`: why it cannot be a case.
+    `has_own_id` is False if the id comes from the position in a file: another file may have the same id.
     """
 
     id: str
@@ -49,6 +50,7 @@ class SourceSession:
     state: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     problem: str | None = None
+    has_own_id: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ the position of a case: once a case is inserted before it, another case has the 
 `messages` is a digest of what the user says in the case, see `digest_messages`. With another digest, the case is a
 different one: it got the id of a deleted case, or was rewritten. Its quarantine then does not count. It comes back with
 the case, for example by undo, so nothing is removed when a case is deleted. Entries without a digest count by name:
-those of older versions, those written by hand, and those of rows of datasets.
+those of older versions, those written by hand, and those of rows of datasets. If a case or a set gets another name on
+the screen, its quarantine gets it as well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -30,7 +32,7 @@ from workbench.store.errors import FileChanged, StoreError, shown_path
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
-from workbench.store.files import SIDECAR_SUFFIX, write_atomic, write_new
+from workbench.store.files import EVAL_SET_SUFFIXES, SIDECAR_SUFFIX, get_sidecar_path, write_atomic, write_new
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.json.json_layout import JsonStyle
 from workbench.store.json.json_path import find_repeated_keys
@@ -72,11 +74,6 @@ class Quarantines(NamedTuple):
                 f"{name}: verdicts of these cases count again, because the user says something else in them than when "
                 f"they were put into quarantine: {', '.join(self.changed)}"
             )
-
-
-def get_sidecar_path(eval_set: Path) -> Path:
-    """Return the path of the file with what workbench knows of an eval set besides ADK's format."""
-    return eval_set.with_name(eval_set.name.removesuffix(".json") + SIDECAR_SUFFIX)
 
 
 def digest_messages(case: EvalCase) -> str:
@@ -182,6 +179,23 @@ def _find_positions(
         elif are_rows and not named and _SECOND.search(name):
             found[name] = "the number of a row with the same id as others"
     return found
+
+
+def find_orphans(eval_sets: Iterable[Path]) -> Iterator[Problem]:
+    """Yield a warning for each file beside these sets whose own set is gone: it was deleted or renamed."""
+    for folder in dict.fromkeys(path.parent for path in eval_sets):
+        for path in sorted(folder.glob(f"*{SIDECAR_SUFFIX}")):
+            stem = path.name.removesuffix(SIDECAR_SUFFIX)
+            owners = [f"{stem}.json"] if f"{stem}.json".endswith(EVAL_SET_SUFFIXES) else [stem, f"{stem}.json"]
+            if any((folder / owner).exists() for owner in owners):
+                continue
+            with suppress(StoreError):  # of another program
+                if cases := _find_entries(_read_file(path)):
+                    message = (
+                        f"{' or '.join(owners)} does not exist, so that these quarantines have no effect: "
+                        f"{', '.join(cases)}; rename this file if you renamed the eval set, else delete it"
+                    )
+                    yield Problem(path=path, rule=_STALE, severity="warning", message=message, line=1, column=1)
 
 
 def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
@@ -296,6 +310,30 @@ def release_cases(eval_set: Path, cases: Collection[str]) -> list[str]:
     if path.exists():
         _edit_file(path, edit)
     return released
+
+
+def rename_quarantines(before: DocumentView, after: DocumentView, eval_set: Path) -> None:
+    """Give the quarantines of renamed cases their new names, after the set is saved. Raises StoreError.
+
+    A case is a renamed one if it is new in the set, and the only new one with the messages of a case that is gone.
+    """
+    old, new = (Counter(entry.eval_id for entry in each.entries) for each in (before, after))
+    added = [name for name, count in new.items() if count == 1 and name not in old]
+
+    def edit(text: str, entries: Mapping[str, Any]) -> str:
+        gone = [name for name in entries if old[name] == 1 and name not in new]
+        was = _digest_cases(eval_set, gone, before)
+        now = _digest_cases(eval_set, [name for name in added if name not in entries], after)
+        for name, digest in was.items():
+            same = [each for each in now if now[each] == digest]
+            stored = entries[name].get(_MESSAGES) if isinstance(entries[name], dict) else None
+            if len(same) == 1 and list(was.values()).count(digest) == 1 and stored in (None, digest):
+                text = Fragment(text, default=JsonStyle()).rename((_KEY, name), same[0])
+        return text
+
+    path = get_sidecar_path(eval_set)
+    if added and path.exists():
+        _edit_file(path, edit)
 
 
 def _edit_file(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -> None:

@@ -14,7 +14,7 @@ from workbench.store.evalsets.case_reader import Fault
 from workbench.store.evalsets.config_files import JsonFile, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
-from workbench.store.evalsets.quarantine import check_quarantines
+from workbench.store.evalsets.quarantine import check_quarantines, find_orphans
 from workbench.store.files import decode_utf8, is_eval_set, read_bytes, write_atomic
 from workbench.store.json.json_path import find_key, format_place, get_position, get_positions
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
@@ -132,13 +132,14 @@ def validate(
     """
     problems: list[Problem] = []
     first_with_id: dict[tuple[str | None, str], Path] = {}
-    for path in list_files(paths):
+    files = list(list_files(paths))
+    for path in files:
         try:
             agent = None if agent_of is None else agent_of(path)
             problems += _check_file(path, first_with_id, strict=strict, agent=agent)
         except StoreError as error:
             problems.append(Problem.of_error(error, rule="unreadable"))
-    return problems
+    return [*problems, *find_orphans(files)]
 
 
 def fix(path: Path) -> bool:

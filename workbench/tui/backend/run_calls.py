@@ -635,6 +635,8 @@ def _explain(
     for case, results in read_current_results(history, cases, some).items():
         bad = next((result for result in results if result.status in NOT_GOOD), None)
         if bad is not None:
+            if bad.is_quarantined:  # the reason is only shown if the quarantine has ended since
+                bad = bad.model_copy(update={"quarantine": None})
             reasons[case] = explain_in_one_line(ReportedCase(bad, expected(bad)))
     return reasons
 

@@ -240,7 +240,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         """Yield the title, the filter, the cases with their details, and the keys."""
         yield StatusLine(id="flaky-title")
         yield FilterLine("letters of a case or of a step")
-        yield RowsAndText()
+        yield RowsAndText(self._can_open)
         yield KeyLine(enter="executions", first=("flaky_close",))
 
     def on_mount(self) -> None:
@@ -251,9 +251,17 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Dim the actions on a case, and the filter, without one."""
+        row = self._rows.selected
+        if action == "open_case" and isinstance(row, QuarantinedCase) and row.is_missing:
+            return None
         if action in ("quarantine", "open_case", "filter"):
-            return True if self._rows.selected is not None else None
+            return True if row is not None else None
         return True
+
+    def _can_open(self) -> bool:
+        """Return whether there are executions to show of the case under the cursor."""
+        row = self._rows.selected
+        return isinstance(row, FlakyCase) and row.compared is not None
 
     def name_action(self, action: str) -> str:
         """Name what the key does with the case under the cursor."""

@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 from rich.cells import cell_len
 
 from workbench.model.identity import CaseKey
-from workbench.model.results import CaseStatus
 from workbench.model.text import format_duration, format_limit, format_measured
 from workbench.report.run_report import cost_text
 from workbench.store.history.history_queries import RunPart
@@ -493,7 +492,9 @@ class _Group:
         rows = [(record, why) for record, why in rows if record.state in FAILING_STATES]
         if not self._failing:
             if self._has_verdicts:
-                return self._make_quiet(title, 1, width, ["no case: all that ran passed"])
+                excused = self._counts.get(CaseState.QUARANTINED, 0)
+                texts = [f"only {plural(excused, 'case')} in quarantine" if excused else "no case: all that ran passed"]
+                return self._make_quiet(title, 1, width, texts)
             return self._explain_absence(title, 1, width, _ABSENT_FAILING, self.RUN)
         if not rows:
             texts = [f"{plural(self._failing, 'case')}; {{}} goes to the next one"]
@@ -726,17 +727,16 @@ def _format_case(case: CaseKey) -> str:
     return f"{safe_line(case.eval_id, width=80) or '(empty id)'}{suffix}"
 
 
-_NOT_PASSED = (CaseStatus.FAILED, CaseStatus.ERROR, CaseStatus.NOT_EVALUATED)
-
-
 def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:
     """Format the last save that the watch saw, and what it did. `is_held`: its cases wait for the user."""
     event = change.event
     path = safe_line(event.paths[0], width=60) if event.paths else "the project"
     more = f" and {len(event.paths) - 1:,} more" if len(event.paths) > 1 else ""
     jobs, done = event.run + event.judged, len(change.verdicts)
-    failed = sum(status in _NOT_PASSED for status in change.verdicts.values())
-    if not jobs:
+    failed = sum(state in FAILING_STATES for state in change.verdicts.values())
+    if not jobs and event.quarantines:
+        effect = f"quarantine of {plural(len(event.quarantines), 'case')} changed"
+    elif not jobs:
         effect = f"none of {plural(event.total, 'case')} is affected"
     elif is_held and event.held:
         effect = f"{jobs:,} of {plural(event.total, 'case')} held back"

@@ -22,7 +22,6 @@ from workbench.tui.state.browser_list import Row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import (
     PARTLY_JUDGED,
-    QUARANTINED,
     REPLAYED,
     STALE,
     CaseState,
@@ -94,6 +93,11 @@ class TableRow:
     live_samples: Sequence[CaseStatus] = ()
     is_stale: bool = False
     is_quarantined: bool = False
+
+    @property
+    def state(self) -> CaseState:
+        """The status, or that the case FAILED in quarantine."""
+        return CaseState.QUARANTINED if self.is_quarantined else self.status
 
     @property
     def name(self) -> str:
@@ -271,7 +275,7 @@ def make_columns(metrics: Mapping[str, bool]) -> list[Column]:
 
 
 def _format_status(row: TableRow) -> StyledText:
-    badge = QUARANTINED if row.is_quarantined else get_badge(row.status)
+    badge = get_badge(row.state)
     count = "" if row.repeats == 1 else f" {row.passed}/{row.repeats}"
     partly = f" {PARTLY_JUDGED.symbol}" if row.misses_samples else ""
     if are_flaky(row.live_samples):
@@ -542,8 +546,8 @@ class ResultTable(CursorRows):
         if pattern.words:
             rows = [row for row in rows if pattern.matches_text(row.search_text)]
         self._matching_rows = list(rows)
-        self._states = Counter(row.status for row in rows)
-        self._stale = Counter(row.status for row in rows if row.is_stale)
+        self._states = Counter(row.state for row in rows)
+        self._stale = Counter(row.state for row in rows if row.is_stale)
         self._statistics.clear()
         self._apply_order(selected)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len
 
-from workbench.model.results import CaseStatus
 from workbench.model.text import format_duration
 from workbench.store.toml_files import Layout
 from workbench.tui.state.case_status import FAILING_STATES, CaseState
@@ -164,7 +163,7 @@ class View:
 
 def _summarize_rerun(change: SeenChange) -> Rerun | None:
     """Count the cases that a change ran. None until all of them have verdicts."""
-    ended = {job for job, status in change.verdicts.items() if status is not CaseStatus.CANCELLED}
+    ended = {job for job, state in change.verdicts.items() if state is not CaseState.CANCELLED}
     return Rerun(len({job.case for job in change.jobs}), change.seconds) if change.jobs <= ended else None
 
 

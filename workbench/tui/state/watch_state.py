@@ -26,8 +26,8 @@ from workbench.tui.state.case_status import (
     CaseState,
     ResultLocation,
     StatusBoard,
-    find_worst_state,
     get_badge,
+    get_state,
 )
 from workbench.tui.state.problem_list import Problems
 from workbench.tui.state.text_layout import (
@@ -171,7 +171,7 @@ class SeenChange:
     jobs: frozenset[JobKey]
     reused: int
     seconds: float | None = None
-    verdicts: dict[JobKey, CaseStatus] = field(default_factory=dict)
+    verdicts: dict[JobKey, CaseState] = field(default_factory=dict)
     model_calls: dict[JobKey, ModelCalls] = field(default_factory=dict)
     alarm: Alarm = field(default_factory=Alarm)
 
@@ -363,12 +363,13 @@ class WatchState:
         change = next((each for each in self.changes if job in each.jobs), None)
         if change is None:
             return
-        change.verdicts[job] = result.status
+        change.verdicts[job] = get_state(result)
         if result.execution.model_calls:
             change.model_calls[job] = result.execution.model_calls
         if change.seconds is None:
             change.seconds = event.seconds_since_save
-        if result.status is not CaseStatus.PASSED and result.case in self._passed:
+        is_good = result.status is CaseStatus.PASSED or result.is_quarantined
+        if not is_good and result.case in self._passed:
             change.alarm.add(result.case, result.status, now=now)
 
     def _show_reused(self, event: ReusedVerdict) -> Iterable[CaseKey]:
@@ -591,9 +592,9 @@ def _describe_effect(change: SeenChange) -> str:
 
 def _find_look(job: JobKey, change: SeenChange, board: StatusBoard) -> Badge:
     """Return the look of the result that a change caused, or of the job while it waits or runs."""
-    status = change.verdicts.get(job)
-    if status is not None:
-        return get_badge(find_worst_state([status]))
+    state = change.verdicts.get(job)
+    if state is not None:
+        return get_badge(state)
     record = board.get_record(job.case)
     is_under_way = record is not None and record.state in (CaseState.WAITING, CaseState.RUNNING)
     return get_badge(record.state if record is not None and is_under_way else CaseState.NOT_RUN)

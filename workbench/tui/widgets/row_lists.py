@@ -682,8 +682,10 @@ class RowsAndText(Vertical):
     Keys typed before there is anything to show have their effect on the first rows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, can_open: Callable[[], bool] = lambda: True) -> None:
+        """Make it empty. `can_open` says whether the enter key opens the selected row."""
         super().__init__()
+        self._can_open = can_open
         self._rows: DetailedRows | None = None
         self._early: list[RowList.Steered | RowList.Entered] | None = []  # typed before the first rows
         self._stands_in = False  # whether the text has the focus because there is no list
@@ -724,8 +726,8 @@ class RowsAndText(Vertical):
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are rows that the enter key can open."""
-        return self._rows is not None and len(self._rows) > 0
+        """Whether there is a row that the enter key can open."""
+        return self._rows is not None and len(self._rows) > 0 and self._can_open()
 
     def focus_first(self) -> None:
         """Focus the list, or the text if there is no list."""

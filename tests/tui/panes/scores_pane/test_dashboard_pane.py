@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from workbench.model.evalset import Quarantine
 from workbench.model.results import CaseStatus
 from workbench.store.errors import StoreError
+from workbench.tui.backend import run_calls
 from workbench.tui.backend.run_calls import HistoryReader
 from workbench.watch.watch_events import ChangeSeen
 
@@ -233,3 +235,14 @@ async def test_the_costliest_cases_have_dollars_by_the_prices_of_the_settings(
         await screen.press("r")
 
         await screen.until("costliest", "$0.025 · 10,000 tokens")
+
+
+def test_the_reason_of_a_case_names_no_quarantine_that_was_ended(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = make.key("a")
+    quarantine = Quarantine(until=date(2999, 1, 1))
+    failed = make.result(key, CaseStatus.FAILED).model_copy(update={"quarantine": quarantine})
+    monkeypatch.setattr(run_calls, "read_current_results", lambda *_: {key: [failed]})
+
+    reasons = run_calls._explain(cast(Any, None), cast(Any, lambda _: None), [key], {}, cast(Any, None))
+
+    assert reasons == {key: "tool_trajectory_avg_score: 0.00 < 1.00"}
