@@ -24,6 +24,7 @@ from workbench.tui.state.cause_search import (
     MOST_EXECUTIONS,
     VARIANT_SYMBOLS,
     BisectSteps,
+    CaseChange,
     ShrinkSteps,
 )
 from workbench.tui.state.text_layout import Paragraph, Style, safe_line
@@ -40,6 +41,7 @@ _HEAD_LINES = 2
 _LONGEST_NAME = 24  # characters of a case in a question
 _MOST_REPEATS = 100
 _LONGEST_NUMBER = 10  # digits
+_CLOCK_SECONDS = 1.0
 
 
 async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
@@ -106,6 +108,7 @@ class BisectScreen(ResultScreen[None]):
     def on_mount(self) -> None:
         """Start the search."""
         self._show(from_top=True)
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
         self._search()
 
     def on_unmount(self) -> None:
@@ -155,11 +158,18 @@ class BisectScreen(ResultScreen[None]):
         self._steps.finish(report)
         self._show(from_top=True)
 
+    def _show_clock(self) -> None:
+        if self._steps.is_running:
+            self._show_head()
+
+    def _show_head(self) -> None:
+        for number, line in enumerate(self._steps.header_lines()):
+            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+
     def _show(self, *, from_top: bool) -> None:
         if not self.is_attached:  # closed while the search was stopping
             return
-        for number, line in enumerate(self._steps.header_lines()):
-            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+        self._show_head()
         body = self.query_one(RowsAndText)
         if len(self._steps):
             had_rows = body.query_one(RowList).has_focus
@@ -241,6 +251,7 @@ class ShrinkScreen(ResultScreen[None]):
         """Show the search and follow it."""
         self._search.on_change = self._refresh
         self._show(from_top=True)
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
 
     def on_unmount(self) -> None:
         """Follow the search no longer."""
@@ -254,11 +265,12 @@ class ShrinkScreen(ResultScreen[None]):
             case "stop":
                 return steps.is_running or None
             case "start":
-                return not steps.is_running or None
+                return steps.can_start or None
             case "keep":
                 return steps.smaller_case is not None or None
             case "choose_criterion":
-                return (not steps.is_running and len(steps.failed_criteria) > 1) or None
+                has_case = steps.change is not CaseChange.REMOVED
+                return (not steps.is_running and has_case and len(steps.failed_criteria) > 1) or None
             case _:
                 return True
 
@@ -310,14 +322,21 @@ class ShrinkScreen(ResultScreen[None]):
     def _refresh(self) -> None:
         self._show(from_top=False)
 
+    def _show_clock(self) -> None:
+        if self._search.steps.is_running:
+            self._show_head()
+
+    def _show_head(self) -> None:
+        for number, line in enumerate(self._search.steps.header_lines()):
+            self.query_one(f"#shrink-{number}", StatusLine).show(line)
+
     def _show(self, *, from_top: bool) -> None:
         if not self.is_attached:
             return
         steps = self._search.steps
-        for number, line in enumerate(steps.header_lines()):
-            self.query_one(f"#shrink-{number}", StatusLine).show(line)
+        self._show_head()
         note = self.query_one("#shrink-note", StatusLine)
-        note.display = bool(steps.notes)
+        note.display = bool(steps.note_line())
         note.show(steps.note_line())
         body = self.query_one(RowsAndText)
         if len(steps):

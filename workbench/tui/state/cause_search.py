@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
 
 from workbench.engine.shrinking import (
     Failing,
@@ -44,6 +47,8 @@ COMMIT_SYMBOLS = {
     Outcome.FAILED: ("✗", Style.FAILED),
     Outcome.SKIPPED: ("-", Style.MUTED),
 }
+_LEAST_WAIT = 2  # seconds; a shorter wait is not shown
+_MINUTE = 60  # seconds
 _DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
 
 
@@ -52,6 +57,7 @@ class BisectSteps(CursorRows):
 
     def __init__(self, case: CaseKey) -> None:
         self._case = case
+        self._began = time.monotonic()
         self._steps: dict[str, Step] = {}
         self._report: BisectReport | None = None
         self.problem = ""
@@ -70,6 +76,11 @@ class BisectSteps(CursorRows):
         """Add the result, and put the cursor on it."""
         self._report = report
         self.cursor = 0
+
+    @property
+    def is_running(self) -> bool:
+        """True until there is a result, or a problem that ended the search."""
+        return self._report is None and not self.problem
 
     @property
     def selected_step(self) -> Step | None:
@@ -106,7 +117,7 @@ class BisectSteps(CursorRows):
         else:
             left = next((step.suspects for step in reversed(self._steps.values()) if step.suspects is not None), None)
             searched = f", {plural(left, 'commit')} left" if left is not None else ""
-            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}"
+            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}{_format_wait(self._began)}"
         name = StyledText(f" {safe_line(str(self._case))}", Style.STRONG)
         return [(name, StyledText("   which commit turned it red?", Style.MUTED)), (StyledText(f" {done}"),)]
 
@@ -144,6 +155,14 @@ class BisectSteps(CursorRows):
         if found is None:
             return f"one of {plural(len(report.suspects), 'commit')}"
         return f"{found.short}  {safe_line(found.subject)}"
+
+
+def _format_wait(since: float) -> str:
+    """Format the whole seconds since a moment of the monotonic clock; empty below two of them."""
+    seconds = int(time.monotonic() - since)
+    if seconds < _LEAST_WAIT:
+        return ""
+    return f"   {seconds} s" if seconds < _MINUTE else f"   {format_duration(seconds)}"
 
 
 def _describe_commit(step: Step) -> Iterator[Block]:
@@ -186,6 +205,20 @@ _WIDTH_FOR_OUTCOMES = 60  # of a row: below it, the symbol says how a variant en
 _OUTCOME = max(len(outcome.value) for outcome in VariantOutcome)
 
 
+class CaseChange(Enum):
+    """What became of a case after the search for its smallest variant began, in words for the user."""
+
+    EDITED = "the case was edited after the search began; only a search that begins again uses the edits"
+    REMOVED = "the case was renamed or deleted after the search began"
+
+
+def find_change(before: Mapping[str, Any], now: Mapping[str, Any] | None) -> CaseChange | None:
+    """Compare a case as it was when the search began with the case of the eval set now; None if that is gone."""
+    if now is None:
+        return CaseChange.REMOVED
+    return None if now == before else CaseChange.EDITED
+
+
 class ShrinkSteps(CursorRows):
     """Rows of a list: first the smallest case so far, then the variants in the order in which they came."""
 
@@ -198,10 +231,13 @@ class ShrinkSteps(CursorRows):
         """The failed criteria that the search looks at; empty: all."""
         self.kept_as = ""
         """The id under which the smallest case was kept."""
+        self.change: CaseChange | None = None
+        """What became of the case in its eval set; None while it is as it was."""
         self.is_running = False
         self.is_stopping = False
         self._problem = ""
         self._trying = ""
+        self._tried_since = 0.0
         self._failure = Failing(frozenset())
         self._steps: list[ShrinkStep] = []
         self._found: Shrunk | None = None
@@ -216,13 +252,13 @@ class ShrinkSteps(CursorRows):
         """Begin the search, or continue one that ended early."""
         if not is_continued:
             self._steps, self._failure, self.kept_as = [], Failing(frozenset()), ""
-            self.cursor = 0
+            self.cursor, self.change = 0, None
         self._found, self._problem, self._trying = None, "", ""
         self.is_running, self.is_stopping = True, False
 
     def announce(self, trying: str) -> None:
         """Show what is executed now."""
-        self._trying = trying
+        self._trying, self._tried_since = trying, time.monotonic()
 
     def add(self, step: ShrinkStep, failure: Failing) -> None:
         """Add a variant. The cursor follows the newest unless the user moved it."""
@@ -271,13 +307,23 @@ class ShrinkSteps(CursorRows):
         return self.smaller_case is not None and not self.kept_as
 
     @property
+    def is_lost(self) -> bool:
+        """True if there is a result that no eval set has yet, and no row of its case leads to it."""
+        return self.is_unkept and self.change is CaseChange.REMOVED
+
+    @property
     def can_continue(self) -> bool:
         """True if the search ended before everything was tried."""
         found = self._found
-        if found is None or self.is_running:
+        if found is None or self.is_running or self.change is CaseChange.EDITED:
             return False
         is_early = found.outcome is None or (found.outcome is VariantOutcome.SAME and bool(found.untried))
         return is_early and (found.is_interrupted or self.budget > found.executions)
+
+    @property
+    def can_start(self) -> bool:
+        """True if the search can continue, or begin again: that needs the case."""
+        return not self.is_running and (self.can_continue or self.change is not CaseChange.REMOVED)
 
     @property
     def selected_step(self) -> ShrinkStep | None:
@@ -311,8 +357,9 @@ class ShrinkSteps(CursorRows):
         return [title, self._failure_line(), self._progress_line()]
 
     def note_line(self) -> Line:
-        """Format what may influence the search; empty if nothing does."""
-        return (StyledText(f" {safe_line('; '.join(self.notes))}", Style.WARNING),) if self.notes else ()
+        """Format what became of the case, and what may influence the search; empty if nothing did."""
+        notes = [*([self.change.value] if self.change is not None else ()), *self.notes]
+        return (StyledText(f" {safe_line('; '.join(notes))}", Style.WARNING),) if notes else ()
 
     def blocks(self) -> list[Block]:
         """Describe the selected variant, or the result."""
@@ -385,9 +432,12 @@ class ShrinkSteps(CursorRows):
         if self._found is not None:
             used = self._found.executions
         spent = f"{used} of {plural(self.budget, 'execution')}"
+        if used > self.budget:  # it was lowered after they were used
+            spent = f"{plural(used, 'execution')}, more than the budget of {self.budget}"
         if self.is_running:
             share = min(used / self.budget, 1.0)
-            doing = "stopping …" if self.is_stopping else f"trying {self._trying} …" if self._trying else "planning …"
+            trying = f"trying {self._trying} …{_format_wait(self._tried_since)}" if self._trying else "planning …"
+            doing = "stopping …" if self.is_stopping else trying
             return (
                 StyledText(f" {bar(share, width=_PROGRESS_BAR)} ", Style.RUNNING),
                 StyledText(spent),
