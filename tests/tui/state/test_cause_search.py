@@ -86,7 +86,7 @@ def test_each_variant_says_what_was_left_out_and_how_it_ended(search: Search) ->
 
     text = search.text
 
-    assert 'must still fail: a: argument changed light room, expected "hall"   and 1 other difference' in text
+    assert 'must still fail (1 of 2 differences): a: argument changed light room, expected "hall"' in text
     assert "6 of 100 executions   trying 2 of 4 turns …" in text
     for row in (
         "▸ smallest so far: 2 turns, 1 sentence, 1 state key, 1 expected call",
@@ -138,6 +138,8 @@ def test_a_result_is_unkept_until_it_has_a_name(search: Search) -> None:
 
     assert not search.steps.is_unkept
     assert "kept as day-small" in search.text
+    search.steps.is_unsaved = True
+    assert "not saved yet: day-small" in search.text
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,14 @@ from workbench.tui.state.case_status import Badge
 from workbench.tui.state.cause_search import (
     COMMIT_SYMBOLS,
     MOST_EXECUTIONS,
+    UNSAVED_EDITS,
     VARIANT_SYMBOLS,
     BisectSteps,
     CaseChange,
     ShrinkSteps,
+    has_unsaved_edits,
 )
-from workbench.tui.state.text_layout import Paragraph, Style, safe_line
+from workbench.tui.state.text_layout import Paragraph, Style, StyledText, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
@@ -102,11 +104,15 @@ class BisectScreen(ResultScreen[None]):
         """Yield the header lines, the steps with the details of the selected one, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"bisect-{number}")
+        yield StatusLine(id="bisect-note")
         yield RowsAndText()
         yield KeyLine(enter="executions")
 
     def on_mount(self) -> None:
         """Start the search."""
+        note = self.query_one("#bisect-note", StatusLine)
+        note.display = has_unsaved_edits(self._screen_context.state, self._case)
+        note.show((StyledText(f" {UNSAVED_EDITS}", Style.WARNING),))
         self._show(from_top=True)
         self.set_interval(_CLOCK_SECONDS, self._show_clock)
         self._search()

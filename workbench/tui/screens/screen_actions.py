@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from textual import work
@@ -178,6 +179,7 @@ class ShrinkController(Controller):
         else:
             say(self.app.screen, f"kept as {_name(new)} in {safe_line(case.eval_set)}; u in the main screen undoes it")
         steps.kept_as = eval_id
+        await self._compare_with_set()
         self.post_message(DocumentsChanged(frozenset([case.eval_set])))
         self.on_change()
 
@@ -223,11 +225,12 @@ class ShrinkController(Controller):
         if steps is None or shrinker is None:
             return
         try:
-            ids, data = await self.backend.call(lambda workspace: _read_set(workspace, steps.case))
+            ids, unsaved, data = await self.backend.call(lambda workspace: _read_set(workspace, steps.case))
         except StoreError:  # the list of sets shows the problem
             return
         if steps.kept_as not in ids:
             steps.kept_as = ""
+        steps.is_unsaved = steps.kept_as in unsaved
         if shrinker is self._shrinker:
             steps.change = find_change(shrinker.executor.data, data)
 
@@ -321,12 +324,16 @@ def _list_ids(workspace: Workspace, case: CaseKey) -> set[str]:
     return {entry.eval_id for entry in workspace.documents.document(case.eval_set).entries}
 
 
-def _read_set(workspace: Workspace, case: CaseKey) -> tuple[set[str], Mapping[str, Any] | None]:
-    """Return the ids of the cases in the set of a case, and the case; None if it is gone. Raises StoreError."""
+def _read_set(workspace: Workspace, case: CaseKey) -> tuple[set[str], AbstractSet[str], Mapping[str, Any] | None]:
+    """Return the ids of the cases in the set of a case, those with unsaved edits, and the case; None if it is gone.
+
+    Raises StoreError.
+    """
     document = workspace.documents.document(case.eval_set)
     places = {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
     place = places.get((case.eval_id, case.occurrence))
-    return {eval_id for eval_id, _ in places}, None if place is None else document.raw_case(place)
+    data = None if place is None else document.raw_case(place)
+    return {eval_id for eval_id, _ in places}, document.list_changed_cases(), data
 
 
 def _name(case: CaseKey) -> str:

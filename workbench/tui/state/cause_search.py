@@ -47,6 +47,7 @@ COMMIT_SYMBOLS = {
     Outcome.FAILED: ("✗", Style.FAILED),
     Outcome.SKIPPED: ("-", Style.MUTED),
 }
+UNSAVED_EDITS = "the case has unsaved edits, which the search uses"
 _LEAST_WAIT = 2  # seconds; a shorter wait is not shown
 _MINUTE = 60  # seconds
 _DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
@@ -231,6 +232,8 @@ class ShrinkSteps(CursorRows):
         """The failed criteria that the search looks at; empty: all."""
         self.kept_as = ""
         """The id under which the smallest case was kept."""
+        self.is_unsaved = False
+        """True if the kept case is an unsaved edit, because the file of the set could not be written."""
         self.change: CaseChange | None = None
         """What became of the case in its eval set; None while it is as it was."""
         self.is_running = False
@@ -422,8 +425,8 @@ class ShrinkSteps(CursorRows):
     def _failure_line(self) -> Line:
         symptoms = [redact(str(symptom)) for symptom in sorted(self._failure.symptoms)]
         if symptoms:
-            more = f"   and {plural(len(symptoms) - 1, 'other difference')}" if len(symptoms) > 1 else ""
-            return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(symptoms[0])), StyledText(more)
+            count = f" (1 of {len(symptoms)} differences)" if len(symptoms) > 1 else ""  # first: the line may be cut
+            return StyledText(f" must still fail{count}: ", Style.MUTED), StyledText(safe_line(symptoms[0]))
         wanted = ", ".join(self.criteria) or "all criteria that fail now, by the same differences"
         return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(wanted))
 
@@ -445,11 +448,13 @@ class ShrinkSteps(CursorRows):
             )
         if self._problem and self.smaller_case is None:
             return (StyledText(" the search found nothing", Style.ERROR),)
-        end = f"   kept as {safe_line(self.kept_as)}" if self.kept_as else "   not kept yet" if self.is_unkept else ""
+        end = "   not kept yet" if self.is_unkept else ""
+        if self.kept_as:
+            end = f"   {'not saved yet: ' if self.is_unsaved else 'kept as '}{safe_line(self.kept_as)}"
         untried = explain_untried(self._found) if self._found is not None else ""
         return (
             StyledText(f" {spent}"),
-            StyledText(end, Style.PASSED if self.kept_as else Style.WARNING),
+            StyledText(end, Style.PASSED if self.kept_as and not self.is_unsaved else Style.WARNING),
             StyledText(f"   {untried}" if untried else "", Style.WARNING),
         )
 
@@ -525,12 +530,16 @@ def explain_unshrinkable(state: ProjectState, case: CaseKey) -> str:
             return f"{name}: {record.state.value}; only a case that FAILED can be shrunk"
 
 
+def has_unsaved_edits(state: ProjectState, case: CaseKey) -> bool:
+    """True if the case has edits that its file does not have."""
+    return any(state.browser.is_edited(row) for row in state.browser.rows if row.case == case)
+
+
 def list_influences(state: ProjectState, case: CaseKey) -> list[str]:
     """List what may influence a search that begins now, in sentences."""
-    rows = [row for row in state.browser.rows if row.case == case]
     found = []
-    if any(state.browser.is_edited(row) for row in rows):
-        found.append("the case has unsaved edits, which the search uses")
+    if has_unsaved_edits(state, case):
+        found.append(UNSAVED_EDITS)
     if state.watch.is_active:
         found.append("watch is on: code that you save counts from the next execution on")
     if state.is_busy:
