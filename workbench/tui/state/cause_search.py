@@ -484,6 +484,8 @@ class ShrinkSteps(CursorRows):
             yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
         if found is not None and (untried := explain_untried(found)):
             yield Paragraph.from_text(untried, Style.WARNING)
+            if found.error:
+                yield Paragraph.from_text(safe(redact(found.error)), Style.ERROR, indent=2)
         errors = sum(step.outcome is VariantOutcome.ERROR for step in self._steps)
         if errors:
             text = f"{plural(errors, 'variant')} ended in ERROR, which never counts as the same failure"
