@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.engine.set_files import Merge, merge
+from workbench.engine.set_files import Merge, merge, suggest_small_id
+from workbench.model.identity import CaseKey
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
 PROMPT = ("conversation", 0, "user_content", "parts", 0, "text")
@@ -182,3 +183,12 @@ def test_a_merge_loses_no_change_of_either_side(
         assert result.get(eval_id) == changed.get(eval_id)
     names = {document(content).name for content in (our_document.content(), their_document.content())} - {None}
     assert document(outcome.content).name in names or not names
+
+
+@pytest.mark.parametrize(
+    ("eval_id", "expected"), [("day", "day-small-2"), ("\x1b[31mday\n", "␛[31mday-small"), ("", "-small")]
+)
+def test_the_id_of_a_smaller_case_is_free_and_has_no_control_characters(eval_id: str, expected: str) -> None:
+    case = CaseKey(target="home", eval_set="day.evalset.json", eval_id=eval_id)
+
+    assert suggest_small_id(case, {"day-small"}) == expected

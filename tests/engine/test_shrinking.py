@@ -21,7 +21,9 @@ from workbench.engine.shrinking import (
     Outcome,
     Part,
     Shrinker,
+    ShrinkStep,
     Shrunk,
+    explain_untried,
     make_predicate_config,
     measure_case,
     minimise,
@@ -262,6 +264,29 @@ def test_a_candidate_that_ends_in_error_does_not_fail_the_same_way(project: Proj
 
     assert found.turns == [0, 2, 3]
     assert Outcome.ERROR in {step.outcome for step in found.steps}
+
+
+def test_the_search_stops_if_the_agent_breaks_and_continues_when_it_is_mended(project: Project) -> None:
+    project.add_agent(LIGHTS)
+    project.add_set({"a": make_conversation()})
+    whole = shrink(project)
+
+    def report(step: ShrinkStep) -> None:
+        if step.executions == 3:
+            project.add_agent("def answer(prompt:")
+
+    selection = Selection(eval_set="set.evalset.json")
+    with CaseExecutor(project.open_workspace(), [selection], RunOptions()) as executor:
+        shrinker = Shrinker(executor=executor, test=FailureTest(), budget=100, report=report)
+        early = shrinker.shrink()
+        project.add_agent(LIGHTS)
+        found = shrinker.shrink()
+
+    assert early.executions == 3 + 3 + 1
+    assert "agent.py" in early.error
+    assert early.untried[0] is Part.TURNS
+    assert "not tried to the end (the smallest case ends in ERROR now, too): turns" in explain_untried(early)
+    assert (found.data, found.untried, found.error) == (whole.data, [], "")
 
 
 def test_a_case_that_passes_or_ends_in_error_is_executed_once(project: Project) -> None:

@@ -198,8 +198,8 @@ def shrink(
     are the same. Nothing else is written: no candidate is in the history.
 
     Exit status: 0 done; 1 the case does not fail, or not each time; 2 the command, configuration or a file is wrong;
-    3 the case ended in ERROR; 130 interrupted. The smallest case is also kept if the budget is used up or you press
-    Ctrl-C.
+    3 the case ended in ERROR, at first or during the search; 130 interrupted. The smallest case is also kept if the
+    search ends early: the budget is used up, the agent breaks, or you press Ctrl-C.
     """
     from workbench.cli.run_commands import open_workspace, select_cases
     from workbench.engine.case_variants import CaseExecutor
@@ -247,6 +247,9 @@ def shrink(
         write_lines([_format_end(found, kept)])
     if found.outcome is not Outcome.SAME and not found.is_interrupted:
         message(explain_outcome(found, repeats=repeats))
+    if found.error:
+        message(f"the search stopped, because the case ended in ERROR, which it did not before: {found.error}")
+        return status or ERRORS
     return status
 
 

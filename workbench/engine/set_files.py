@@ -12,6 +12,7 @@ from typing import Any
 from workbench.engine.plan import complete_config, find_config_problems, find_useless_thresholds
 from workbench.metrics.registry import check_inputs, prepare
 from workbench.model.identity import CaseKey
+from workbench.model.text import neutralise
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.case_frame import DocumentFormat
@@ -150,11 +151,12 @@ def keep_case(document: EvalSetDocument, data: Mapping[str, Any], *, after: Case
 
 
 def suggest_small_id(case: CaseKey, taken: Container[str]) -> str:
-    """Return a free id for the smaller variant of a case."""
-    eval_id = f"{case.eval_id}-small"
+    """Return a free id for the smaller variant of a case, without control characters that its id may have."""
+    name = neutralise(case.eval_id).replace("\n", " ").strip()
+    eval_id = f"{name}-small"
     number = 2
     while eval_id in taken:
-        eval_id, number = f"{case.eval_id}-small-{number}", number + 1
+        eval_id, number = f"{name}-small-{number}", number + 1
     return eval_id
 
 

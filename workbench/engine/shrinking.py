@@ -500,7 +500,8 @@ class Shrunk:
 
     `outcome` is that of the case itself: the rest has a meaning only if it is SAME. None: the user stopped before it
     was known. `data` is the smallest case, `turns` its turns as numbers (from 0) of the original ones. `untried` are
-    the parts that might be smaller: the budget was used up, or the user stopped (`is_interrupted`).
+    the parts that might be smaller: the budget was used up, the user stopped (`is_interrupted`), or the agent failed:
+    `error` is the reason.
     """
 
     case: CaseKey
@@ -512,6 +513,7 @@ class Shrunk:
     executions: int
     untried: Sequence[Part] = ()
     is_interrupted: bool = False
+    error: str = ""
     steps: Sequence[ShrinkStep] = ()
 
     @property
@@ -555,11 +557,20 @@ def explain_untried(found: Shrunk) -> str:
     if found.outcome is not Outcome.SAME or not found.untried:
         return ""
     reason = "interrupted" if found.is_interrupted else "the budget was used up"
+    if found.error:
+        reason = "the smallest case ends in ERROR now, too"
     return f"not tried to the end ({reason}): {', '.join(part.value for part in found.untried)}"
 
 
 class _BudgetUsedUp(Exception):
     """No execution is left."""
+
+
+class _AgentFailed(Exception):
+    """The smallest case, which failed without an error before, ends in ERROR now."""
+
+
+_ERRORS_IN_A_ROW = 3  # after which the smallest case is executed again, then after twice as many
 
 
 @dataclass(kw_only=True)
@@ -580,17 +591,19 @@ class Shrinker:
     _known: dict[str, Outcome] = field(default_factory=dict)
     _tried: dict[Part, CaseData] = field(default_factory=dict)
     _steps: list[ShrinkStep] = field(default_factory=list)
+    _errors: list[str] = field(default_factory=list)  # the newest candidates, if they ended in ERROR
+    _next_check: int = _ERRORS_IN_A_ROW
 
     def shrink(self) -> Shrunk:
         """Shrink the case. Raises PlanError for unknown criteria.
 
-        Another call continues after an interruption, or with a larger budget.
+        Another call continues after an interruption or an error, or with a larger budget.
         """
         original = self.executor.data
         if self._outcome is None:
             self._smallest = original
             self._turns: Sequence[int] = range(len(_get_turns(original)))
-        is_interrupted = False
+        is_interrupted, problem = False, ""
         try:
             self._outcome = self._outcome or self._execute_original(original)
             if self._outcome is Outcome.SAME:
@@ -599,9 +612,11 @@ class Shrinker:
             pass
         except Interrupted:
             is_interrupted = True
-        return self.make_result(is_interrupted=is_interrupted)
+        except _AgentFailed as error:
+            problem = str(error)
+        return self.make_result(is_interrupted=is_interrupted, error=problem)
 
-    def make_result(self, *, is_interrupted: bool) -> Shrunk:
+    def make_result(self, *, is_interrupted: bool, error: str = "") -> Shrunk:
         """Return what is known so far. Only called after `shrink`, which may have raised an exception."""
         return Shrunk(
             case=self.executor.key,
@@ -613,6 +628,7 @@ class Shrinker:
             executions=self._executions,
             untried=[part for part in self._list_untried() if _can_shrink(self._smallest, part)],
             is_interrupted=is_interrupted,
+            error=error,
             steps=tuple(self._steps),
         )
 
@@ -692,7 +708,29 @@ class Shrinker:
                 outcome = Outcome.MIXED if repeat else found
                 break
         self._add_step(part, data, outcome, variants, started=started, left_out=left_out)
+        if outcome is Outcome.ERROR:
+            self._check_agent(data)
+        else:
+            self._errors, self._next_check = [], _ERRORS_IN_A_ROW
         return outcome
+
+    def _check_agent(self, data: CaseData) -> None:
+        """Execute the smallest case again after some errors in a row. Raises _AgentFailed if it ends in ERROR, too.
+
+        Then the errors say nothing about the candidates, and another search tries them again.
+        """
+        self._errors.append(json.dumps(data, sort_keys=True))
+        if len(self._errors) < self._next_check:
+            return
+        self._next_check *= 2
+        self.announce("the smallest case again, after errors")
+        variant = self._execute(self._smallest, 0)
+        if self.test.classify(variant) is Outcome.ERROR:
+            for name in self._errors:
+                del self._known[name]
+            self._errors, self._next_check = [], _ERRORS_IN_A_ROW
+            failure = variant.result.failure
+            raise _AgentFailed("a criterion has no score" if failure is None else failure.message)
 
     def _execute(self, data: CaseData, repeat: int) -> Variant:
         if self._executions >= self.budget:

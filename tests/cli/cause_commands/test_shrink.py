@@ -60,6 +60,22 @@ def test_shrink_prints_each_smaller_case_and_keeps_the_smallest(evening: Command
     assert evening("run", f"{SET}:day-small").status == 1
 
 
+def test_an_agent_that_breaks_during_the_search_stops_it(evening: CommandLine) -> None:
+    breaks = (
+        'if len(Path(__file__).with_name("sessions.txt").read_text()) > 3:\n        raise ValueError("no [/b] disk")'
+    )
+    evening.write("home/agent.py", LIGHTS.replace('if "away"', f'{breaks}\n    if "away"'))
+
+    result = evening("shrink", f"{SET}:day")
+
+    assert result.status == 3
+    assert "7 executions of 100" in result.out
+    assert "not tried to the end (the smallest case ends in ERROR now, too): turns" in result.out
+    assert "which it did not before: " in result.error
+    assert "no [/b] disk" in result.error
+    assert read_ids(evening) == ["day", "day-small", "good"]
+
+
 def test_the_kept_case_of_a_smallest_case_is_nothing(evening: CommandLine) -> None:
     evening("shrink", f"{SET}:day")
 

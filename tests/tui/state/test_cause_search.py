@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from workbench.engine.case_variants import Variant
 from workbench.engine.shrinking import Failing, Outcome, Part, ShrinkStep, Shrunk, Symptom
 from workbench.model.results import CaseStatus
-from workbench.tui.state.cause_search import ShrinkSteps, explain_unshrinkable
+from workbench.tui.state import cause_search
+from workbench.tui.state.cause_search import BisectSteps, ShrinkSteps, explain_unshrinkable, find_change
 from workbench.tui.state.text_layout import Line, render_blocks
 
 FAILURE = Failing(frozenset({Symptom("a", "argument_changed", "light", "room", '"hall"'), Symptom("b")}))
@@ -84,7 +86,7 @@ def test_each_variant_says_what_was_left_out_and_how_it_ended(search: Search) ->
 
     text = search.text
 
-    assert 'must still fail: a: argument changed light room, expected "hall"   and 1 other difference' in text
+    assert 'must still fail (1 of 2 differences): a: argument changed light room, expected "hall"' in text
     assert "6 of 100 executions   trying 2 of 4 turns …" in text
     for row in (
         "▸ smallest so far: 2 turns, 1 sentence, 1 state key, 1 expected call",
@@ -136,6 +138,8 @@ def test_a_result_is_unkept_until_it_has_a_name(search: Search) -> None:
 
     assert not search.steps.is_unkept
     assert "kept as day-small" in search.text
+    search.steps.is_unsaved = True
+    assert "not saved yet: day-small" in search.text
 
 
 @pytest.mark.parametrize(
@@ -156,6 +160,40 @@ def test_a_case_without_the_failure_is_explained_and_not_continued(
     assert expected in search.steps.describe_end()
     assert not search.steps.can_continue
     assert search.steps.smaller_case is None
+
+
+def test_the_time_of_a_long_execution_is_shown(search: Search, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 100.0)
+    monkeypatch.setattr(cause_search, "time", clock)
+    bisection = BisectSteps(make.key("day"))
+    search.steps.announce("2 of 4 turns")
+    assert "trying 2 of 4 turns …\n" in search.text
+
+    clock.monotonic = lambda: 107.9
+
+    assert "trying 2 of 4 turns …   7 s" in search.text
+    assert "0 commits looked at   7 s" in join(bisection.header_lines()[1])
+
+
+def test_what_became_of_the_case_decides_how_the_search_can_start(search: Search) -> None:
+    search.add([1, 2, 3, 4], Outcome.SAME)
+    search.add([1, 3], Outcome.SAME, "2", "4")
+    search.finish(untried=[Part.SENTENCES], is_interrupted=True)
+    search.steps.notes = ["watch is on"]
+    search.steps.budget = 1
+
+    search.steps.change = find_change({"eval_id": "day"}, {"eval_id": "day", "conversation": []})
+    assert "the case was edited after the search began" in join(search.steps.note_line())
+    assert search.steps.can_start
+    assert not search.steps.can_continue
+
+    search.steps.change = find_change({"eval_id": "day"}, None)
+    assert join(search.steps.note_line()).endswith("renamed or deleted after the search began; watch is on")
+    assert search.steps.can_continue
+    assert search.steps.is_lost
+    assert "2 executions, more than the budget of 1" in search.text
+    search.finish()
+    assert not search.steps.can_start
 
 
 def test_a_problem_is_shown_with_the_command_that_has_the_options(search: Search) -> None:

@@ -22,11 +22,14 @@ from workbench.tui.state.case_status import Badge
 from workbench.tui.state.cause_search import (
     COMMIT_SYMBOLS,
     MOST_EXECUTIONS,
+    UNSAVED_EDITS,
     VARIANT_SYMBOLS,
     BisectSteps,
+    CaseChange,
     ShrinkSteps,
+    has_unsaved_edits,
 )
-from workbench.tui.state.text_layout import Paragraph, Style, safe_line
+from workbench.tui.state.text_layout import Paragraph, Style, StyledText, safe_line
 from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
@@ -40,6 +43,7 @@ _HEAD_LINES = 2
 _LONGEST_NAME = 24  # characters of a case in a question
 _MOST_REPEATS = 100
 _LONGEST_NUMBER = 10  # digits
+_CLOCK_SECONDS = 1.0
 
 
 async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
@@ -100,12 +104,17 @@ class BisectScreen(ResultScreen[None]):
         """Yield the header lines, the steps with the details of the selected one, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"bisect-{number}")
+        yield StatusLine(id="bisect-note")
         yield RowsAndText()
         yield KeyLine(enter="executions")
 
     def on_mount(self) -> None:
         """Start the search."""
+        note = self.query_one("#bisect-note", StatusLine)
+        note.display = has_unsaved_edits(self._screen_context.state, self._case)
+        note.show((StyledText(f" {UNSAVED_EDITS}", Style.WARNING),))
         self._show(from_top=True)
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
         self._search()
 
     def on_unmount(self) -> None:
@@ -155,11 +164,18 @@ class BisectScreen(ResultScreen[None]):
         self._steps.finish(report)
         self._show(from_top=True)
 
+    def _show_clock(self) -> None:
+        if self._steps.is_running:
+            self._show_head()
+
+    def _show_head(self) -> None:
+        for number, line in enumerate(self._steps.header_lines()):
+            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+
     def _show(self, *, from_top: bool) -> None:
         if not self.is_attached:  # closed while the search was stopping
             return
-        for number, line in enumerate(self._steps.header_lines()):
-            self.query_one(f"#bisect-{number}", StatusLine).show(line)
+        self._show_head()
         body = self.query_one(RowsAndText)
         if len(self._steps):
             had_rows = body.query_one(RowList).has_focus
@@ -241,6 +257,7 @@ class ShrinkScreen(ResultScreen[None]):
         """Show the search and follow it."""
         self._search.on_change = self._refresh
         self._show(from_top=True)
+        self.set_interval(_CLOCK_SECONDS, self._show_clock)
 
     def on_unmount(self) -> None:
         """Follow the search no longer."""
@@ -254,11 +271,12 @@ class ShrinkScreen(ResultScreen[None]):
             case "stop":
                 return steps.is_running or None
             case "start":
-                return not steps.is_running or None
+                return steps.can_start or None
             case "keep":
                 return steps.smaller_case is not None or None
             case "choose_criterion":
-                return (not steps.is_running and len(steps.failed_criteria) > 1) or None
+                has_case = steps.change is not CaseChange.REMOVED
+                return (not steps.is_running and has_case and len(steps.failed_criteria) > 1) or None
             case _:
                 return True
 
@@ -310,14 +328,21 @@ class ShrinkScreen(ResultScreen[None]):
     def _refresh(self) -> None:
         self._show(from_top=False)
 
+    def _show_clock(self) -> None:
+        if self._search.steps.is_running:
+            self._show_head()
+
+    def _show_head(self) -> None:
+        for number, line in enumerate(self._search.steps.header_lines()):
+            self.query_one(f"#shrink-{number}", StatusLine).show(line)
+
     def _show(self, *, from_top: bool) -> None:
         if not self.is_attached:
             return
         steps = self._search.steps
-        for number, line in enumerate(steps.header_lines()):
-            self.query_one(f"#shrink-{number}", StatusLine).show(line)
+        self._show_head()
         note = self.query_one("#shrink-note", StatusLine)
-        note.display = bool(steps.notes)
+        note.display = bool(steps.note_line())
         note.show(steps.note_line())
         body = self.query_one(RowsAndText)
         if len(steps):

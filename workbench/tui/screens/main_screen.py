@@ -683,6 +683,7 @@ class MainScreen(ScreenActions):
         self._reader.reread_sets(message.eval_sets)
         self._runs.score_undone(message.eval_sets)
         self._verdicts.check(message.eval_sets)
+        self.shrinking.on_sets_changed(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:

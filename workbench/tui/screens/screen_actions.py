@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
 
 from textual import work
 from textual.widget import Widget
@@ -95,25 +96,24 @@ class ShrinkController(Controller):
         from workbench.tui.dialogs.cause_screens import ShrinkScreen  # seldom needed, and with the engine
         from workbench.tui.state.cause_search import ShrinkSteps, explain_unshrinkable
 
-        await self._check_kept()
+        await self._compare_with_set()
         steps = self._steps
         if steps is not None and steps.is_running and steps.case != case:
             say(self.widget, f"{_name(steps.case)} is still being shrunk; x stops that search", severity="warning")
         elif steps is None or steps.case != case or not (steps.is_running or steps.smaller_case):
             reason = explain_unshrinkable(self.state, case)
-            if reason:
+            if reason and (steps is None or not steps.is_lost):
                 say(self.widget, reason, severity="warning")
                 return
-            if not await self._may_discard("Discard it and shrink another case?"):
-                return
-            self._steps = ShrinkSteps(case)
-            self._begin()
+            if not reason and await self._may_discard("Discard it and shrink another case? n shows it"):
+                self._steps = ShrinkSteps(case)
+                self._begin()
         self._is_shown = True
         self.app.push_screen(ShrinkScreen(self, show_whole=self._show_whole))
 
     def start(self) -> None:
         """Continue a search that ended early; otherwise begin again."""
-        if self.steps.is_running:
+        if not self.steps.can_start:
             return
         if self._shrinker is not None and self.steps.can_continue:
             self._shrinker.executor.reopen()
@@ -179,33 +179,60 @@ class ShrinkController(Controller):
         else:
             say(self.app.screen, f"kept as {_name(new)} in {safe_line(case.eval_set)}; u in the main screen undoes it")
         steps.kept_as = eval_id
+        await self._compare_with_set()
         self.post_message(DocumentsChanged(frozenset([case.eval_set])))
         self.on_change()
 
     def say_what_stays(self) -> None:
         """Show a message about a search or a result that stays when its screen is closed."""
         self._is_shown = False
-        name, key = _name(self.steps.case), self.state.find_key("shrink")
+        name = _name(self.steps.case)
         if self.steps.is_running:
-            say(self.widget, f"{name} is still being shrunk; {key} on the case shows it")
+            say(self.widget, f"{name} is still being shrunk; {self._name_way_back()}")
         elif self.steps.is_unkept:
-            say(self.widget, f"the smaller case of {name} is not kept yet; {key} on the case shows it")
+            say(self.widget, f"the smaller case of {name} is not kept yet; {self._name_way_back()}")
+
+    def _name_way_back(self) -> str:
+        """Say how the user opens the screen again: from another case if the case is gone."""
+        place = "any" if self.steps.is_lost else "the"
+        return f"{self.state.find_key('shrink')} on {place} case shows it"
 
     async def may_leave(self) -> bool:
         """Ask about a search that runs, and about a result that is in no eval set."""
         if self._steps is not None and self._steps.is_running:
             return await self._confirm(f"{_name(self._steps.case)} is still being shrunk. Stop that and quit?")
-        await self._check_kept()
-        return await self._may_discard("Quit without it?")
+        await self._compare_with_set()
+        may_leave = await self._may_discard("Quit without it?")
+        if not may_leave and not self._is_shown:
+            self.say_what_stays()
+        return may_leave
 
-    async def _check_kept(self) -> None:
-        """Forget that the result was kept if that was undone."""
-        steps = self._steps
-        if steps is None or not steps.kept_as:
+    def on_sets_changed(self, eval_sets: frozenset[str]) -> None:
+        """Show what an edit, an undo or a reload means for the search and its result."""
+        if self._steps is not None and self._steps.case.eval_set in eval_sets:
+            self._compare_later()
+
+    @background(group="compare_shrunk_case")
+    async def _compare_later(self) -> None:
+        await self._compare_with_set()
+        self.on_change()
+
+    async def _compare_with_set(self) -> None:
+        """Note if the case was edited or removed; forget that the result was kept if that was undone."""
+        from workbench.tui.state.cause_search import find_change
+
+        steps, shrinker = self._steps, self._shrinker
+        if steps is None or shrinker is None:
             return
-        with contextlib.suppress(StoreError):  # the list of sets shows the problem
-            if steps.kept_as not in await self.backend.call(lambda workspace: _list_ids(workspace, steps.case)):
-                steps.kept_as = ""
+        try:
+            ids, unsaved, data = await self.backend.call(lambda workspace: _read_set(workspace, steps.case))
+        except StoreError:  # the list of sets shows the problem
+            return
+        if steps.kept_as not in ids:
+            steps.kept_as = ""
+        steps.is_unsaved = steps.kept_as in unsaved
+        if shrinker is self._shrinker:
+            steps.change = find_change(shrinker.executor.data, data)
 
     async def _may_discard(self, question: str) -> bool:
         if self._steps is None or not self._steps.is_unkept:
@@ -271,6 +298,7 @@ class ShrinkController(Controller):
             shrinker.budget, shrinker.report = steps.budget, report
             shrinker.announce = lambda text: pass_on(lambda: steps.announce(text))
             steps.finish(await asyncio.to_thread(shrinker.shrink))
+            await self._compare_with_set()
         except (PlanError, StoreError) as error:
             found = None if self._shrinker is None else self._shrinker.make_result(is_interrupted=True)
             steps.fail(str(error), found)
@@ -280,8 +308,7 @@ class ShrinkController(Controller):
             raise
         self.on_change()
         if not self._is_shown:
-            key = self.state.find_key("shrink")
-            say(self.widget, f"{_name(steps.case)}: {steps.describe_end()}; {key} on the case shows it")
+            say(self.widget, f"{_name(steps.case)}: {steps.describe_end()}; {self._name_way_back()}")
 
     def _show_whole(self) -> None:
         """Show the selected variant over the list, in full."""
@@ -295,6 +322,18 @@ class ShrinkController(Controller):
 def _list_ids(workspace: Workspace, case: CaseKey) -> set[str]:
     """List the ids of the cases in the set of a case. Raises StoreError."""
     return {entry.eval_id for entry in workspace.documents.document(case.eval_set).entries}
+
+
+def _read_set(workspace: Workspace, case: CaseKey) -> tuple[set[str], AbstractSet[str], Mapping[str, Any] | None]:
+    """Return the ids of the cases in the set of a case, those with unsaved edits, and the case; None if it is gone.
+
+    Raises StoreError.
+    """
+    document = workspace.documents.document(case.eval_set)
+    places = {(entry.eval_id, entry.occurrence): entry.index for entry in document.entries}
+    place = places.get((case.eval_id, case.occurrence))
+    data = None if place is None else document.raw_case(place)
+    return {eval_id for eval_id, _ in places}, document.list_changed_cases(), data
 
 
 def _name(case: CaseKey) -> str:

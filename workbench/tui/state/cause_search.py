@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
 
 from workbench.engine.shrinking import (
     Failing,
@@ -43,6 +46,9 @@ COMMIT_SYMBOLS = {
     Outcome.FAILED: ("✗", Style.FAILED),
     Outcome.SKIPPED: ("-", Style.MUTED),
 }
+UNSAVED_EDITS = "the case has unsaved edits, which the search uses"
+_LEAST_WAIT = 2  # seconds; a shorter wait is not shown
+_MINUTE = 60  # seconds
 _DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
 
 
@@ -51,6 +57,7 @@ class BisectSteps(CursorRows):
 
     def __init__(self, case: CaseKey) -> None:
         self._case = case
+        self._began = time.monotonic()
         self._steps: dict[str, Step] = {}
         self._report: BisectReport | None = None
         self.problem = ""
@@ -69,6 +76,11 @@ class BisectSteps(CursorRows):
         """Add the result, and put the cursor on it."""
         self._report = report
         self.cursor = 0
+
+    @property
+    def is_running(self) -> bool:
+        """True until there is a result, or a problem that ended the search."""
+        return self._report is None and not self.problem
 
     @property
     def selected_step(self) -> Step | None:
@@ -105,7 +117,7 @@ class BisectSteps(CursorRows):
         else:
             left = next((step.suspects for step in reversed(self._steps.values()) if step.suspects is not None), None)
             searched = f", {plural(left, 'commit')} left" if left is not None else ""
-            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}"
+            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}{_format_wait(self._began)}"
         name = StyledText(f" {safe_line(str(self._case))}", Style.STRONG)
         return [(name, StyledText("   which commit turned it red?", Style.MUTED)), (StyledText(f" {done}"),)]
 
@@ -143,6 +155,14 @@ class BisectSteps(CursorRows):
         if found is None:
             return f"one of {plural(len(report.suspects), 'commit')}"
         return f"{found.short}  {safe_line(found.subject)}"
+
+
+def _format_wait(since: float) -> str:
+    """Format the whole seconds since a moment of the monotonic clock; empty below two of them."""
+    seconds = int(time.monotonic() - since)
+    if seconds < _LEAST_WAIT:
+        return ""
+    return f"   {seconds} s" if seconds < _MINUTE else f"   {format_duration(seconds)}"
 
 
 def _describe_commit(step: Step) -> Iterator[Block]:
@@ -185,6 +205,20 @@ _WIDTH_FOR_OUTCOMES = 60  # of a row: below it, the symbol says how a variant en
 _OUTCOME = max(len(outcome.value) for outcome in VariantOutcome)
 
 
+class CaseChange(Enum):
+    """What became of a case after the search for its smallest variant began, in words for the user."""
+
+    EDITED = "the case was edited after the search began; only a search that begins again uses the edits"
+    REMOVED = "the case was renamed or deleted after the search began"
+
+
+def find_change(before: Mapping[str, Any], now: Mapping[str, Any] | None) -> CaseChange | None:
+    """Compare a case as it was when the search began with the case of the eval set now; None if that is gone."""
+    if now is None:
+        return CaseChange.REMOVED
+    return None if now == before else CaseChange.EDITED
+
+
 class ShrinkSteps(CursorRows):
     """Rows of a list: first the smallest case so far, then the variants in the order in which they came."""
 
@@ -197,10 +231,15 @@ class ShrinkSteps(CursorRows):
         """The failed criteria that the search looks at; empty: all."""
         self.kept_as = ""
         """The id under which the smallest case was kept."""
+        self.is_unsaved = False
+        """True if the kept case is an unsaved edit, because the file of the set could not be written."""
+        self.change: CaseChange | None = None
+        """What became of the case in its eval set; None while it is as it was."""
         self.is_running = False
         self.is_stopping = False
         self._problem = ""
         self._trying = ""
+        self._tried_since = 0.0
         self._failure = Failing(frozenset())
         self._steps: list[ShrinkStep] = []
         self._found: Shrunk | None = None
@@ -215,13 +254,13 @@ class ShrinkSteps(CursorRows):
         """Begin the search, or continue one that ended early."""
         if not is_continued:
             self._steps, self._failure, self.kept_as = [], Failing(frozenset()), ""
-            self.cursor = 0
+            self.cursor, self.change = 0, None
         self._found, self._problem, self._trying = None, "", ""
         self.is_running, self.is_stopping = True, False
 
     def announce(self, trying: str) -> None:
         """Show what is executed now."""
-        self._trying = trying
+        self._trying, self._tried_since = trying, time.monotonic()
 
     def add(self, step: ShrinkStep, failure: Failing) -> None:
         """Add a variant. The cursor follows the newest unless the user moved it."""
@@ -270,13 +309,23 @@ class ShrinkSteps(CursorRows):
         return self.smaller_case is not None and not self.kept_as
 
     @property
+    def is_lost(self) -> bool:
+        """True if there is a result that no eval set has yet, and no row of its case leads to it."""
+        return self.is_unkept and self.change is CaseChange.REMOVED
+
+    @property
     def can_continue(self) -> bool:
         """True if the search ended before everything was tried."""
         found = self._found
-        if found is None or self.is_running:
+        if found is None or self.is_running or self.change is CaseChange.EDITED:
             return False
         is_early = found.outcome is None or (found.outcome is VariantOutcome.SAME and bool(found.untried))
         return is_early and (found.is_interrupted or self.budget > found.executions)
+
+    @property
+    def can_start(self) -> bool:
+        """True if the search can continue, or begin again: that needs the case."""
+        return not self.is_running and (self.can_continue or self.change is not CaseChange.REMOVED)
 
     @property
     def selected_step(self) -> ShrinkStep | None:
@@ -310,8 +359,9 @@ class ShrinkSteps(CursorRows):
         return [title, self._failure_line(), self._progress_line()]
 
     def note_line(self) -> Line:
-        """Format what may influence the search; empty if nothing does."""
-        return (StyledText(f" {safe_line('; '.join(self.notes))}", Style.WARNING),) if self.notes else ()
+        """Format what became of the case, and what may influence the search; empty if nothing did."""
+        notes = [*([self.change.value] if self.change is not None else ()), *self.notes]
+        return (StyledText(f" {safe_line('; '.join(notes))}", Style.WARNING),) if notes else ()
 
     def blocks(self) -> list[Block]:
         """Describe the selected variant, or the result."""
@@ -374,8 +424,8 @@ class ShrinkSteps(CursorRows):
     def _failure_line(self) -> Line:
         symptoms = [redact(str(symptom)) for symptom in sorted(self._failure.symptoms)]
         if symptoms:
-            more = f"   and {plural(len(symptoms) - 1, 'other difference')}" if len(symptoms) > 1 else ""
-            return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(symptoms[0])), StyledText(more)
+            count = f" (1 of {len(symptoms)} differences)" if len(symptoms) > 1 else ""  # first: the line may be cut
+            return StyledText(f" must still fail{count}: ", Style.MUTED), StyledText(safe_line(symptoms[0]))
         wanted = ", ".join(self.criteria) or "all criteria that fail now, by the same differences"
         return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(wanted))
 
@@ -384,9 +434,12 @@ class ShrinkSteps(CursorRows):
         if self._found is not None:
             used = self._found.executions
         spent = f"{used} of {plural(self.budget, 'execution')}"
+        if used > self.budget:  # it was lowered after they were used
+            spent = f"{plural(used, 'execution')}, more than the budget of {self.budget}"
         if self.is_running:
             share = min(used / self.budget, 1.0)
-            doing = "stopping …" if self.is_stopping else f"trying {self._trying} …" if self._trying else "planning …"
+            trying = f"trying {self._trying} …{_format_wait(self._tried_since)}" if self._trying else "planning …"
+            doing = "stopping …" if self.is_stopping else trying
             return (
                 StyledText(f" {bar(share, width=_PROGRESS_BAR)} ", Style.RUNNING),
                 StyledText(spent),
@@ -394,11 +447,13 @@ class ShrinkSteps(CursorRows):
             )
         if self._problem and self.smaller_case is None:
             return (StyledText(" the search found nothing", Style.ERROR),)
-        end = f"   kept as {safe_line(self.kept_as)}" if self.kept_as else "   not kept yet" if self.is_unkept else ""
+        end = "   not kept yet" if self.is_unkept else ""
+        if self.kept_as:
+            end = f"   {'not saved yet: ' if self.is_unsaved else 'kept as '}{safe_line(self.kept_as)}"
         untried = explain_untried(self._found) if self._found is not None else ""
         return (
             StyledText(f" {spent}"),
-            StyledText(end, Style.PASSED if self.kept_as else Style.WARNING),
+            StyledText(end, Style.PASSED if self.kept_as and not self.is_unsaved else Style.WARNING),
             StyledText(f"   {untried}" if untried else "", Style.WARNING),
         )
 
@@ -428,6 +483,8 @@ class ShrinkSteps(CursorRows):
             yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
         if found is not None and (untried := explain_untried(found)):
             yield Paragraph.from_text(untried, Style.WARNING)
+            if found.error:
+                yield Paragraph.from_text(safe(redact(found.error)), Style.ERROR, indent=2)
         errors = sum(step.outcome is VariantOutcome.ERROR for step in self._steps)
         if errors:
             text = f"{plural(errors, 'variant')} ended in ERROR, which never counts as the same failure"
@@ -474,12 +531,16 @@ def explain_unshrinkable(state: ProjectState, case: CaseKey) -> str:
             return f"{name}: {record.state.value}; only a case that FAILED can be shrunk"
 
 
+def has_unsaved_edits(state: ProjectState, case: CaseKey) -> bool:
+    """True if the case has edits that its file does not have."""
+    return any(state.browser.is_edited(row) for row in state.browser.rows if row.case == case)
+
+
 def list_influences(state: ProjectState, case: CaseKey) -> list[str]:
     """List what may influence a search that begins now, in sentences."""
-    rows = [row for row in state.browser.rows if row.case == case]
     found = []
-    if any(state.browser.is_edited(row) for row in rows):
-        found.append("the case has unsaved edits, which the search uses")
+    if has_unsaved_edits(state, case):
+        found.append(UNSAVED_EDITS)
     if state.watch.is_active:
         found.append("watch is on: code that you save counts from the next execution on")
     if state.is_busy:

@@ -119,14 +119,20 @@ async def test_repeats_are_samples_of_each_commit(project: Any, open_app: Open) 
 
 async def test_a_problem_is_shown_and_escape_closes(project: Any, open_app: Open) -> None:
     git(project.path, "checkout", "--quiet", "HEAD~2")
+    (eval_set,) = project.path.glob("*.evalset.json")
     async with open_app(project.path) as screen:
         await screen.until("on")
-        await screen.press("j", "j", "5")
+        await screen.app._backend.edit(
+            lambda workspace: workspace.documents.edit(
+                eval_set.name, lambda document: document.set_value(("tag",), "x", case=0), label="x"
+            )
+        )
+        await screen.press("j", "j", "f5", "5")
         await screen.until("1 execution")
         await screen.press("b")
         await screen.until("Which commit broke on?")
         await screen.press("enter")
-        await screen.until("so there is nothing to find", "the search found nothing")
+        await screen.until("so there is nothing to find", "the search found nothing", "the case has unsaved edits")
         await screen.press("escape")
         await screen.until("1 execution, old to new")
 

@@ -376,7 +376,7 @@ async def test_quitting_asks_only_during_a_run(open_fake_app: Any, lights: Any) 
 
 
 async def test_help_names_every_key_and_symbol(open_fake_app: Any, lights: Any) -> None:
-    async with open_fake_app(lights, size=(120, 70), settings=Settings(keys={"run_case": "ctrl+b"})) as screen:
+    async with open_fake_app(lights, size=(120, 80), settings=Settings(keys={"run_case": "ctrl+b"})) as screen:
         await screen.until("两盏灯")
         await screen.press("question_mark")
         await screen.until("In the eval sets", "ctrl+b", "ask the agents' models again")
