@@ -66,7 +66,7 @@ class ScreenActions(StyledScreen[None]):
 
         open_flaky_cases(self, self.screen_context)
 
-    @work(group="open_shrinking", exclusive=True)
+    @work(group="open_shrinking", exclusive=True, description="open the search")
     async def open_shrinking(self, case: CaseKey) -> None:
         """Find what the failure of a case needs."""
         await self.shrinking.open(case)

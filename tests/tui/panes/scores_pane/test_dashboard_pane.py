@@ -204,6 +204,7 @@ async def test_the_age_of_the_last_save_grows(lights: Any, open_fake_app: Open) 
             at=datetime.now(UTC), paths=("agent.py",), run=0, judged=0, waiting=0, total=3, reason="agent.py changed"
         )
         screen.state.watch.apply(change, now=0.0)
+        await screen.press("0")  # shows the page again, as an event of the watch does
 
         await screen.until("agent.py saved 1 s ago: none of 3 cases is affected")
         await screen.until("agent.py saved 2 s ago")
