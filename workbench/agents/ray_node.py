@@ -34,8 +34,8 @@ Content = tuple[int, int, bytes | None]
 """A file: its mode, the time of its last change (ns), and its bytes; None for those in the package."""
 
 _MOST_NEWS = 1_000  # events in one answer
-_GATHER_EACH = 0.0003  # seconds for each process
-_MOST_GATHER = 0.05  # seconds
+_GATHER_EACH = 0.001  # seconds for each process
+_MOST_GATHER = 0.03  # seconds
 _PATIENCE = 5.0  # seconds without an event until `receive` returns, so that the engine notices a lost node
 _NODE_CHECK = 1.0  # seconds
 _FOLDER = "workbench-ray-"  # then the process id
