@@ -168,7 +168,7 @@ def test_file_operations_never_leave_the_project(documents: OpenDocuments, tmp_p
     for operation in operations:
         with pytest.raises(StoreError):
             operation()
-    assert not list(tmp_path.parent.glob("out*")) and (tmp_path / LIGHTS).exists()
+    assert not list(tmp_path.parent.glob("out.*")) and (tmp_path / LIGHTS).exists()
 
 
 def test_undo_reverts_the_newest_edit_or_file_operation(documents: OpenDocuments, tmp_path: Path) -> None:
