@@ -85,10 +85,7 @@ def house(project: Project) -> Project:
 def ablate(workspace: Workspace, *, by_line: bool = True, budget: int = 40, repeats: int = 2) -> Ablated:
     selection = Selection(eval_set="house/h.evalset.json")
     with CaseExecutor(workspace, [selection], RunOptions(models_by_default=ModelMode.AUTO)) as executor:
-        description = workspace.describe_agent(executor.key.target)
-        return Ablation(
-            executor=executor, description=description, by_line=by_line, budget=budget, repeats=repeats
-        ).run()
+        return Ablation(executor=executor, by_line=by_line, budget=budget, repeats=repeats).run()
 
 
 @pytest.mark.needs_adk
@@ -140,7 +137,7 @@ def test_paragraphs_are_left_out_whole_and_the_budget_is_respected(house: Projec
     assert texts == [(1, 2, Effect.SCORES), (4, 5, Effect.VERDICT), (1, 1, Effect.UNUSED)]
     assert [len(each.without.variants) for each in lines.effects] == [1, 2, 2, 1, 0]  # no room for repeats of all
     assert part.executions == 4
-    assert [each.effect for each in part.effects] == [Effect.SCORES, Effect.UNTRIED, Effect.UNTRIED]
+    assert [each.effect for each in part.effects] == [Effect.SCORES, Effect.UNTRIED, Effect.UNUSED]
 
 
 @pytest.mark.needs_adk
@@ -206,8 +203,7 @@ def test_an_agent_without_known_instructions_is_refused(project: Project) -> Non
     workspace = project.open_workspace()
 
     with CaseExecutor(workspace, [Selection(eval_set="set.evalset.json")], RunOptions()) as executor:
-        description = workspace.describe_agent("sample")
-        ablation = Ablation(executor=executor, description=description, by_line=True, budget=9, repeats=1)
+        ablation = Ablation(executor=executor, by_line=True, budget=9, repeats=1)
         with pytest.raises(PlanError, match="sample: workbench knows no instruction that it could leave out"):
             ablation.run()
 

@@ -343,6 +343,7 @@ def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:
 
 
 def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
+    from workbench.engine.case_variants import explain_changed_files
     from workbench.engine.shrinking import Outcome, explain_untried, format_numbers, measure_case
     from workbench.model.text import one_line, pluralise
 
@@ -358,6 +359,8 @@ def _format_lines(found: Shrunk, *, budget: int, repeats: int) -> Iterator[str]:
     yield f"{used} of {budget}" + (f", {repeats} for each candidate" if repeats > 1 else "")
     if untried := explain_untried(found):
         yield untried
+    if found.changed_files:
+        yield one_line(explain_changed_files(found.changed_files))
 
 
 def _format_end(found: Shrunk, kept: tuple[str, str] | None) -> str:
@@ -392,6 +395,7 @@ def _make_record(found: Shrunk, *, budget: int, repeats: int, kept: tuple[str, s
         "repeats": repeats,
         "untried": [part.name.lower() for part in found.untried],
         "interrupted": found.is_interrupted,
+        "changed_files": list(found.changed_files),
         "kept_as": None if kept is None else {"eval_set": kept[0], "eval_id": kept[1]},
         "case": found.data,
         "steps": [
@@ -484,7 +488,6 @@ def why(
         progress = Progress(total=budget, shown=sys.stderr.isatty() and not plain)
         ablation = Ablation(
             executor=executor,
-            description=workspace.describe_agent(executor.key.target),
             by_line=by_line,
             budget=budget,
             repeats=repeats,
@@ -505,6 +508,8 @@ def why(
 
 def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool) -> Ablated:
     """Run an ablation, with a progress line. With `shows_effects` each effect is printed as soon as it is known."""
+    from workbench.model.text import one_line
+
     place: list[tuple[str, str]] = []
 
     def announce(text: str) -> None:
@@ -513,7 +518,7 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
 
     def report_whole(whole: Executions) -> None:
         with progress.pause():
-            write_lines([_format_whole(ablation.executor.key, whole)])
+            write_lines([one_line(f"{ablation.executor.key}: {whole.describe_whole()}")])
 
     def report(effect: BlockEffect) -> None:
         heading = effect.block.agent, effect.block.field
@@ -529,23 +534,6 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
         return ablation.run()
 
 
-def _format_counts(executions: Executions) -> str:
-    """Format how many executions ended in each status: `2 of 3 passed, 1 failed`."""
-    counts = {status.value.lower().replace("_", " "): number for status, number in executions.statuses.items()}
-    total = len(executions.variants)
-    first, *others = [f"{number} {name}" for name, number in sorted(counts.items(), key=lambda each: -each[1])]
-    number, _, name = first.partition(" ")
-    return ", ".join([f"{number} of {total} {name}", *others])
-
-
-def _format_whole(case: CaseKey, whole: Executions) -> str:
-    from workbench.model.text import one_line, pluralise
-
-    replayed = f" ({pluralise(whole.replayed, 'execution')} with recorded answers of models)" if whole.replayed else ""
-    noise = "" if whole.verdict is not None else "; the case is flaky, so that differences may be chance"
-    return one_line(f"{case}: {_format_counts(whole)} with the whole instruction{replayed}{noise}")
-
-
 def _format_effect(found: BlockEffect) -> Iterator[str]:
     from workbench.engine.ablation import Effect
     from workbench.model.text import one_line
@@ -557,7 +545,7 @@ def _format_effect(found: BlockEffect) -> Iterator[str]:
     yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
     if found.effect is Effect.UNUSED:
         return
-    notes = [f"{_format_counts(found.without)} without it"]
+    notes = [f"{found.without.describe()} without it"]
     if found.effect is not Effect.NONE:
         notes += map(str, sorted(found.without.symptoms))
     notes += [each.result.failure.message for each in found.without.variants[:1] if each.result.failure is not None]
@@ -571,15 +559,16 @@ _LONGEST_LINE = 80
 
 
 def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
-    from workbench.engine.ablation import Effect
+    from workbench.engine.case_variants import explain_changed_files
     from workbench.model.text import one_line, pluralise
 
     yield ""
     yield f"{pluralise(found.executions, 'execution')} of {budget}"
-    untried = [each for each in found.effects if each.effect is Effect.UNTRIED]
-    if untried and not found.is_error:
+    if found.untried and not found.is_error:
         reason = "interrupted" if found.is_interrupted else "the budget was used up"
-        yield f"not tried ({reason}): {pluralise(len(untried), 'part')} of the instruction"
+        yield f"not tried ({reason}): {pluralise(found.untried, 'part')} of the instruction"
+    if found.changed_files:
+        yield one_line(explain_changed_files(found.changed_files))
     for sentence in found.unknown:
         yield one_line(f"not tried: {sentence}")
 
@@ -604,6 +593,7 @@ def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[
         "repeats": repeats,
         "interrupted": found.is_interrupted,
         "unknown": list(found.unknown),
+        "changed_files": list(found.changed_files),
         "whole": describe(found.whole),
         "parts": [
             {**each.block._asdict(), "effect": each.effect.name.lower(), "changed": list(each.changed)}

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,8 @@ from workbench.engine.plan import PlanError
 from workbench.engine.shrinking import Symptom, find_failure
 from workbench.model.identity import CaseKey, Dependency, DependencyKind
 from workbench.model.results import CaseStatus
-from workbench.model.target import AgentDescription
+from workbench.model.target import AgentDescription, AgentPart
+from workbench.model.text import pluralise
 from workbench.model.trace import SpanKind
 
 # The blocks of instructions.
@@ -268,6 +269,20 @@ class Executions:
         statuses = self.statuses
         return next(iter(statuses)) if len(statuses) == 1 else None
 
+    def describe(self) -> str:
+        """Say how many executions ended in each status: `2 of 3 passed, 1 failed`."""
+        counts = [(number, status.value.lower().replace("_", " ")) for status, number in self.statuses.most_common()]
+        (first, name), *others = counts
+        return ", ".join([f"{first} of {len(self.variants)} {name}", *(f"{number} {name}" for number, name in others)])
+
+    def describe_whole(self) -> str:
+        """Describe them as those with the whole instruction; say if the case is flaky, and how many are replayed."""
+        replayed = (
+            f" ({pluralise(self.replayed, 'execution')} with recorded answers of models)" if self.replayed else ""
+        )
+        noise = "" if self.verdict is not None else "; the case is flaky, so that differences may be chance"
+        return f"{self.describe()} with the whole instruction{replayed}{noise}"
+
     @property
     def replayed(self) -> int:
         """The number of executions that rest on recorded answers of models."""
@@ -299,6 +314,10 @@ class BlockEffect:
     without: Executions = Executions()
     changed: Sequence[str] = ()
 
+    def count_missing(self, repeats: int) -> int:
+        """Return the number of executions that it lacks; 0 if its agent took no part."""
+        return 0 if self.effect is Effect.UNUSED else max(repeats - len(self.without.variants), 0)
+
 
 def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, Sequence[str]]:
     """Return the effect of leaving something out, and the metrics whose scores changed.
@@ -325,7 +344,8 @@ def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, 
 class Ablated:
     """The result of an ablation. Blocks have an effect only if the `whole` instruction did not end in ERROR.
 
-    `unknown` are sentences about instructions that cannot be left out.
+    `unknown` are sentences about instructions that cannot be left out. `changed_files` are files of the agent that
+    changed during the ablation.
     """
 
     case: CaseKey
@@ -334,11 +354,27 @@ class Ablated:
     executions: int
     unknown: Sequence[str] = ()
     is_interrupted: bool = False
+    changed_files: Sequence[str] = ()
 
     @property
     def is_error(self) -> bool:
         """True if the case ended in ERROR with the whole instruction."""
         return CaseStatus.ERROR in self.whole.statuses
+
+    @property
+    def untried(self) -> int:
+        """The number of blocks that were not tried."""
+        return sum(each.effect is Effect.UNTRIED for each in self.effects)
+
+    def can_continue(self, *, budget: int, repeats: int) -> bool:
+        """Return True if a block, or the whole instruction, lacks executions and the budget suffices for some."""
+        left = budget - self.executions
+        if self.is_error or left <= 0:
+            return False
+        return len(self.whole.variants) < repeats or any(
+            missing and (missing <= left or effect is not Effect.NONE)
+            for missing, effect in ((each.count_missing(repeats), each.effect) for each in self.effects)
+        )
 
 
 class _BudgetUsedUp(Exception):
@@ -350,82 +386,122 @@ class Ablation:
     """Leaves out the blocks of the instructions one by one.
 
     A block is executed `repeats` times. If the budget does not suffice for as many of each block that follows, a block
-    that makes no difference is executed once, unless the case itself is not the same each time.
-    `report_whole` gets the executions with the whole instruction, `report` the effect of each block as soon as it is
-    known, `announce` the part that is tried, `count` the status of each execution.
+    that makes no difference is executed once, unless the case itself is not the same each time. `budget` and `repeats`
+    may change at any time, from any thread.
+    `report_blocks` gets all blocks before the first execution, `report_whole` the executions with the whole
+    instruction, `report` the effect of each block as soon as it is known, `count` the status of each execution.
+    `announce` gets what is tried; `trying` is then the block that is left out.
     """
 
     executor: CaseExecutor
-    description: AgentDescription
     by_line: bool
     budget: int
     repeats: int
+    report_blocks: Callable[[Sequence[Block]], None] = lambda _: None
     report_whole: Callable[[Executions], None] = lambda _: None
     report: Callable[[BlockEffect], None] = lambda _: None
     announce: Callable[[str], None] = lambda _: None
     count: Callable[[CaseStatus], None] = lambda _: None
+    trying: Block | None = None
     _executions: int = 0
+    _agents: Sequence[AgentPart] = ()
+    _unknown: Sequence[str] = ()
     _prompts: dict[tuple[str, str], PromptText] = field(default_factory=dict)
+    _contents: dict[str, bytes] = field(default_factory=dict)  # of their files, in which they have these places
+    _whole: Executions = Executions()
+    _effects: list[BlockEffect] = field(default_factory=list)
 
     def run(self) -> Ablated:
         """Run the case with the whole instructions, and without each block.
 
-        Raises PlanError without instructions, and StoreError.
+        Another call continues after an interruption, with a larger budget, or with more repeats. Raises PlanError
+        without instructions, and StoreError.
         """
-        blocks = list_blocks(self.description, by_line=self.by_line)
-        if not blocks or any("instruction" in each for each in self.description.unknown):
-            known = [text for each in self.description.agents for text in each.instructions.values()]
-            blocks += self._list_prompt_blocks(known)
-        if not blocks:
-            raise PlanError(*self.description.unknown, self._explain_no_instruction())
-        effects: list[BlockEffect] = []
-        whole = Executions()
         is_interrupted = False
         try:
-            self.announce("the whole instruction")
-            whole = self._execute(None, self.repeats)
-            self.report_whole(whole)
-            if CaseStatus.ERROR not in whole.statuses:
-                used = [(block.agent, block.field) in self._prompts or _has_run(block.agent, whole) for block in blocks]
-                for number, block in enumerate(blocks):
-                    reserved = self.repeats * sum(used[number + 1 :])
-                    effects.append(
-                        self._try_block(block, whole, reserved=reserved)
-                        if used[number]
-                        else BlockEffect(block=block, effect=Effect.UNUSED)
-                    )
-                    self.report(effects[-1])
+            if not self._effects:
+                self._effects = [BlockEffect(block=each, effect=Effect.UNTRIED) for each in self._find_blocks()]
+            self.report_blocks([each.block for each in self._effects])
+            self._execute_whole()
+            if CaseStatus.ERROR not in self._whole.statuses:
+                self._try_blocks()
         except _BudgetUsedUp:
             pass
         except Interrupted:
             is_interrupted = True
-        effects += [BlockEffect(block=block, effect=Effect.UNTRIED) for block in blocks[len(effects) :]]
+        return self.make_result(is_interrupted=is_interrupted)
+
+    def make_result(self, *, is_interrupted: bool) -> Ablated:
+        """Return what is known so far."""
         return Ablated(
             case=self.executor.key,
-            whole=whole,
-            effects=effects,
+            whole=self._whole,
+            effects=tuple(self._effects),
             executions=self._executions,
             unknown=[
                 each
-                for each in self.description.unknown
+                for each in self._unknown
                 if "instruction" in each and not (self._prompts and each.endswith("in its code"))
             ],
             is_interrupted=is_interrupted,
+            changed_files=self.executor.changed_files,
         )
 
-    def _try_block(self, block: Block, whole: Executions, *, reserved: int) -> BlockEffect:
+    def _find_blocks(self) -> list[Block]:
+        description = self.executor.describe()
+        self._agents, self._unknown = description.agents, description.unknown
+        blocks = list_blocks(description, by_line=self.by_line)
+        if not blocks or any("instruction" in each for each in description.unknown):
+            known = [text for each in description.agents for text in each.instructions.values()]
+            blocks += self._list_prompt_blocks(known)
+        if not blocks:
+            raise PlanError(*description.unknown, self._explain_no_instruction())
+        return blocks
+
+    def _execute_whole(self) -> None:
+        if len(self._whole.variants) >= self.repeats:
+            return
+        self.trying = None
+        self.announce("the whole instruction")
+        while len(self._whole.variants) < self.repeats:
+            self._whole = self._execute(None, self._whole)
+        for number, each in enumerate(self._effects):  # of an earlier call
+            self._effects[number] = self._judge(each.block, each.without)
+        self.report_whole(self._whole)
+
+    def _try_blocks(self) -> None:
+        """Execute all blocks of agents that took part, in order."""
+        for number, each in enumerate(self._effects):
+            if (each.block.agent, each.block.field) not in self._prompts and not _has_run(
+                each.block.agent, self._whole
+            ):
+                self._effects[number] = replace(each, effect=Effect.UNUSED)
+        for number, each in enumerate(self._effects):
+            if each.count_missing(self.repeats) or each.effect is Effect.UNUSED:
+                following = [other.effect for other in self._effects[number + 1 :]]
+                try:
+                    self._try_block(number, reserved=self.repeats * following.count(Effect.UNTRIED))
+                finally:
+                    if self._effects[number].effect is not Effect.UNTRIED:
+                        self.report(self._effects[number])
+
+    def _try_block(self, number: int, *, reserved: int) -> None:
         """Execute a block. `reserved` executions are for the blocks that follow."""
-        self.announce(f"without line {block.first_line} of {block.agent}")
-        without = self._execute(block, 1)
-        effect, scores = compare_executions(whole, without)
-        has_room = self._executions + self.repeats - 1 + reserved <= self.budget
-        if self.repeats > 1 and (has_room or effect is not Effect.NONE or whole.verdict is None):
-            try:
-                more = self._execute(block, self.repeats, first=1)
-            except _BudgetUsedUp:  # one execution may be chance
-                return BlockEffect(block=block, effect=Effect.UNCLEAR, without=without)
-            without = Executions(variants=[*without.variants, *more.variants])
-            effect, scores = compare_executions(whole, without)
+        while missing := self._effects[number].count_missing(self.repeats):
+            found = self._effects[number]
+            if found.effect is Effect.NONE and self._executions + missing + reserved > self.budget:
+                return
+            self.trying = found.block
+            self.announce(f"without line {found.block.first_line} of {found.block.agent}")
+            self._effects[number] = self._judge(found.block, self._execute(found.block, found.without))
+
+    def _judge(self, block: Block, without: Executions) -> BlockEffect:
+        """Compare the executions without a block with those of the whole instruction."""
+        if not without.variants:
+            return BlockEffect(block=block, effect=Effect.UNTRIED)
+        effect, scores = compare_executions(self._whole, without)
+        if effect is not Effect.NONE and len(without.variants) < self.repeats:  # one execution may be chance
+            return BlockEffect(block=block, effect=Effect.UNCLEAR, without=without)
         return BlockEffect(block=block, effect=effect, without=without, changed=scores)
 
     def _list_prompt_blocks(self, known: Sequence[str]) -> list[Block]:
@@ -435,6 +511,7 @@ class Ablation:
         prompts = find_prompts(self.executor)
         found = [each for each in prompts if not any(each.text.strip() in text for text in known)]
         self._prompts = {(each.file, each.name): each for each in found}
+        self._contents = {each.file: (self.executor.root / each.file).read_bytes() for each in found}
         return [block for each in found for block in each.list_blocks(by_line=self.by_line)]
 
     def _explain_no_instruction(self) -> str:
@@ -447,38 +524,39 @@ class Ablation:
             'prompt into a file such as prompt.md beside the agent, or into a constant such as SYSTEM_PROMPT = "…"'
         )
 
-    def _execute(self, block: Block | None, repeats: int, *, first: int = 0) -> Executions:
-        """Execute the repeats from `first` on without a block. Raises _BudgetUsedUp if the budget does not suffice."""
-        if self._executions + repeats - first > self.budget:
+    def _execute(self, block: Block | None, before: Executions) -> Executions:
+        """Execute the next repeat without a block. Return it with those `before`.
+
+        Raises _BudgetUsedUp if no execution is left.
+        """
+        if self._executions >= self.budget:
             raise _BudgetUsedUp
         prompt = None if block is None else self._prompts.get((block.agent, block.field))
         if block is None or prompt is None:
-            return self._execute_repeats(range(first, repeats), self._list_instructions(block))
+            return self._execute_repeat(before, self._list_instructions(block))
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             # An agent may be named after the folder that it lies in.
             copy = Path(folder).resolve() / (self.executor.root.name or "project")
             copy.mkdir()
-            content = (self.executor.root / prompt.file).read_bytes()
-            copy_project(self.executor.root, copy, {prompt.file: prompt.edit(content, block)})
-            return self._execute_repeats(range(first, repeats), {}, copy=copy)
+            changed = {prompt.file: prompt.edit(self._contents[prompt.file], block)}
+            copy_project(self.executor.root, copy, changed)
+            return self._execute_repeat(before, {}, copy=copy)
 
     def _list_instructions(self, block: Block | None) -> Mapping[str, Mapping[str, str]]:
         """Return the changed instruction of an ADK agent without a block."""
         if block is None:
             return {}
-        (part,) = [each for each in self.description.agents if each.name == block.agent][:1]
+        (part,) = [each for each in self._agents if each.name == block.agent][:1]
         return {block.agent: {block.field: remove_block(part.instructions[block.field], block)}}
 
-    def _execute_repeats(
-        self, repeats: range, instructions: Mapping[str, Mapping[str, str]], *, copy: Path | None = None
+    def _execute_repeat(
+        self, before: Executions, instructions: Mapping[str, Mapping[str, str]], *, copy: Path | None = None
     ) -> Executions:
-        variants = []
-        for repeat in repeats:
-            self._executions += 1
-            variant = self.executor.execute(self.executor.data, repeat=repeat, instructions=instructions, copy=copy)
-            self.count(variant.result.status)
-            variants.append(variant)
-        return Executions(variants=variants)
+        self._executions += 1
+        repeat = len(before.variants)
+        variant = self.executor.execute(self.executor.data, repeat=repeat, instructions=instructions, copy=copy)
+        self.count(variant.result.status)
+        return Executions(variants=[*before.variants, variant])
 
 
 def _has_run(agent: str, whole: Executions) -> bool:

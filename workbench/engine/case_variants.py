@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
+from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
-from workbench.model.identity import CaseKey, Dependency, JobKey
+from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import AgentKind, Target
+from workbench.model.target import AgentDescription, AgentKind, Target
 from workbench.model.text import pluralise
 from workbench.simulation.replayed_models import hash_calls
 from workbench.store.evalsets.case_frame import DocumentFormat
 from workbench.store.evalsets.evalset_document import EvalSetDocument
-from workbench.store.model_answers import (
-    RecordingStore,
-)
+from workbench.store.model_answers import RecordingStore
 from workbench.store.settings import load_settings
-
-if TYPE_CHECKING:
-    pass
 
 CaseData = Mapping[str, Any]
 """A case as data of its eval set, with unknown keys."""
@@ -97,6 +95,8 @@ class CaseExecutor:
         self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._recorded: set[int] = set()
+        self._code: Mapping[str, bytes] | None = None
+        self._changed_files: set[str] = set()
 
     def _open_document(self) -> EvalSetDocument:
         """Return the eval set. Raises PlanError if the case cannot be executed or has no conversation of its own."""
@@ -128,8 +128,24 @@ class CaseExecutor:
         """The folder of the project."""
         return self._workspace.root
 
+    @property
+    def changed_files(self) -> Sequence[str]:
+        """The files of the agent's code and prompts that changed between its description and the last execution."""
+        return sorted(self._changed_files)
+
+    def describe(self) -> AgentDescription:
+        """Describe the agent. Raises PlanError if it cannot, and Interrupted if the project was closed."""
+        self._note_changed_files()
+        try:
+            return self._call(lambda: self._workspace.start_describing(self.key.target))()
+        except CancelledError:
+            raise Interrupted from None
+
     def list_known_dependencies(self) -> frozenset[Dependency]:
         """Return what the newest stored executions of the case used; empty if none is stored. Raises StoreError."""
+        return self._call(self._read_known_dependencies)
+
+    def _read_known_dependencies(self) -> frozenset[Dependency]:
         verdicts = self._workspace.verdicts
         newest = (verdicts.newest(JobKey(self.key, repeat)) for repeat in range(_REPEATS_LOOKED_UP))
         numbers = {each.dependencies for each in newest if each is not None and each.dependencies is not None}
@@ -187,12 +203,26 @@ class CaseExecutor:
         with self._lock:
             if self._is_cancelled:
                 raise Interrupted
+        self._note_changed_files()
         if copy is None:
-            return self._follow(*self._call(lambda: self._start(data, repeat=repeat, instructions=instructions)))
-        plan, case = self._call(lambda: self._make_plan(data, repeat=repeat, instructions=instructions))
-        # It has processes of its own: the code differs.
-        with Workspace(self._workspace.project, load_settings(self.root)) as workspace:
-            return self._follow(workspace.start(_move_plan(plan, self.root, copy)), case)
+            found = self._follow(*self._call(lambda: self._start(data, repeat=repeat, instructions=instructions)))
+        else:
+            plan, case = self._call(lambda: self._make_plan(data, repeat=repeat, instructions=instructions))
+            # It has processes of its own: the code differs.
+            with Workspace(self._workspace.project, load_settings(self.root)) as workspace:
+                found = self._follow(workspace.start(_move_plan(plan, self.root, copy)), case)
+        self._note_changed_files()
+        return found
+
+    def _note_changed_files(self) -> None:
+        """Compare the files of the agent with those at the first call."""
+        if self._code is None:
+            source = read_agent_source(self.planned.target, root=self.root)
+            rows = self.list_known_dependencies()
+            used = {row.key for row in rows if row.kind == DependencyKind.FILE and is_prompt_file(row.key)}
+            self._code = {path: _hash_file(path) for path in {*source.files, *source.prompt_files, *used}}
+        changed = (path for path, content in self._code.items() if _hash_file(path) != content)
+        self._changed_files.update(make_relative(path, self.root) for path in changed)
 
     def _follow(self, run: Run, case: EvalCase) -> Variant:
         """Wait for the end of a run of the case. Raises Interrupted."""
@@ -255,6 +285,25 @@ class CaseExecutor:
                 finally:
                     store.close()
         return folder
+
+
+def _hash_file(path: str) -> bytes:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError:
+        return b""
+
+
+_MOST_NAMED = 3
+
+
+def explain_changed_files(files: Sequence[str]) -> str:
+    """Say that files of the agent changed during a search; empty if none did."""
+    if not files:
+        return ""
+    others = [f"{len(files) - _MOST_NAMED} more"] if len(files) > _MOST_NAMED else []
+    names = ", ".join([*files[:_MOST_NAMED], *others])
+    return f"{names} changed during the search: its executions used different code, so search again"
 
 
 def _move_plan(plan: Plan, root: Path, copy: Path) -> Plan:

@@ -501,7 +501,7 @@ class Shrunk:
     `outcome` is that of the case itself: the rest has a meaning only if it is SAME. None: the user stopped before it
     was known. `data` is the smallest case, `turns` its turns as numbers (from 0) of the original ones. `untried` are
     the parts that might be smaller: the budget was used up, the user stopped (`is_interrupted`), or the agent failed:
-    `error` is the reason.
+    `error` is the reason. `changed_files` are files of the agent that changed meanwhile.
     """
 
     case: CaseKey
@@ -515,6 +515,7 @@ class Shrunk:
     is_interrupted: bool = False
     error: str = ""
     steps: Sequence[ShrinkStep] = ()
+    changed_files: Sequence[str] = ()
 
     @property
     def is_smaller(self) -> bool:
@@ -630,6 +631,7 @@ class Shrinker:
             is_interrupted=is_interrupted,
             error=error,
             steps=tuple(self._steps),
+            changed_files=self.executor.changed_files,
         )
 
     def _execute_original(self, data: CaseData) -> Outcome:

@@ -434,6 +434,13 @@ class Workspace:
 
         Raises PlanError if there is no such target or the agent cannot be described.
         """
+        return self.start_describing(target)()
+
+    def start_describing(self, target: str) -> Callable[[], AgentDescription]:
+        """Begin to describe an agent. The returned function waits for the result; any thread may call it.
+
+        Raises PlanError as `describe_agent` does, and CancelledError if this workspace was closed meanwhile.
+        """
         from workbench.engine.scenario_generation import NotDescribed, describe_agent
 
         found = self._project.targets.get(target)
@@ -443,11 +450,20 @@ class Workspace:
         host = self._resources.hosts.get_host(
             found, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster
         )
-        try:
-            work = describe_agent(found, host, timeout_seconds=run.timeout_seconds)
-            return self._resources.thread.submit(work).result()
-        except NotDescribed as error:
-            raise PlanError(str(error)) from error
+
+        async def describe() -> AgentDescription:
+            host.renew()  # the code may have changed since the last run
+            return await describe_agent(found, host, timeout_seconds=run.timeout_seconds)
+
+        future = self._resources.thread.submit(describe())
+
+        def wait() -> AgentDescription:
+            try:
+                return future.result()
+            except NotDescribed as error:
+                raise PlanError(str(error)) from error
+
+        return wait
 
     def generate(
         self, target: str, wanted: ScenarioRequest, *, known: Sequence[ConversationScenario], options: AskOptions

@@ -329,6 +329,7 @@ class Bisection:
         notify: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`plan` has one case. `show` gets each commit once something is known of it, and `notify` sentences.
+        `announce` of the search gets a commit before the case is executed in it.
 
         Raises PlanError if the case cannot be searched for.
         """
@@ -348,6 +349,7 @@ class Bisection:
         self._options = options
         self._show = show
         self._notify = notify
+        self.announce: Callable[[Commit], None] = lambda _: None
         self._steps: list[Step] = []
         self._notices: list[str] = []
         self._known: dict[str, KnownCommit] = {}
@@ -468,7 +470,7 @@ class Bisection:
                 found = any(self._get(span.commits[number]).samples for number in nearest)
                 most = _LOOKED_UP if found else max(most // 4, 1)
                 continue
-            verdicts.execute(known)
+            self._execute(verdicts, known)
             if len(known.samples) == 1 and search.is_sampling:
                 is_fresh = False  # others may be equal to it
                 for commit in span.commits:
@@ -673,9 +675,13 @@ class Bisection:
         while len(known.samples) < self._options.repeats and not known.reason:
             if until is not None and known.outcome is until:
                 break
-            verdicts.execute(known)
+            self._execute(verdicts, known)
             self._add_step(known)
         return known
+
+    def _execute(self, verdicts: CommitVerdicts, known: KnownCommit) -> None:
+        self.announce(known.commit)
+        verdicts.execute(known)
 
     def _get(self, commit: Commit) -> KnownCommit:
         return self._known.setdefault(commit.id, KnownCommit(commit))

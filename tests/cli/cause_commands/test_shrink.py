@@ -102,6 +102,7 @@ def test_json_has_the_failure_the_sizes_and_every_step(evening: CommandLine) -> 
         "before": {"turns": 12, "sentences": 12, "state": 0, "calls": 1},
         "after": {"turns": 2, "sentences": 2, "state": 0, "calls": 1},
         "turns": [3, 9], "budget": 60, "repeats": 1, "untried": [], "interrupted": False, "kept_as": None,
+            "changed_files": [],
     }  # fmt: skip
     assert [len(turn["user_content"]["parts"]) for turn in case["conversation"]] == [1, 1]
     assert executions == len(steps) == steps[-1]["executions"] <= 60

@@ -49,12 +49,14 @@ from workbench.tui.state.results_table import TableRow, make_table_row
 from workbench.tui.state.run_plan import PlannedRun
 
 if TYPE_CHECKING:
-    from workbench.engine.case_variants import Caller
+    from workbench.engine.ablation import Ablation
+    from workbench.engine.case_variants import Caller, CaseExecutor
     from workbench.engine.plan import Selection
     from workbench.engine.run import Run
     from workbench.engine.shrinking import Shrinker
     from workbench.engine.workspace import Workspace
     from workbench.metrics.registry import CaseFacts
+    from workbench.model.target import Isolation
     from workbench.report.bisect_report import Step
     from workbench.report.comparison import RunComparison
     from workbench.report.run_report import RunReport
@@ -725,12 +727,27 @@ def make_shrinker(
 
     Raises PlanError and StoreError.
     """
-    from workbench.engine.case_variants import CaseExecutor
     from workbench.engine.shrinking import FailureTest, Shrinker
 
-    options = RunOptions(command=_RUN_COMMAND, models_by_default=ModelMode.AUTO)
-    executor = CaseExecutor(workspace, [Selection(eval_set=case.eval_set, cases=(case.eval_id,))], options, call=call)
+    executor = _make_executor(workspace, case, call, isolation=None)
     return Shrinker(executor=executor, test=FailureTest(criteria=criteria), budget=budget)
+
+
+def make_ablation(
+    workspace: Workspace, case: CaseKey, *, by_line: bool, budget: int, repeats: int, call: Caller
+) -> Ablation:
+    """Prepare the search for the parts of the instruction that matter for a case, as `make_shrinker` does."""
+    from workbench.engine.ablation import Ablation
+
+    executor = _make_executor(workspace, case, call, isolation="case")
+    return Ablation(executor=executor, by_line=by_line, budget=budget, repeats=repeats)
+
+
+def _make_executor(workspace: Workspace, case: CaseKey, call: Caller, *, isolation: Isolation | None) -> CaseExecutor:
+    from workbench.engine.case_variants import CaseExecutor
+
+    options = RunOptions(command=_RUN_COMMAND, models_by_default=ModelMode.AUTO, isolation=isolation)
+    return CaseExecutor(workspace, [Selection(eval_set=case.eval_set, cases=(case.eval_id,))], options, call=call)
 
 
 # Path and format of an export. The file extension decides the format.

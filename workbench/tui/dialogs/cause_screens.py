@@ -1,23 +1,25 @@
-"""Screens of searches for the cause of a failure: the commit that turned a case red, and its smallest variant."""
+"""Screens of searches for a cause: the commit that turned a case red, its smallest variant, and the parts of the
+instruction that matter."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
-from workbench.report.bisect_report import BisectReport, Step
+from workbench.report.bisect_report import BisectReport, Commit, Step
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import make_bisection
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ResultScreen
 from workbench.tui.keys import bindings
 from workbench.tui.screen_context import ScreenContext
+from workbench.tui.state.ablation_steps import EFFECT_SYMBOLS, AblationSteps
 from workbench.tui.state.case_status import Badge
 from workbench.tui.state.cause_search import (
     COMMIT_SYMBOLS,
@@ -26,6 +28,7 @@ from workbench.tui.state.cause_search import (
     VARIANT_SYMBOLS,
     BisectSteps,
     CaseChange,
+    SearchSteps,
     ShrinkSteps,
     has_unsaved_edits,
 )
@@ -34,7 +37,7 @@ from workbench.tui.widgets.inputs import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
 if TYPE_CHECKING:
-    from workbench.engine.shrinking import ShrinkStep
+    from workbench.engine.case_variants import Variant
     from workbench.watch.bisection import Bisection
 
 # The search for the commit that turned a case red.
@@ -53,22 +56,22 @@ async def ask_repeats(app: App[object], case: CaseKey) -> int | None:
     return await _ask_number(app, question, value=1, most=_MOST_REPEATS)
 
 
-async def _ask_number(app: App[object], question: str, *, value: int, most: int) -> int | None:
-    """Ask for a number from 1 on. Return None if the user cancels."""
+async def _ask_number(app: App[object], question: str, *, value: int, most: int, least: int = 1) -> int | None:
+    """Ask for a number. Return None if the user cancels."""
 
     def check(text: str) -> str | None:
-        return explain_invalid_number(text, most=most)
+        return explain_invalid_number(text, most=most, least=least)
 
     answer = await app.push_screen_wait(AskScreen(question, value=str(value), check=check))
     return None if answer is None else int(answer)
 
 
-def explain_invalid_number(text: str, *, most: int) -> str | None:
-    """Describe the problem of a typed number from 1 to `most`; None if it has none."""
+def explain_invalid_number(text: str, *, most: int, least: int = 1) -> str | None:
+    """Describe the problem of a typed number from `least` to `most`; None if it has none."""
     number = text.strip()
-    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER and 1 <= int(number) <= most:
+    if number.isascii() and number.isdecimal() and len(number) < _LONGEST_NUMBER and least <= int(number) <= most:
         return None
-    return f"found {number[:20]!r}, expected a number from 1 to {most:,}"
+    return f"found {number[:20]!r}, expected a number from {least:,} to {most:,}"
 
 
 class BisectScreen(ResultScreen[None]):
@@ -145,10 +148,15 @@ class BisectScreen(ResultScreen[None]):
             with contextlib.suppress(RuntimeError):  # the screen was closed
                 loop.call_soon_threadsafe(self._add, step)
 
+        def announce(commit: Commit) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._announce, commit)
+
         try:
             self._bisection = await self._screen_context.backend.call(
                 lambda workspace: make_bisection(workspace, self._case, repeats=self._repeats, show=show)
             )
+            self._bisection.announce = announce
             self._finish(await asyncio.to_thread(self._bisection.run))
         except (PlanError, StoreError) as error:
             self._steps.problem = str(error)
@@ -159,6 +167,11 @@ class BisectScreen(ResultScreen[None]):
     def _add(self, step: Step) -> None:
         self._steps.add(step)
         self._show(from_top=False)
+
+    def _announce(self, commit: Commit) -> None:
+        self._steps.announce(commit)
+        if self.is_attached:
+            self._show_head()
 
     def _finish(self, report: BisectReport) -> None:
         self._steps.finish(report)
@@ -188,70 +201,58 @@ class BisectScreen(ResultScreen[None]):
             body.focus_first()
 
 
-# The search for the smallest variant of a case that fails the same way.
+# The searches with variants of one case.
 
-_SHRINK_LINES = 3
+_SEARCH_LINES = 3
+Steps_co = TypeVar("Steps_co", bound=SearchSteps[Any], covariant=True)
 
 
-class ShrinkSearch(Protocol):
-    """The search that the screen shows. It continues while the screen is closed."""
+class CauseSearch(Protocol[Steps_co]):
+    """The search that a screen shows. It continues while the screen is closed."""
 
     on_change: Callable[[], None]
     """Called after each change of the steps."""
 
     @property
-    def steps(self) -> ShrinkSteps:
+    def steps(self) -> Steps_co:
         """What the search has found so far."""
 
     def start(self) -> None:
         """Continue a search that ended early; otherwise begin again."""
 
-    def start_again(self, criteria: tuple[str, ...]) -> None:
-        """Begin again with these criteria (none: all that fail), unless the user wants to keep the result first."""
-
     def stop(self) -> None:
-        """Stop the search; its smallest case so far is the result."""
+        """Stop the search; what it has found so far is the result."""
 
     def set_budget(self, budget: int) -> None:
         """Set the maximum number of executions; continue if it was used up."""
-
-    async def keep(self) -> None:
-        """Ask for a name, and keep the smallest case as a case of the eval set."""
 
     def say_what_stays(self) -> None:
         """Show a message about a search or a result that stays when its screen is closed."""
 
 
-class ShrinkScreen(ResultScreen[None]):
+Search = TypeVar("Search", bound=CauseSearch[SearchSteps[Any]])
+
+
+class SearchScreen(ResultScreen[None], Generic[Search]):
     """Shows a search that runs, or its result."""
 
-    HELP: ClassVar[str] = (
-        "Leaves out turns, then sentences of the user, keys of the initial state and expected calls, as long as the "
-        "case fails by the same criteria and the same differences. Each row is a variant that was executed; enter "
-        "shows its diff in full. Nothing changes until you keep the result as a new case. The search continues if you "
-        "close the screen; the same key shows it again. Repeats and predicates are options of `workbench shrink`."
-    )
-    SYMBOLS: ClassVar[Sequence[Badge]] = (
-        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in VARIANT_SYMBOLS.items()),
-        Badge("▸", "the smallest case", Style.STRONG),
-    )
-    PLACES: ClassVar[tuple[str, ...]] = ("shrink",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("shrink")]
+    KEYS: ClassVar[tuple[str, ...]]
+    """Ids of the keys that are shown first."""
 
-    def __init__(self, search: ShrinkSearch, *, show_whole: Callable[[], object]) -> None:
-        """Create the screen. `show_whole` shows the selected variant over it."""
+    def __init__(self, search: Search, *, show_whole: Callable[[], object]) -> None:
+        """Create the screen. `show_whole` shows the selected execution over it."""
         super().__init__()
         self._search = search
         self._show_whole = show_whole
-        self._shown_step: ShrinkStep | None = None
+        self._shown: Variant | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the header lines, the variants with the details of the selected one, and the keys."""
-        for number in range(_SHRINK_LINES):
-            yield StatusLine(id=f"shrink-{number}")
-        yield StatusLine(id="shrink-note")
+        """Yield the header lines, the rows with the details of the selected one, and the keys."""
+        for number in range(_SEARCH_LINES):
+            yield StatusLine(id=f"search-{number}")
+        yield StatusLine(id="search-note")
         yield RowsAndText()
-        yield KeyLine(enter="diff", first=("shrink_keep", "shrink_stop"))
+        yield KeyLine(enter="diff", first=self.KEYS)
 
     def on_mount(self) -> None:
         """Show the search and follow it."""
@@ -266,19 +267,9 @@ class ShrinkScreen(ResultScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Dim the actions that are impossible now."""
-        steps = self._search.steps
-        match action:
-            case "stop":
-                return steps.is_running or None
-            case "start":
-                return steps.can_start or None
-            case "keep":
-                return steps.smaller_case is not None or None
-            case "choose_criterion":
-                has_case = steps.change is not CaseChange.REMOVED
-                return (not steps.is_running and has_case and len(steps.failed_criteria) > 1) or None
-            case _:
-                return True
+        if action == "stop":
+            return self._search.steps.is_running or None
+        return (action != "start" or self._search.steps.can_start) or None
 
     def name_action(self, action: str) -> str:
         """Name what the key does now."""
@@ -286,7 +277,10 @@ class ShrinkScreen(ResultScreen[None]):
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
-        self._show_whole()
+        if self._search.steps.selected_variant is None:
+            say(self, "this row has no execution, so there is no diff", severity="warning")
+        else:
+            self._show_whole()
 
     def action_stop(self) -> None:
         """Stop the search."""
@@ -296,29 +290,14 @@ class ShrinkScreen(ResultScreen[None]):
         """Continue the search, or begin it again."""
         self._search.start()
 
-    @work(group="keep", exclusive=True, description="keep the smaller case")
-    async def action_keep(self) -> None:
-        """Keep the smallest case as a new case."""
-        await self._search.keep()
-
     @work(group="ask", exclusive=True, description="ask for the budget")
     async def action_set_budget(self) -> None:
         """Ask for the maximum number of executions."""
         question, budget = "Maximum executions of the agent", self._search.steps.budget
-        answer = await _ask_number(self.app, question, value=budget, most=MOST_EXECUTIONS)
+        least = self._search.steps.least_budget
+        answer = await _ask_number(self.app, question, value=budget, most=MOST_EXECUTIONS, least=least)
         if answer is not None:
             self._search.set_budget(answer)
-
-    @work(group="ask", exclusive=True, description="ask for the criterion")
-    async def action_choose_criterion(self) -> None:
-        """Ask which failed criterion must still fail, and begin again."""
-        steps = self._search.steps
-        names = steps.failed_criteria
-        chosen = names.index(steps.criteria[0]) + 1 if steps.criteria and steps.criteria[0] in names else 0
-        choices = ["all that fail", *names]
-        answer = await self.app.push_screen_wait(ChooseScreen("What must still fail?", choices, chosen=chosen))
-        if answer is not None:
-            self._search.start_again((names[answer - 1],) if answer else ())
 
     def action_close(self) -> None:
         """Close the screen. The search continues."""
@@ -334,21 +313,21 @@ class ShrinkScreen(ResultScreen[None]):
 
     def _show_head(self) -> None:
         for number, line in enumerate(self._search.steps.header_lines()):
-            self.query_one(f"#shrink-{number}", StatusLine).show(line)
+            self.query_one(f"#search-{number}", StatusLine).show(line)
 
     def _show(self, *, from_top: bool) -> None:
         if not self.is_attached:
             return
         steps = self._search.steps
         self._show_head()
-        note = self.query_one("#shrink-note", StatusLine)
+        note = self.query_one("#search-note", StatusLine)
         note.display = bool(steps.note_line())
         note.show(steps.note_line())
         body = self.query_one(RowsAndText)
         if len(steps):
             had_rows = body.query_one(RowList).display
-            is_new = steps.selected_step is not self._shown_step
-            self._shown_step = steps.selected_step
+            is_new = steps.selected_variant is not self._shown
+            self._shown = steps.selected_variant
             body.show(steps, from_top=from_top or is_new)
             if not had_rows:
                 body.focus_first()
@@ -356,3 +335,119 @@ class ShrinkScreen(ResultScreen[None]):
             body.show_text(steps.text_blocks())
             body.focus_first()
         self.refresh_bindings()
+
+
+# The search for the smallest variant of a case that fails the same way.
+
+
+class ShrinkSearch(CauseSearch[ShrinkSteps], Protocol):
+    """The search for the smallest variant."""
+
+    def start_again(self, criteria: tuple[str, ...]) -> None:
+        """Begin again with these criteria (none: all that fail), unless the user wants to keep the result first."""
+
+    async def keep(self) -> None:
+        """Ask for a name, and keep the smallest case as a case of the eval set."""
+
+
+class ShrinkScreen(SearchScreen[ShrinkSearch]):
+    """Shows the variants of a failing case."""
+
+    HELP: ClassVar[str] = (
+        "Leaves out turns, then sentences of the user, keys of the initial state and expected calls, as long as the "
+        "case fails by the same criteria and the same differences. Each row is a variant that was executed; enter "
+        "shows its diff in full. Nothing changes until you keep the result as a new case. The search continues if you "
+        "close the screen; the same key shows it again. Repeats and predicates are options of `workbench shrink`."
+    )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, outcome.value, style) for outcome, (symbol, style) in VARIANT_SYMBOLS.items()),
+        Badge("▸", "the smallest case", Style.STRONG),
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("shrink",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("shrink")]
+    KEYS = ("shrink_keep", "shrink_stop")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Dim the actions that are impossible now."""
+        steps = self._search.steps
+        match action:
+            case "keep":
+                return steps.smaller_case is not None or None
+            case "choose_criterion":
+                has_case = steps.change is not CaseChange.REMOVED
+                return (not steps.is_running and has_case and len(steps.failed_criteria) > 1) or None
+            case _:
+                return super().check_action(action, parameters)
+
+    @work(group="keep", exclusive=True, description="keep the smaller case")
+    async def action_keep(self) -> None:
+        """Keep the smallest case as a new case."""
+        await self._search.keep()
+
+    @work(group="ask", exclusive=True, description="ask for the criterion")
+    async def action_choose_criterion(self) -> None:
+        """Ask which failed criterion must still fail, and begin again."""
+        steps = self._search.steps
+        names = steps.failed_criteria
+        chosen = names.index(steps.criteria[0]) + 1 if steps.criteria and steps.criteria[0] in names else 0
+        choices = ["all that fail", *names]
+        answer = await self.app.push_screen_wait(ChooseScreen("What must still fail?", choices, chosen=chosen))
+        if answer is not None:
+            self._search.start_again((names[answer - 1],) if answer else ())
+
+
+# The search for the parts of the instruction that matter.
+
+
+class AblationSearch(CauseSearch[AblationSteps], Protocol):
+    """The search for the parts of the instruction that matter."""
+
+    def switch_parts(self) -> None:
+        """Begin again with lines instead of paragraphs, or with paragraphs instead of lines."""
+
+    def set_repeats(self, repeats: int) -> None:
+        """Set the executions of each part; continue if some lack executions now."""
+
+
+class AblationScreen(SearchScreen[AblationSearch]):
+    """Shows the instruction of an agent, and which of its parts matter for a case."""
+
+    HELP: ClassVar[str] = (
+        "Runs the case with the whole instruction, then without each paragraph, or each line. A part matters if the "
+        "verdict changes without it, or a score leaves the range that it has with the whole instruction. Enter shows "
+        "the last execution in full. Nothing of the project is written, and nothing is in the history. The search "
+        "continues if you close the screen; the same key shows it again. Criteria and models are options of "
+        "`workbench why`."
+    )
+    SYMBOLS: ClassVar[Sequence[Badge]] = (
+        *(Badge(symbol, effect.value, style) for effect, (symbol, style) in EFFECT_SYMBOLS.items() if symbol.strip()),
+        Badge("▸", "the result", Style.STRONG),
+    )
+    PLACES: ClassVar[tuple[str, ...]] = ("why",)
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("why")]
+    KEYS = ("why_stop", "why_start")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Dim the actions that are impossible now."""
+        if action == "switch_parts":
+            return self._search.steps.change is not CaseChange.REMOVED or None
+        return super().check_action(action, parameters)
+
+    def name_action(self, action: str) -> str:
+        """Name what the key does now."""
+        if action == "switch_parts":
+            return "paragraphs" if self._search.steps.by_line else "lines"
+        return super().name_action(action)
+
+    def action_switch_parts(self) -> None:
+        """Begin again with lines, or with paragraphs."""
+        self._search.switch_parts()
+
+    @work(group="ask", exclusive=True, description="ask for the repeats")
+    async def action_set_repeats(self) -> None:
+        """Ask for the number of executions of each part."""
+        steps = self._search.steps
+        question, most = f"Executions without each {steps.unit}", min(_MOST_REPEATS, steps.budget - 1)
+        answer = await _ask_number(self.app, question, value=steps.repeats, most=most)
+        if answer is not None:
+            self._search.set_repeats(answer)

@@ -60,8 +60,8 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         self._table = ResultTable()
         self._is_reading = True
         self._problem = ""
-        self.is_shrinking = False
-        """True if the user wants to shrink the case of the result."""
+        self.search = ""
+        """The search that the user wants for the case of the result: `shrink` or `why`."""
         self.branched_row: TableRow | None = None
         """The row of the case or repeat that the user wants to branch from."""
 
@@ -87,7 +87,7 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Disable what begins from newest results for a stored run."""
-        if action in ("widen", "branch", "shrink"):
+        if action in ("widen", "branch", "shrink", "why"):
             return self._scope is not None
         return True
 
@@ -136,7 +136,12 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
 
     def action_shrink(self) -> None:
         """Close with the case under the cursor, to find what its failure needs."""
-        self.is_shrinking = self._table.selected_row is not None
+        self.search = "shrink"
+        self._on_entered()
+
+    def action_why(self) -> None:
+        """Close with the case under the cursor, to find which parts of the instruction matter."""
+        self.search = "why"
         self._on_entered()
 
     def action_copy_row(self) -> None:

@@ -39,7 +39,7 @@ from workbench.tui.screens.read_controller import ReadController
 from workbench.tui.screens.review_screen import ReviewScreen
 from workbench.tui.screens.run_controller import RunController
 from workbench.tui.screens.save_controller import SaveController
-from workbench.tui.screens.screen_actions import ScreenActions, ShrinkController
+from workbench.tui.screens.screen_actions import AblationController, ScreenActions, ShrinkController
 from workbench.tui.screens.watch_controller import VerdictController, WatchController
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.diff_state import ReviewWalk
@@ -104,6 +104,7 @@ class MainScreen(ScreenActions):
             find_visible_cases=self._find_visible_cases,
         )
         self.shrinking = ShrinkController(self, context)
+        self.ablating = AblationController(self, context)
         self._verdicts = VerdictController(self, context, on_save=self._saver.check_files)
         self._watching = WatchController(
             self,
@@ -170,7 +171,8 @@ class MainScreen(ScreenActions):
     async def may_leave(self) -> bool:
         """Return True if quitting loses no edits, or if the user has decided what becomes of them."""
         panes = self.query_one(Frame)
-        return await panes.may_leave() and await self._saver.may_leave() and await self.shrinking.may_leave()
+        may_leave = await panes.may_leave() and await self._saver.may_leave() and await self.shrinking.may_leave()
+        return may_leave and await self.ablating.may_leave()
 
     # Refreshing: each method shows one part of the state.
 
@@ -369,6 +371,13 @@ class MainScreen(ScreenActions):
         elif not self._is_refused("shrink"):
             self.open_shrinking(self.state.selected_case)
 
+    def action_why(self) -> None:
+        """Find which parts of the instruction matter for the selected case."""
+        if self.state.selected_case is None:
+            say(self, "select a case: parts of its agent's instruction are left out", severity="warning")
+        elif not self._is_refused("why"):
+            self.open_ablation(self.state.selected_case)
+
     def action_plan_selected(self) -> None:
         """Show the plan of a run of the selected case, set or target."""
         place = self.state.selected_key
@@ -542,9 +551,9 @@ class MainScreen(ScreenActions):
     async def _open_table(self, table: TableScreen) -> None:
         """Show a table of results, and go to the case that is chosen there."""
         case = await self.app.push_screen_wait(table)
-        if case is not None and table.is_shrinking:
+        if case is not None and table.search:
             self.post_message(CaseWanted(case))
-            self.open_shrinking(case)
+            (self.open_shrinking if table.search == "shrink" else self.open_ablation)(case)
         elif case is not None:
             branched = table.branched_row
             wanted = CaseWanted(case, tab="diff") if branched is None else BranchWanted(case, repeat=branched.repeat)
@@ -684,6 +693,7 @@ class MainScreen(ScreenActions):
         self._runs.score_undone(message.eval_sets)
         self._verdicts.check(message.eval_sets)
         self.shrinking.on_sets_changed(message.eval_sets)
+        self.ablating.on_sets_changed(message.eval_sets)
 
     @on(ProblemsPane.ConflictOpened)
     def _on_conflict_opened(self, message: ProblemsPane.ConflictOpened) -> None:

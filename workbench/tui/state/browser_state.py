@@ -207,6 +207,11 @@ class Browser:
         """True if a case, or anything in a set, has unsaved edits."""
         return self._query_context.is_edited(row) if row.case is not None else self.is_set_edited(row.eval_set)
 
+    def is_scenario(self, case: CaseKey) -> bool:
+        """True if a case that was read has no conversation of its own."""
+        content = self._contents.get(case)
+        return content is not None and content.turns is None and content.hashes is not None  # else it is broken
+
     def count_edited(self) -> int:
         """Count the cases with unsaved edits, and the sets in which only other parts have some."""
         return sum(max(len(cases), 1) for cases in self._edited.values())

@@ -1,12 +1,18 @@
-"""Searches for the cause of a failure, step by step: the commit that turned a case red, and its smallest variant."""
+"""Searches for the cause of a failure, step by step: the commit that turned a case red, and its smallest variant.
+
+What searches with variants of one case have in common is here, too; that in the instruction is in `ablation_steps`.
+"""
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
+from workbench.engine.ablation import Ablated
+from workbench.engine.case_variants import Variant, explain_changed_files
 from workbench.engine.shrinking import (
     Failing,
     Part,
@@ -19,7 +25,15 @@ from workbench.engine.shrinking import (
 from workbench.engine.shrinking import Outcome as VariantOutcome
 from workbench.model.identity import CaseKey
 from workbench.model.text import format_duration, redact
-from workbench.report.bisect_report import BisectReport, Outcome, Step, bisect_lines, describe_step, describe_work
+from workbench.report.bisect_report import (
+    BisectReport,
+    Commit,
+    Outcome,
+    Step,
+    bisect_lines,
+    describe_step,
+    describe_work,
+)
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.diff_content import make_diff
 from workbench.tui.state.diff_lines import DiffSource
@@ -47,6 +61,7 @@ COMMIT_SYMBOLS = {
     Outcome.SKIPPED: ("-", Style.MUTED),
 }
 UNSAVED_EDITS = "the case has unsaved edits, which the search uses"
+_SHOWN_SUBJECT = 40  # characters of a commit in the head
 _LEAST_WAIT = 2  # seconds; a shorter wait is not shown
 _MINUTE = 60  # seconds
 _DIFF_STYLES = {"+": Style.ADDED, "-": Style.REMOVED, "@": Style.KEY}
@@ -59,6 +74,7 @@ class BisectSteps(CursorRows):
         self._case = case
         self._began = time.monotonic()
         self._steps: dict[str, Step] = {}
+        self._executing: Commit | None = None
         self._report: BisectReport | None = None
         self.problem = ""
 
@@ -68,9 +84,14 @@ class BisectSteps(CursorRows):
     def add(self, step: Step) -> None:
         """Add a commit, or what else is now known of one. The cursor follows the newest unless the user moved it."""
         is_at_end = self.cursor >= len(self) - 1
+        self._executing = None
         self._steps[step.commit.id] = step
         if is_at_end:
             self.cursor = len(self) - 1
+
+    def announce(self, commit: Commit) -> None:
+        """Show the commit in which the case is executed now."""
+        self._executing, self._began = commit, time.monotonic()
 
     def finish(self, report: BisectReport) -> None:
         """Add the result, and put the cursor on it."""
@@ -117,9 +138,16 @@ class BisectSteps(CursorRows):
         else:
             left = next((step.suspects for step in reversed(self._steps.values()) if step.suspects is not None), None)
             searched = f", {plural(left, 'commit')} left" if left is not None else ""
-            done = f"searching …   {plural(len(self._steps), 'commit')} looked at{searched}{_format_wait(self._began)}"
+            done = f"{self._format_work()}   {plural(len(self._steps), 'commit')} looked at{searched}"
+            done += _format_wait(self._began)
         name = StyledText(f" {safe_line(str(self._case))}", Style.STRONG)
         return [(name, StyledText("   which commit turned it red?", Style.MUTED)), (StyledText(f" {done}"),)]
+
+    def _format_work(self) -> str:
+        commit = self._executing
+        if commit is None:
+            return "searching …"
+        return f"executing {commit.short} {safe_line(redact(commit.subject), width=_SHOWN_SUBJECT)} …"
 
     def blocks(self) -> list[Block]:
         """Describe the result, or the selected commit; before them what stopped the search."""
@@ -186,27 +214,19 @@ def _format_diff_line(line: str) -> Block:
     return Paragraph.from_text(safe(text), style, indent=len(line) - len(text)) if text else BLANK
 
 
-# The search for the smallest variant of a case that fails the same way: a row for each variant that was executed.
+# A search with variants of one case: what both searches below have in common.
 
 BUDGET = 100
 """Maximum executions, unless the user chooses another number."""
 MOST_EXECUTIONS = 100_000
 
-VARIANT_SYMBOLS: Mapping[VariantOutcome, tuple[str, Style]] = {
-    VariantOutcome.SAME: ("✗", Style.FAILED),
-    VariantOutcome.OTHER: ("≠", Style.WARNING),
-    VariantOutcome.PASSED: ("✓", Style.PASSED),
-    VariantOutcome.ERROR: ("!", Style.ERROR),
-    VariantOutcome.MIXED: ("~", Style.WARNING),
-}
 _PROGRESS_BAR = 10
-_NAME = 14  # width of the names of parts
-_WIDTH_FOR_OUTCOMES = 60  # of a row: below it, the symbol says how a variant ended
-_OUTCOME = max(len(outcome.value) for outcome in VariantOutcome)
+WIDTH_FOR_OUTCOMES = 60
+"""Least width of a row that says in words how a variant ended; below it, only the symbol does."""
 
 
 class CaseChange(Enum):
-    """What became of a case after the search for its smallest variant began, in words for the user."""
+    """What became of a case after a search for it began, in words for the user."""
 
     EDITED = "the case was edited after the search began; only a search that begins again uses the edits"
     REMOVED = "the case was renamed or deleted after the search began"
@@ -219,20 +239,21 @@ def find_change(before: Mapping[str, Any], now: Mapping[str, Any] | None) -> Cas
     return None if now == before else CaseChange.EDITED
 
 
-class ShrinkSteps(CursorRows):
-    """Rows of a list: first the smallest case so far, then the variants in the order in which they came."""
+Found = TypeVar("Found", bound=Shrunk | Ablated)
 
-    def __init__(self, case: CaseKey) -> None:
+
+class SearchSteps(CursorRows, Generic[Found]):
+    """Rows of a list: first the result so far, then what the search has tried."""
+
+    COMMAND: ClassVar[str]
+    FIRST: ClassVar[str]
+    """What is executed first, in a sentence."""
+
+    def __init__(self, case: CaseKey, *, budget: int) -> None:
         self.case = case
         self.notes: Sequence[str] = ()
         """Sentences about what may influence the search."""
-        self.budget = BUDGET
-        self.criteria: tuple[str, ...] = ()
-        """The failed criteria that the search looks at; empty: all."""
-        self.kept_as = ""
-        """The id under which the smallest case was kept."""
-        self.is_unsaved = False
-        """True if the kept case is an unsaved edit, because the file of the set could not be written."""
+        self.budget = budget
         self.change: CaseChange | None = None
         """What became of the case in its eval set; None while it is as it was."""
         self.is_running = False
@@ -240,10 +261,198 @@ class ShrinkSteps(CursorRows):
         self._problem = ""
         self._trying = ""
         self._tried_since = 0.0
+        self._found: Found | None = None
+        self._diff: tuple[Variant, Sequence[Block]] | None = None  # of the variant that was shown last
+
+    # Progress of the search.
+
+    def begin(self, *, is_continued: bool = False) -> None:
+        """Begin the search, or continue one that ended early."""
+        if not is_continued:
+            self.cursor, self.change = 0, None
+        self._found, self._problem, self._trying = None, "", ""
+        self.is_running, self.is_stopping = True, False
+
+    def announce(self, trying: str) -> None:
+        """Show what is executed now."""
+        self._trying, self._tried_since = safe_line(redact(trying)), time.monotonic()
+
+    def finish(self, found: Found) -> None:
+        """Show the result; put the cursor on it unless the user looks at something else."""
+        if self.follows_newest:
+            self.cursor = 0
+        self._found = found
+        self.is_running = self.is_stopping = False
+
+    def fail(self, problem: str, found: Found | None = None) -> None:
+        """Show what prevents the search, or what ended it after something was `found`."""
+        self._problem, self._found = problem, found
+        self.is_running = self.is_stopping = False
+
+    @property
+    @abstractmethod
+    def follows_newest(self) -> bool:
+        """True unless the user moved the cursor away from the newest variant."""
+
+    @property
+    @abstractmethod
+    def has_result(self) -> bool:
+        """True if the search ended with something to show."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if there is a result that must not be lost, and no row of its case leads to it."""
+        return False
+
+    @property
+    @abstractmethod
+    def can_continue(self) -> bool:
+        """True if the search ended before everything was tried."""
+
+    @property
+    def least_budget(self) -> int:
+        """The least budget that makes sense."""
+        return 1
+
+    @property
+    def can_start(self) -> bool:
+        """True if the search can continue, or begin again: that needs the case."""
+        return not self.is_running and (self.can_continue or self.change is not CaseChange.REMOVED)
+
+    @property
+    @abstractmethod
+    def selected_variant(self) -> Variant | None:
+        """The last execution of the row under the cursor."""
+
+    # What the screen shows.
+
+    @abstractmethod
+    def line(self, index: int, width: int) -> Line:
+        """Format one row."""
+
+    @abstractmethod
+    def describe_end(self) -> str:
+        """Describe the result in one line; empty as long as there is none."""
+
+    @property
+    @abstractmethod
+    def _question(self) -> str: ...
+
+    @abstractmethod
+    def _goal_line(self) -> Line: ...
+
+    @abstractmethod
+    def _count_executions(self) -> int: ...
+
+    @abstractmethod
+    def _end_pieces(self) -> Line: ...
+
+    @abstractmethod
+    def _selected_blocks(self) -> Iterator[Block]: ...
+
+    def header_lines(self) -> list[Line]:
+        """Format the case, what the search compares with, and how far it is."""
+        name = StyledText(f" {safe_line(str(self.case))}", Style.STRONG)
+        title: Line = (name, StyledText(f"   {self._question}", Style.MUTED))
+        return [title, self._goal_line(), self._progress_line()]
+
+    def note_line(self) -> Line:
+        """Format what changed since the search began, and what may influence it; empty if nothing does."""
+        changed = "" if self._found is None else explain_changed_files(self._found.changed_files)
+        notes = [
+            *([self.change.value] if self.change is not None else ()),
+            *([changed] if changed else ()),
+            *self.notes,
+        ]
+        return (StyledText(f" {safe_line('; '.join(notes))}", Style.WARNING),) if notes else ()
+
+    def blocks(self) -> list[Block]:
+        """Describe the selected row, with the diff of its last execution."""
+        if not len(self):
+            return self.text_blocks()
+        blocks = [*self._problem_blocks(), *self._selected_blocks()]
+        diff = self._make_diff()
+        return [*blocks, BLANK, *diff] if diff else blocks
+
+    def _make_diff(self) -> Sequence[Block]:
+        variant, source = self.selected_variant, self.make_source()
+        if variant is None or source is None:
+            return ()
+        if self._diff is None or self._diff[0] is not variant:
+            self._diff = variant, make_diff(source).blocks
+        return self._diff[1]
+
+    def text_blocks(self) -> list[Block]:
+        """Describe the search before there are rows."""
+        if self._problem:
+            return [*self._problem_blocks()]
+        if self._found is not None:
+            return [Paragraph.from_text("The search was stopped before its first execution ended.", Style.MUTED)]
+        return [Paragraph.from_text(self.FIRST, Style.MUTED)]
+
+    def make_source(self) -> DiffSource | None:
+        """Return the selected execution beside what was expected; None without one."""
+        if self.selected_variant is None:
+            return None
+        case, result = self.selected_variant
+        return DiffSource(case=case, turns=result.execution.turns, result=result)
+
+    def _progress_line(self) -> Line:
+        used = self._count_executions() if self._found is None else self._found.executions
+        spent = f"{used} of {plural(self.budget, 'execution')}"
+        if used > self.budget:  # it was lowered after they were used
+            spent = f"{plural(used, 'execution')}, more than the budget of {self.budget}"
+        if self.is_running:
+            share = min(used / self.budget, 1.0)
+            trying = f"trying {self._trying} …{_format_wait(self._tried_since)}" if self._trying else "planning …"
+            doing = "stopping …" if self.is_stopping else trying
+            return (
+                StyledText(f" {bar(share, width=_PROGRESS_BAR)} ", Style.RUNNING),
+                StyledText(spent),
+                StyledText(f"   {doing}", Style.RUNNING),
+            )
+        if self._problem and not self.has_result:
+            return (StyledText(" the search found nothing", Style.ERROR),)
+        return (StyledText(f" {spent}"), *self._end_pieces())
+
+    def _problem_blocks(self) -> Iterator[Block]:
+        if self._problem:
+            yield Paragraph.from_text(safe(redact(self._problem)), Style.ERROR)
+            if " --" in self._problem:
+                command = f"workbench {self.COMMAND} {self.case.eval_set}:{self.case.name}"
+                yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
+            yield BLANK
+
+
+# The search for the smallest variant of a case that fails the same way: a row for each variant that was executed.
+
+VARIANT_SYMBOLS: Mapping[VariantOutcome, tuple[str, Style]] = {
+    VariantOutcome.SAME: ("✗", Style.FAILED),
+    VariantOutcome.OTHER: ("≠", Style.WARNING),
+    VariantOutcome.PASSED: ("✓", Style.PASSED),
+    VariantOutcome.ERROR: ("!", Style.ERROR),
+    VariantOutcome.MIXED: ("~", Style.WARNING),
+}
+_NAME = 14  # width of the names of parts
+_OUTCOME = max(len(outcome.value) for outcome in VariantOutcome)
+
+
+class ShrinkSteps(SearchSteps[Shrunk]):
+    """Rows of a list: first the smallest case so far, then the variants in the order in which they came."""
+
+    COMMAND = "shrink"
+    FIRST = "The case itself is executed first: does it still fail?"
+
+    def __init__(self, case: CaseKey) -> None:
+        super().__init__(case, budget=BUDGET)
+        self.criteria: tuple[str, ...] = ()
+        """The failed criteria that the search looks at; empty: all."""
+        self.kept_as = ""
+        """The id under which the smallest case was kept."""
+        self.is_unsaved = False
+        """True if the kept case is an unsaved edit, because the file of the set could not be written."""
         self._failure = Failing(frozenset())
         self._steps: list[ShrinkStep] = []
-        self._found: Shrunk | None = None
-        self._diff: tuple[ShrinkStep, Sequence[Block]] | None = None  # of the variant that was shown last
 
     def __len__(self) -> int:
         return len(self._steps) + bool(self._steps)
@@ -254,13 +463,7 @@ class ShrinkSteps(CursorRows):
         """Begin the search, or continue one that ended early."""
         if not is_continued:
             self._steps, self._failure, self.kept_as = [], Failing(frozenset()), ""
-            self.cursor, self.change = 0, None
-        self._found, self._problem, self._trying = None, "", ""
-        self.is_running, self.is_stopping = True, False
-
-    def announce(self, trying: str) -> None:
-        """Show what is executed now."""
-        self._trying, self._tried_since = trying, time.monotonic()
+        super().begin(is_continued=is_continued)
 
     def add(self, step: ShrinkStep, failure: Failing) -> None:
         """Add a variant. The cursor follows the newest unless the user moved it."""
@@ -269,18 +472,6 @@ class ShrinkSteps(CursorRows):
         self._steps.append(step)
         if follows:
             self.cursor = len(self) - 1
-
-    def finish(self, found: Shrunk) -> None:
-        """Show the result; put the cursor on it unless the user looks at a variant."""
-        if self.follows_newest:
-            self.cursor = 0
-        self._found = found
-        self.is_running = self.is_stopping = False
-
-    def fail(self, problem: str, found: Shrunk | None = None) -> None:
-        """Show what prevents the search, or what ended it after something was `found`."""
-        self._problem, self._found = problem, found
-        self.is_running = self.is_stopping = False
 
     @property
     def follows_newest(self) -> bool:
@@ -309,6 +500,11 @@ class ShrinkSteps(CursorRows):
         return self.smaller_case is not None and not self.kept_as
 
     @property
+    def has_result(self) -> bool:
+        """True if something was left out."""
+        return self.smaller_case is not None
+
+    @property
     def is_lost(self) -> bool:
         """True if there is a result that no eval set has yet, and no row of its case leads to it."""
         return self.is_unkept and self.change is CaseChange.REMOVED
@@ -323,16 +519,16 @@ class ShrinkSteps(CursorRows):
         return is_early and (found.is_interrupted or self.budget > found.executions)
 
     @property
-    def can_start(self) -> bool:
-        """True if the search can continue, or begin again: that needs the case."""
-        return not self.is_running and (self.can_continue or self.change is not CaseChange.REMOVED)
-
-    @property
     def selected_step(self) -> ShrinkStep | None:
         """The variant under the cursor; the smallest one on the first row."""
         if not self._steps:
             return None
         return self._steps[self.cursor - 1] if self.cursor else self.smallest or self._steps[0]
+
+    @property
+    def selected_variant(self) -> Variant | None:
+        """The last execution of the variant under the cursor."""
+        return None if self.selected_step is None else self.selected_step.variants[-1]
 
     # What the screen shows.
 
@@ -346,56 +542,22 @@ class ShrinkSteps(CursorRows):
         pieces = (
             StyledText(f" {symbol} ", style),
             StyledText(f"{step.executions:>3}  ", Style.MUTED),
-            StyledText(f"{step.outcome.value:<{_OUTCOME}}  " if width >= _WIDTH_FOR_OUTCOMES else "", style),
+            StyledText(f"{step.outcome.value:<{_OUTCOME}}  " if width >= WIDTH_FOR_OUTCOMES else "", style),
             StyledText(sizes, Style.STRONG if step.is_smallest else Style.MUTED),
             StyledText(f"  {safe_line(redact(str(step)), width=max(width, 1))}", Style.MUTED),
         )
         return cut_line(pieces, width)
 
-    def header_lines(self) -> list[Line]:
-        """Format the case, the failure that the search holds on to, and how far it is."""
-        name = StyledText(f" {safe_line(str(self.case))}", Style.STRONG)
-        title: Line = (name, StyledText("   what does its failure need?", Style.MUTED))
-        return [title, self._failure_line(), self._progress_line()]
+    @property
+    def _question(self) -> str:
+        return "what does its failure need?"
 
-    def note_line(self) -> Line:
-        """Format what became of the case, and what may influence the search; empty if nothing did."""
-        notes = [*([self.change.value] if self.change is not None else ()), *self.notes]
-        return (StyledText(f" {safe_line('; '.join(notes))}", Style.WARNING),) if notes else ()
-
-    def blocks(self) -> list[Block]:
-        """Describe the selected variant, or the result."""
-        if not self._steps:
-            return self.text_blocks()
+    def _selected_blocks(self) -> Iterator[Block]:
         step = self.selected_step
-        blocks = [*self._problem_blocks()]
         if not self.cursor:
-            blocks += self._result_blocks()
+            yield from self._result_blocks()
         elif step is not None:
-            blocks += _describe_variant(step)
-        return [*blocks, BLANK, *self._make_diff(step)] if step is not None else blocks
-
-    def _make_diff(self, step: ShrinkStep) -> Sequence[Block]:
-        source = self.make_source()
-        if source is not None and (self._diff is None or self._diff[0] is not step):
-            self._diff = step, make_diff(source).blocks
-        return self._diff[1] if self._diff is not None else ()
-
-    def text_blocks(self) -> list[Block]:
-        """Describe the search before its first variant was executed."""
-        if self._problem:
-            return [*self._problem_blocks()]
-        if self._found is not None:
-            return [Paragraph.from_text("The search was stopped before its first execution ended.", Style.MUTED)]
-        return [Paragraph.from_text("The case itself is executed first: does it still fail?", Style.MUTED)]
-
-    def make_source(self) -> DiffSource | None:
-        """Return the selected variant beside what the agent did; None without one."""
-        step = self.selected_step
-        if step is None:
-            return None
-        case, result = step.variants[-1]
-        return DiffSource(case=case, turns=result.execution.turns, result=result)
+            yield from _describe_variant(step)
 
     def describe_end(self) -> str:
         """Describe the result in one line; empty as long as there is none."""
@@ -421,7 +583,7 @@ class ShrinkSteps(CursorRows):
         changes = [f"{before[part]} → {_count(after[part], part)}" for part in Part if before[part] != after[part]]
         return f"smallest case: {', '.join(changes)}"
 
-    def _failure_line(self) -> Line:
+    def _goal_line(self) -> Line:
         symptoms = [redact(str(symptom)) for symptom in sorted(self._failure.symptoms)]
         if symptoms:
             count = f" (1 of {len(symptoms)} differences)" if len(symptoms) > 1 else ""  # first: the line may be cut
@@ -429,44 +591,23 @@ class ShrinkSteps(CursorRows):
         wanted = ", ".join(self.criteria) or "all criteria that fail now, by the same differences"
         return StyledText(" must still fail: ", Style.MUTED), StyledText(safe_line(wanted))
 
-    def _progress_line(self) -> Line:
-        used = self._steps[-1].executions if self._steps else 0
-        if self._found is not None:
-            used = self._found.executions
-        spent = f"{used} of {plural(self.budget, 'execution')}"
-        if used > self.budget:  # it was lowered after they were used
-            spent = f"{plural(used, 'execution')}, more than the budget of {self.budget}"
-        if self.is_running:
-            share = min(used / self.budget, 1.0)
-            trying = f"trying {self._trying} …{_format_wait(self._tried_since)}" if self._trying else "planning …"
-            doing = "stopping …" if self.is_stopping else trying
-            return (
-                StyledText(f" {bar(share, width=_PROGRESS_BAR)} ", Style.RUNNING),
-                StyledText(spent),
-                StyledText(f"   {doing}", Style.RUNNING),
-            )
-        if self._problem and self.smaller_case is None:
-            return (StyledText(" the search found nothing", Style.ERROR),)
+    def _count_executions(self) -> int:
+        return self._steps[-1].executions if self._steps else 0
+
+    def _end_pieces(self) -> Line:
         end = "   not kept yet" if self.is_unkept else ""
         if self.kept_as:
             end = f"   {'not saved yet: ' if self.is_unsaved else 'kept as '}{safe_line(self.kept_as)}"
         untried = explain_untried(self._found) if self._found is not None else ""
         return (
-            StyledText(f" {spent}"),
             StyledText(end, Style.PASSED if self.kept_as and not self.is_unsaved else Style.WARNING),
             StyledText(f"   {untried}" if untried else "", Style.WARNING),
         )
 
-    def _problem_blocks(self) -> Iterator[Block]:
-        if self._problem:
-            yield Paragraph.from_text(safe(redact(self._problem)), Style.ERROR)
-            if " --" in self._problem:
-                command = f"workbench shrink {self.case.eval_set}:{self.case.name}"
-                yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
-            yield BLANK
-
     def _result_blocks(self) -> Iterator[Block]:
         found, smallest = self._found, self.smallest
+        if found is not None and found.changed_files:
+            yield Paragraph.from_text(safe_line(explain_changed_files(found.changed_files)), Style.WARNING)
         if found is not None and found.outcome not in (None, VariantOutcome.SAME):
             yield Paragraph.from_text(safe(redact(explain_outcome(found, repeats=1))), Style.WARNING)
             return

@@ -532,7 +532,7 @@ def is_available(action: str, state: ProjectState) -> bool | None:
             return True
 
 
-_EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate", "shrink"})
+_EDITS = frozenset({"edit", "accept", "save", "edit_text", "keep_conversation", "generate", "shrink", "why"})
 _RUNS = frozenset({"run_selected", "run_fresh", "record_samples", "plan_selected", "simulate", "criteria", "branch"})
 
 
@@ -556,7 +556,7 @@ _NEEDS_SETS = frozenset({"filter", "status", "sort", "mark_listed", "toggle_proj
 _NEEDS_ROW = frozenset({"fold", "unfold", "mark"})
 _NEEDS_SET = frozenset({"new_case", "rename", "duplicate"})
 _NEEDS_CASE = frozenset(
-    {"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat", "shrink"}
+    {"mark_range", "move_case", "edit_text", "keep_conversation", "branch", "step_repeat", "shrink", "why"}
 )
 _NEEDS_AGENT = frozenset({"run_fresh", "record_samples", "plan_selected", "criteria", "simulate", "generate"})
 

@@ -1,0 +1,343 @@
+"""The search for the parts of an instruction that matter for a case: the text, with the effect of each part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from workbench.engine.ablation import Ablated, Block, BlockEffect, Effect, Executions
+from workbench.engine.case_variants import Variant, explain_changed_files
+from workbench.model.identity import CaseKey
+from workbench.model.results import CaseStatus
+from workbench.model.target import AgentKind
+from workbench.model.text import redact, score_text
+from workbench.tui.state.cause_search import WIDTH_FOR_OUTCOMES, CaseChange, SearchSteps
+from workbench.tui.state.project_state import ProjectState
+from workbench.tui.state.text_layout import BLANK, Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
+from workbench.tui.state.text_layout import Block as ShownBlock
+
+BUDGET = 60
+REPEATS = 3
+"""Maximum executions, and those of each part, unless the user chooses other numbers."""
+
+EFFECT_SYMBOLS: Mapping[Effect, tuple[str, Style]] = {
+    Effect.VERDICT: ("■", Style.FAILED),
+    Effect.SCORES: ("□", Style.WARNING),
+    Effect.UNCLEAR: ("~", Style.WARNING),
+    Effect.NONE: ("·", Style.MUTED),
+    Effect.ERROR: ("!", Style.ERROR),
+    Effect.UNUSED: ("-", Style.MUTED),
+    Effect.UNTRIED: (" ", Style.TEXT),
+}
+_SHORT = {Effect.VERDICT: "verdict", Effect.SCORES: "scores"}
+_EFFECT = max(len(effect.value) for effect in Effect)
+_LONGEST_LINE = 500  # characters of an instruction in a row
+_STATUS_STYLES = {
+    CaseStatus.PASSED: Style.PASSED,
+    CaseStatus.FAILED: Style.FAILED,
+    CaseStatus.ERROR: Style.ERROR,
+}
+
+
+class _Row(NamedTuple):
+    """A line of an instruction. A heading or a blank line has no block; the first line of a block has a number."""
+
+    text: str = ""
+    block: Block | None = None
+    number: int | None = None
+
+
+def _list_rows(blocks: Sequence[Block]) -> Iterator[_Row]:
+    """Yield the lines of all blocks, below the agent and the field that they are from."""
+    for before, block in pairwise([None, *blocks]):
+        assert block is not None
+        is_new = before is None or (before.agent, before.field) != (block.agent, block.field)
+        if before is not None and (is_new or block.first_line > before.last_line + 1):
+            yield _Row()
+        if is_new:
+            yield _Row(_name_place(block))
+        for number, text in enumerate(redact(block.text).split("\n")):
+            yield _Row(safe(text[:_LONGEST_LINE].rstrip()), block, None if number else block.first_line)
+
+
+def _name_place(block: Block) -> str:
+    return safe_line(f"{block.agent}, {block.field}")
+
+
+def _name_lines(block: Block) -> str:
+    if block.first_line == block.last_line:
+        return f"line {block.first_line}"
+    return f"lines {block.first_line}-{block.last_line}"
+
+
+class AblationSteps(SearchSteps[Ablated]):
+    """Rows of a list: first the result so far, then the lines of the instructions, each part with its effect."""
+
+    COMMAND = "why"
+    FIRST = "The agent is asked for its instruction first."
+
+    def __init__(self, case: CaseKey, *, by_line: bool = False, budget: int = BUDGET, repeats: int = REPEATS) -> None:
+        super().__init__(case, budget=budget)
+        self.by_line = by_line
+        self.repeats = repeats
+        """Executions with the whole instruction, and without each part while the budget suffices."""
+        self._executions = 0
+        self._rows: Sequence[_Row] = ()
+        self._whole = Executions()
+        self._effects: dict[Block, BlockEffect] = {}
+        self._tried: Block | None = None
+        self._newest = 0  # the row to which the cursor went by itself
+
+    def __len__(self) -> int:
+        return len(self._rows) + bool(self._rows)
+
+    def can_select(self, index: int) -> bool:
+        """Return True for the result and the first line of a block."""
+        return index == 0 or self._rows[index - 1].number is not None
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on the block with this row."""
+        while 0 < index < len(self) and self._rows[index - 1].block is not None and not self.can_select(index):
+            index -= 1
+        super().move_to(index)
+
+    # Progress of the search.
+
+    def begin(self, *, is_continued: bool = False) -> None:
+        """Begin the search, or continue one that ended early."""
+        if not is_continued:
+            self._rows, self._whole, self._effects, self._executions, self._newest = (), Executions(), {}, 0, 0
+        super().begin(is_continued=is_continued)
+
+    def set_parts(self, blocks: Sequence[Block]) -> None:
+        """Show the instructions."""
+        if not self._rows:
+            self._rows = list(_list_rows(blocks))
+
+    def set_whole(self, whole: Executions) -> None:
+        """Show how the case ends with the whole instruction."""
+        self._whole = whole
+
+    def try_part(self, trying: str, block: Block | None) -> None:
+        """Show what is executed now; `block` is left out."""
+        self.announce(trying)
+        self._tried = block
+
+    def count_execution(self) -> None:
+        """Count an execution that ended."""
+        self._executions += 1
+
+    def add(self, found: BlockEffect) -> None:
+        """Show the effect of a block. The cursor follows the newest unless the user moved it."""
+        follows, self._tried = self.follows_newest, None
+        self._effects[found.block] = found
+        if follows and found.effect is not Effect.UNUSED:
+            places = (row.block == found.block and row.number is not None for row in self._rows)
+            self.cursor = self._newest = next(number for number, is_place in enumerate(places, 1) if is_place)
+
+    def finish(self, found: Ablated) -> None:
+        """Show the result."""
+        self._take(found)
+        super().finish(found)
+
+    def fail(self, problem: str, found: Ablated | None = None) -> None:
+        """Show what prevents the search, or what ended it after something was `found`."""
+        if found is not None:
+            self._take(found)
+        super().fail(problem, found)
+
+    def _take(self, found: Ablated) -> None:
+        self._whole, self._tried = found.whole, None
+        self._effects = {each.block: each for each in found.effects}
+
+    @property
+    def unit(self) -> str:
+        """What is left out at once."""
+        return "line" if self.by_line else "paragraph"
+
+    @property
+    def follows_newest(self) -> bool:
+        """True unless the user moved the cursor away from the newest effect."""
+        return self.cursor == self._newest
+
+    @property
+    def has_result(self) -> bool:
+        """True if the case was executed."""
+        return self._found is not None and bool(self._whole.variants)
+
+    @property
+    def least_budget(self) -> int:
+        """One execution more than those with the whole instruction."""
+        return self.repeats + 1
+
+    @property
+    def can_continue(self) -> bool:
+        """True if parts lack executions that the budget allows."""
+        found = self._found
+        if found is None or self.is_running or self.change is CaseChange.EDITED or not found.effects:
+            return False
+        return found.can_continue(budget=self.budget, repeats=self.repeats)
+
+    @property
+    def selected_effect(self) -> BlockEffect | None:
+        """The block under the cursor; None on the result."""
+        block = self._rows[self.cursor - 1].block if self.cursor else None
+        return None if block is None else self._get_effect(block)
+
+    @property
+    def selected_variant(self) -> Variant | None:
+        """The last execution without the selected block; on the result, the last one with the whole instruction."""
+        effect = self.selected_effect
+        variants = self._whole.variants if effect is None else effect.without.variants
+        return variants[-1] if variants else None
+
+    def _get_effect(self, block: Block) -> BlockEffect:
+        return self._effects.get(block) or BlockEffect(block=block, effect=Effect.UNTRIED)
+
+    # What the screen shows.
+
+    def line(self, index: int, width: int) -> Line:
+        """Format the result, or one line of the instructions."""
+        if index == 0:
+            return cut_line((StyledText(f" ▸ {self._summarise()}", Style.STRONG),), width)
+        row = self._rows[index - 1]
+        if row.block is None:
+            return cut_line((StyledText(f" {row.text}", Style.HEADING),), width)
+        effect = self._get_effect(row.block).effect
+        symbol, style = EFFECT_SYMBOLS[effect]
+        word, word_style = "" if effect is Effect.UNTRIED else effect.value, style
+        if row.block == self._tried:
+            symbol, word, word_style = "◐", "trying …", Style.RUNNING
+        word = word if row.number is not None else ""
+        pieces = (
+            StyledText(f" {symbol} ", word_style),
+            StyledText(f"{row.number or '':>4}  ", Style.MUTED),
+            StyledText(f"{word:<{_EFFECT}}  " if width >= WIDTH_FOR_OUTCOMES else "", word_style),
+            StyledText(row.text, style),
+        )
+        return cut_line(pieces, width)
+
+    def describe_end(self) -> str:
+        """Describe the result in one line; empty as long as there is none."""
+        if self._problem or self._found is None:
+            return self._problem
+        return self._summarise()
+
+    def _summarise(self) -> str:
+        counts = Counter(self._get_effect(block).effect for block in self._list_blocks())
+        total, so_far = plural(counts.total(), self.unit), "" if self._found is not None else " so far"
+        if self._found is not None and self._found.is_error:
+            return "ERROR with the whole instruction"
+        if not self._whole.variants:
+            return f"the whole instruction: {total}"
+        matter = {word: counts[effect] for effect, word in _SHORT.items() if counts[effect]}
+        number = sum(matter.values())
+        kinds = f": {', '.join(f'{word} {count}' for word, count in matter.items())}" if matter else ""
+        others = (Effect.UNCLEAR, Effect.ERROR, Effect.UNUSED, Effect.UNTRIED)
+        rest = "".join(f"; {counts[each]} {each.value}" for each in others if counts[each])
+        return f"{number} of {total} {'matters' if number == 1 else 'matter'}{so_far}{kinds}{rest}"
+
+    def _list_blocks(self) -> list[Block]:
+        return [row.block for row in self._rows if row.block is not None and row.number is not None]
+
+    @property
+    def _question(self) -> str:
+        return f"which {self.unit}s of the instruction matter?   nothing of the project is written"
+
+    def _goal_line(self) -> Line:
+        if not self._whole.variants:
+            return (StyledText(" first, the case with the whole instruction", Style.MUTED),) if self.is_running else ()
+        verdict = self._whole.verdict
+        style = Style.WARNING if verdict is None else _STATUS_STYLES.get(verdict, Style.WARNING)
+        return (StyledText(f" {self._whole.describe_whole()}", style),)
+
+    def _count_executions(self) -> int:
+        return self._executions
+
+    def _end_pieces(self) -> Line:
+        found = self._found
+        pieces = [StyledText(f"   up to {self.repeats} for each {self.unit}", Style.MUTED)]
+        if found is not None and found.untried and not found.is_error:
+            reason = "stopped" if found.is_interrupted else "the budget was used up"
+            text = f"   not tried ({reason}): {plural(found.untried, self.unit)}"
+            pieces.insert(0, StyledText(text, Style.WARNING))
+        return tuple(pieces)
+
+    def _selected_blocks(self) -> Iterator[ShownBlock]:
+        effect = self.selected_effect
+        yield from self._describe_result() if effect is None else self._describe_part(effect)
+
+    def _describe_result(self) -> Iterator[ShownBlock]:
+        found, whole = self._found, self._whole
+        if found is not None and found.changed_files:
+            yield Paragraph.from_text(safe_line(explain_changed_files(found.changed_files)), Style.WARNING)
+        if found is not None and found.is_error:
+            yield Paragraph.from_text(f"{whole.describe()}, so no part was left out", Style.ERROR)
+            yield from _describe_failures(whole)
+        for symptom in sorted(whole.symptoms):
+            yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
+        for block in self._list_blocks():
+            effect = self._get_effect(block).effect
+            if effect in (Effect.VERDICT, Effect.SCORES, Effect.UNCLEAR, Effect.ERROR):
+                symbol, style = EFFECT_SYMBOLS[effect]
+                first = safe_line(redact(block.text).strip().split("\n")[0])
+                place = StyledText(f"{symbol} {effect.value:<{_EFFECT}}  {_name_lines(block)}  ", style)
+                yield Paragraph((place, StyledText(first)), hang=2)
+        for sentence in found.unknown if found is not None else ():
+            yield Paragraph.from_text(safe(redact(f"not tried: {sentence}")), Style.WARNING, hang=2)
+
+    def _describe_part(self, found: BlockEffect) -> Iterator[ShownBlock]:
+        symbol, style = EFFECT_SYMBOLS[found.effect]
+        place = f"{_name_place(found.block)}, {_name_lines(found.block)}"
+        effect = StyledText(f"{symbol} {found.effect.value}".strip(), style)
+        yield Paragraph((effect, StyledText(f"   {place}", Style.HEADING)), hang=2)
+        yield Paragraph.from_text(safe(redact(found.block.text)), indent=2)
+        if found.effect is Effect.UNUSED:
+            yield Paragraph.from_text("The agent took no part in the case.", Style.MUTED)
+        if not found.without.variants:
+            return
+        yield Paragraph.from_text(f"{found.without.describe()} without it")
+        for name in found.changed:
+            before, after = (_format_range(each.score_ranges[name]) for each in (self._whole, found.without))
+            change = StyledText(f"  {before} → "), StyledText(after, Style.WARNING)
+            yield Paragraph((StyledText(safe_line(name), Style.STRONG), *change), hang=2)
+        if found.effect is not Effect.NONE:
+            for symptom in sorted(found.without.symptoms):
+                yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
+        yield from _describe_failures(found.without)
+
+
+def _format_range(scores: tuple[float, float]) -> str:
+    low, high = scores
+    return score_text(low) if low == high else f"{score_text(low, high)} to {score_text(high, low)}"
+
+
+def _describe_failures(executions: Executions) -> Iterator[ShownBlock]:
+    """Describe why the last execution that ended in ERROR did."""
+    failures = [each.result.failure for each in executions.variants if each.result.failure is not None]
+    if failures:
+        yield Paragraph.from_text(safe(redact(failures[-1].message)), Style.ERROR, hang=2)
+        yield BLANK
+
+
+_WITHOUT_PROMPT = frozenset({AgentKind.AGENT_ENGINE, AgentKind.A2A, AgentKind.HTTP, AgentKind.COMMAND})
+
+
+def explain_no_ablation(state: ProjectState, case: CaseKey) -> str:
+    """Explain why no part of an instruction can be left out for a case; empty if that can be tried."""
+    name = safe_line(case.name, width=40)
+    facts = {} if state.project is None else dict(state.project.targets.get(case.target, ()))
+    if state.board.get_record(case) is None:
+        return "no eval set lists this case any more"
+    if "kind" not in facts:
+        return f"{name}: no agent belongs to it, so there is no instruction"
+    if facts["kind"] == AgentKind.RECORDED:
+        return f"{name} is recorded: no agent can be run with another instruction"
+    if facts["kind"] in _WITHOUT_PROMPT:
+        return f"an agent of kind {facts['kind']} does not show its instruction"
+    if state.browser.is_scenario(case):
+        key = state.find_key("keep_conversation")
+        return f"{name} is a scenario, whose user says something else each time: {key} saves a talk as a fixed case"
+    return ""
