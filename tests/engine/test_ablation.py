@@ -291,6 +291,50 @@ def test_prompts_of_a_function_in_a_file_and_in_a_constant_are_tried_in_a_copy(h
     assert read_files(house.root) == before
 
 
+READING = """
+from pathlib import Path
+
+def answer(prompt):
+    text = (Path(__file__).parent / "prompt.md").read_text()
+    calls = [{"tool_name": "set_light", "tool_input": {"room": "hall"}}] if "Use the tool." in text else []
+    return {"response": "done", "predicted_trajectory": calls}
+"""
+
+
+def test_an_ablation_continues_after_a_stop_and_with_a_larger_budget_and_more_repeats(house: Project) -> None:
+    (house.root / "house/prompt.md").write_text("Use the tool.\nBe nice.\n")
+    (house.root / "house/agent.py").write_text(READING)
+    (house.root / "house/__init__.py").write_text("")
+    (house.root / "workbench.toml").write_text(
+        '[targets.house]\nkind = "function"\ntarget = "house.agent:answer"\neval_sets = ["house/*.evalset.json"]\n'
+    )
+    with (
+        Workspace.open(house.root) as workspace,
+        CaseExecutor(workspace, [Selection(eval_set="house/h.evalset.json")], RunOptions()) as executor,
+    ):
+        ablation = Ablation(executor=executor, by_line=True, budget=3, repeats=2)
+        used_up = ablation.run()
+        ablation.budget, ablation.count = 10, lambda _: executor.cancel()
+        stopped = ablation.run()
+        ablation.count = lambda _: None
+        executor.reopen()
+        (house.root / "house/agent.py").write_text(f"{READING}# saved\n")
+        whole = ablation.run()
+        ablation.repeats = 3
+        repeated = ablation.run()
+
+    assert [each.effect for each in used_up.effects] == [Effect.UNCLEAR, Effect.UNTRIED]
+    assert used_up.executions == 3 and not used_up.can_continue(budget=3, repeats=2)
+    assert used_up.can_continue(budget=4, repeats=2)
+    assert stopped.is_interrupted and not stopped.changed_files
+    assert stopped.executions == 5  # with the one that was stopped
+    assert [each.effect for each in whole.effects] == [Effect.VERDICT, Effect.NONE]
+    assert whole.executions == 7 and not whole.can_continue(budget=10, repeats=2)
+    assert list(whole.changed_files) == ["house/agent.py"]
+    assert [len(each.without.variants) for each in repeated.effects] == [3, 3]
+    assert len(repeated.whole.variants) == 3
+
+
 @pytest.mark.parametrize(
     "code",
     [

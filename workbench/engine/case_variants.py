@@ -220,7 +220,7 @@ class CaseExecutor:
             source = read_agent_source(self.planned.target, root=self.root)
             rows = self.list_known_dependencies()
             used = {row.key for row in rows if row.kind == DependencyKind.FILE and is_prompt_file(row.key)}
-            self._code = {path: _hash_file(path) for path in {*source.files, *source.prompt_files, *used}}
+            self._code = {path: _hash_file(path) for path in {*source.files, *(used if rows else source.prompt_files)}}
         changed = (path for path, content in self._code.items() if _hash_file(path) != content)
         self._changed_files.update(make_relative(path, self.root) for path in changed)
 

@@ -451,11 +451,7 @@ class Workspace:
             found, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster
         )
 
-        async def describe() -> AgentDescription:
-            host.renew()  # the code may have changed since the last run
-            return await describe_agent(found, host, timeout_seconds=run.timeout_seconds)
-
-        future = self._resources.thread.submit(describe())
+        future = self._resources.thread.submit(describe_agent(found, host, timeout_seconds=run.timeout_seconds))
 
         def wait() -> AgentDescription:
             try:

@@ -12,6 +12,8 @@ import pytest
 from workbench.engine.case_variants import Variant
 from workbench.engine.shrinking import Failing, Outcome, Part, ShrinkStep, Shrunk, Symptom
 from workbench.model.results import CaseStatus
+from workbench.report.bisect_report import Commit, Step
+from workbench.report.bisect_report import Outcome as BisectOutcome
 from workbench.tui.state import cause_search
 from workbench.tui.state.cause_search import BisectSteps, ShrinkSteps, explain_unshrinkable, find_change
 from workbench.tui.state.text_layout import Line, render_blocks
@@ -173,6 +175,17 @@ def test_the_time_of_a_long_execution_is_shown(search: Search, make: Any, monkey
 
     assert "trying 2 of 4 turns …   7 s" in search.text
     assert "0 commits looked at   7 s" in join(bisection.header_lines()[1])
+
+
+def test_the_commit_that_is_executed_is_named(make: Any) -> None:
+    commit = Commit(id="a" * 40, parents=(), author="Ann", date="2026-02-11", subject="Break 改 \x1b[31m")
+    bisection = BisectSteps(make.key("day"))
+    bisection.announce(commit)
+    assert join(bisection.header_lines()[1]) == " executing aaaaaaaaaa Break 改 ␛[31m …   0 commits looked at"
+
+    bisection.add(Step(commit=commit, outcome=BisectOutcome.PASSED, suspects=3))
+
+    assert join(bisection.header_lines()[1]) == " searching …   1 commit looked at, 3 commits left"
 
 
 def test_what_became_of_the_case_decides_how_the_search_can_start(search: Search) -> None:

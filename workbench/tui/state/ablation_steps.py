@@ -149,7 +149,7 @@ class AblationSteps(SearchSteps[Ablated]):
         super().fail(problem, found)
 
     def _take(self, found: Ablated) -> None:
-        self._whole, self._tried = found.whole, None
+        self._whole, self._tried, self._executions = found.whole, None, found.executions
         self._effects = {each.block: each for each in found.effects}
 
     @property

@@ -148,7 +148,7 @@ async def test_closing_the_screen_removes_the_worktree(project: Any, open_app: O
         await screen.press("b")
         await screen.until("Which commit broke on?")
         await screen.press("enter")
-        await screen.until("searching …", "looking at the newest commit …")
+        await screen.until("executing ", "Be slow …", "looking at the newest commit …")
         await screen.press("escape")
         await screen.until("1 execution, old to new")
         for _ in range(500):
