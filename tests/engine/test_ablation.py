@@ -301,13 +301,30 @@ def answer(prompt):
 """
 
 
-def test_an_ablation_continues_after_a_stop_and_with_a_larger_budget_and_more_repeats(house: Project) -> None:
+@pytest.fixture
+def reading_house(house: Project) -> Project:
+    """Add an agent without a model that reads its prompt of two lines."""
     (house.root / "house/prompt.md").write_text("Use the tool.\nBe nice.\n")
     (house.root / "house/agent.py").write_text(READING)
     (house.root / "house/__init__.py").write_text("")
     (house.root / "workbench.toml").write_text(
         '[targets.house]\nkind = "function"\ntarget = "house.agent:answer"\neval_sets = ["house/*.evalset.json"]\n'
     )
+    return house
+
+
+def test_a_part_without_which_the_case_fails_in_another_way_matters(reading_house: Project) -> None:
+    eval_set = reading_house.root / "house/h.evalset.json"
+    eval_set.write_text(eval_set.read_text().replace("hall", "attic"))
+
+    with Workspace.open(reading_house.root) as workspace:
+        found = ablate(workspace, repeats=1)
+
+    assert [each.effect for each in found.effects] == [Effect.FAILURE, Effect.NONE]
+
+
+def test_an_ablation_continues_after_a_stop_and_with_a_larger_budget_and_more_repeats(reading_house: Project) -> None:
+    house = reading_house
     with (
         Workspace.open(house.root) as workspace,
         CaseExecutor(workspace, [Selection(eval_set="house/h.evalset.json")], RunOptions()) as executor,

@@ -460,10 +460,10 @@ def why(
     """Find which parts of the instruction matter for a case, by leaving out one at a time.
 
     The case runs with the whole instruction, then without each paragraph, or with --line without each line. A part
-    matters if the verdict changes without it, or a score leaves the range that the whole instruction has. Instructions
-    of ADK agents are replaced in the process of the agent. For others, and for computed instructions, the prompts are
-    the text files and constants that the case used, and the agent runs in a temporary copy of the project. Your files
-    do not change, and nothing is in the history.
+    matters if the verdict changes without it, a score leaves the range that the whole instruction has, or the case
+    fails in another way. Instructions of ADK agents are replaced in the process of the agent. For others, and for
+    computed instructions, the prompts are the text files and constants that the case used, and the agent runs in a
+    temporary copy of the project. Your files do not change, and nothing is in the history.
 
     Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 the case ended in ERROR with the whole
     instruction; 130 interrupted.

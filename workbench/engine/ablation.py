@@ -245,6 +245,7 @@ class Effect(StrEnum):
 
     VERDICT = "the verdict changes"
     SCORES = "scores change"
+    FAILURE = "the failure changes"
     UNCLEAR = "unclear"
     NONE = "no difference"
     ERROR = "error"
@@ -289,6 +290,11 @@ class Executions:
         return sum(variant.result.execution.is_replayed for variant in self.variants)
 
     @property
+    def failures(self) -> frozenset[frozenset[Symptom]]:
+        """The symptoms of each execution; none of one that did not fail."""
+        return frozenset(find_failure(*each).symptoms for each in self.variants)
+
+    @property
     def symptoms(self) -> frozenset[Symptom]:
         """The symptoms of all failed executions."""
         failed = (each for each in self.variants if each.result.status is CaseStatus.FAILED)
@@ -323,6 +329,7 @@ def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, 
     """Return the effect of leaving something out, and the metrics whose scores changed.
 
     A score changed only if it is beyond all scores of the whole instruction in every execution: these show the noise.
+    A failure changed only if no execution has the symptoms of one with the whole instruction.
     """
     if without.verdict is CaseStatus.ERROR:
         return Effect.ERROR, ()
@@ -334,7 +341,9 @@ def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, 
     changed = [name for name in both if after[name][1] < before[name][0] or after[name][0] > before[name][1]]
     if without.verdict is not whole.verdict:
         return Effect.VERDICT, changed
-    return (Effect.SCORES if changed else Effect.NONE), changed
+    if changed:
+        return Effect.SCORES, changed
+    return (Effect.FAILURE if whole.failures.isdisjoint(without.failures) else Effect.NONE), ()
 
 
 # The ablation of one case.

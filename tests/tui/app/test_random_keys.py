@@ -40,6 +40,8 @@ _MOST_SECONDS = 60.0  # time limit for handling all keys
 AGENT = """
 import time
 
+PROMPT = "Be nice.\\n\\nBe brief."
+
 def answer(prompt):
     if "slow" in prompt:
         time.sleep(0.2)
@@ -63,7 +65,7 @@ DOORS: Sequence[Sequence[str]] = (
     *(["5", "tab", key] for key in ("m", "=", "enter", "J")),
     *(["6", "tab", key] for key in ("enter", "ctrl+o", "f2", "a")),
     *(["t", key] for key in ("slash", "c", "s", "x", "enter")),
-    *([key] for key in ("alt+n", "alt+g", "alt+s", "alt+k", "alt+r", "slash", "q")),
+    *([key] for key in ("alt+n", "alt+g", "alt+s", "alt+k", "alt+r", "alt+y", "slash", "q")),
 )
 _AVOIDED = {"ctrl+z", "ctrl+q", "ctrl+c"}
 ALL_KEYS = sorted(
@@ -215,11 +217,19 @@ async def _open_scenarios(screen: Any, project: Path) -> None:
     await screen.until("3 of 3 scenarios kept")
 
 
+async def _open_why(screen: Any, project: Path) -> None:
+    """Open the search in the instruction, which runs meanwhile."""
+    await screen.until("passes")
+    await screen.press("g", "j", "j", "alt+y")
+    await screen.until("2 paragraphs")
+
+
 OPENERS = {
     "conflict": _open_conflict,
     "recovery": _open_recovery,
     "versions": _open_versions,
     "scenarios": _open_scenarios,
+    "why": _open_why,
 }
 
 

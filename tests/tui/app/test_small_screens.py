@@ -70,7 +70,7 @@ DRAWERS = ("o", "exclamation_mark", "O")
 SCREENS = (
     ("t",), ("C",), ("c",), ("c", "slash"), ("v",), ("question_mark",), ("question_mark", "slash"), ("ctrl+p",),
     ("2", "W"), ("escape", "m"), ("escape", "m", "slash"), ("escape", "i"), ("escape", "N"), ("escape", "ctrl+n"),
-    ("escape", "alt+n"), ("2", "A"), ("t", "slash"), ("t", "c"),
+    ("escape", "alt+n"), ("2", "A"), ("t", "slash"), ("t", "c"), ("escape", "alt+y"),
 )  # fmt: skip
 
 

@@ -414,7 +414,8 @@ class AblationScreen(SearchScreen[AblationSearch]):
 
     HELP: ClassVar[str] = (
         "Runs the case with the whole instruction, then without each paragraph, or each line. A part matters if the "
-        "verdict changes without it, or a score leaves the range that it has with the whole instruction. Enter shows "
+        "verdict changes without it, a score leaves the range that it has with the whole instruction, or the case "
+        "fails in another way. Enter shows "
         "the last execution in full. Nothing of the project is written, and nothing is in the history. The search "
         "continues if you close the screen; the same key shows it again. Criteria and models are options of "
         "`workbench why`."

@@ -25,13 +25,14 @@ REPEATS = 3
 EFFECT_SYMBOLS: Mapping[Effect, tuple[str, Style]] = {
     Effect.VERDICT: ("■", Style.FAILED),
     Effect.SCORES: ("□", Style.WARNING),
+    Effect.FAILURE: ("≠", Style.WARNING),
     Effect.UNCLEAR: ("~", Style.WARNING),
     Effect.NONE: ("·", Style.MUTED),
     Effect.ERROR: ("!", Style.ERROR),
     Effect.UNUSED: ("-", Style.MUTED),
     Effect.UNTRIED: (" ", Style.TEXT),
 }
-_SHORT = {Effect.VERDICT: "verdict", Effect.SCORES: "scores"}
+_SHORT = {Effect.VERDICT: "verdict", Effect.SCORES: "scores", Effect.FAILURE: "failure"}
 _EFFECT = max(len(effect.value) for effect in Effect)
 _LONGEST_LINE = 500  # characters of an instruction in a row
 _STATUS_STYLES = {
@@ -280,7 +281,7 @@ class AblationSteps(SearchSteps[Ablated]):
             yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
         for block in self._list_blocks():
             effect = self._get_effect(block).effect
-            if effect in (Effect.VERDICT, Effect.SCORES, Effect.UNCLEAR, Effect.ERROR):
+            if effect in (*_SHORT, Effect.UNCLEAR, Effect.ERROR):
                 symbol, style = EFFECT_SYMBOLS[effect]
                 first = safe_line(redact(block.text).strip().split("\n")[0])
                 place = StyledText(f"{symbol} {effect.value:<{_EFFECT}}  {_name_lines(block)}  ", style)

@@ -100,7 +100,9 @@ async def test_an_agent_without_an_instruction_and_a_broken_one_are_explained(pr
     async with open_app(project, size=(40, 10)) as screen:
         await screen.until("○ day")
         await screen.press("j", "j", "alt+y")
-        await screen.until("the search found nothing", "pinger: workbench knows no", "instruction that it could leave out")
+        await screen.until(
+            "the search found nothing", "pinger: workbench knows no", "instruction that it could leave out"
+        )
         (project / "agent.py").write_text("SYSTEM_PROMPT = 'Be nice.'\nraise ValueError('kaboom [/b]')\n")
         await screen.press("r")
         await screen.until("kaboom [/b]")
