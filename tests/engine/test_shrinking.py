@@ -114,11 +114,14 @@ def test_a_search_continues_with_a_larger_budget_and_names_what_each_candidate_l
         shrinker.budget = 100
         stopped = shrinker.shrink()
         executor.reopen()
+        (agent,) = project.root.glob("*.py")
+        agent.write_text(f"{agent.read_text()}\n# saved\n")
         found = shrinker.shrink()
 
     assert (early.executions, len(early.steps), early.untried[0]) == (5, 5, Part.TURNS)
     assert (stopped.executions, len(stopped.steps), stopped.is_interrupted) == (6, 5, True)
     assert (found.data, found.turns, found.untried) == (whole.data, [2, 8], [])
+    assert (list(stopped.changed_files), list(found.changed_files)) == ([], [agent.name])
     assert len({json.dumps(step.data) for step in found.steps}) == len(found.steps) == found.executions - 1 <= 60
     assert [str(step) for step in whole.steps[:3]] == ["the case itself", "without turns 10-12", "without turns 5-9"]
     assert 'without "We are away."' not in {str(step) for step in whole.steps if step.is_smallest}

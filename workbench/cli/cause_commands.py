@@ -536,11 +536,11 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
 
 def _format_effect(found: BlockEffect) -> Iterator[str]:
     from workbench.engine.ablation import Effect
-    from workbench.model.text import one_line
+    from workbench.model.text import one_line, redact
 
     block = found.block
     lines = str(block.first_line) if block.first_line == block.last_line else f"{block.first_line}-{block.last_line}"
-    first = block.text.strip().split("\n")[0]
+    first = redact(block.text).strip().split("\n")[0]
     more = " …" if block.last_line > block.first_line else ""
     yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
     if found.effect is Effect.UNUSED:
@@ -552,7 +552,7 @@ def _format_effect(found: BlockEffect) -> Iterator[str]:
     for name in found.changed:
         low, high = found.without.score_ranges[name]
         notes.append(f"{name}: {low:.2f}" + ("" if low == high else f" to {high:.2f}"))
-    yield from (f"{'':11}{one_line(note)}" for note in notes)
+    yield from (f"{'':11}{one_line(redact(note))}" for note in notes)
 
 
 _LONGEST_LINE = 80
@@ -574,6 +574,7 @@ def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
 
 
 def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[str, Any]:
+    from workbench.model.text import redact
     from workbench.report.report_formats import SCHEMA_VERSION
 
     def describe(executions: Executions) -> dict[str, Any]:
@@ -596,7 +597,12 @@ def _make_ablation_record(found: Ablated, *, budget: int, repeats: int) -> dict[
         "changed_files": list(found.changed_files),
         "whole": describe(found.whole),
         "parts": [
-            {**each.block._asdict(), "effect": each.effect.name.lower(), "changed": list(each.changed)}
+            {
+                **each.block._asdict(),
+                "text": redact(each.block.text),
+                "effect": each.effect.name.lower(),
+                "changed": list(each.changed),
+            }
             | {"without": describe(each.without)}
             for each in found.effects
         ],

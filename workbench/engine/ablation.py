@@ -521,6 +521,7 @@ class Ablation:
         found = [each for each in prompts if not any(each.text.strip() in text for text in known)]
         self._prompts = {(each.file, each.name): each for each in found}
         self._contents = {each.file: (self.executor.root / each.file).read_bytes() for each in found}
+        self.executor.follow_files(str(self.executor.root / name) for name in self._contents)
         return [block for each in found for block in each.list_blocks(by_line=self.by_line)]
 
     def _explain_no_instruction(self) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +95,7 @@ class CaseExecutor:
         self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._recorded: set[int] = set()
-        self._code: Mapping[str, bytes] | None = None
+        self._code: dict[str, bytes] | None = None
         self._changed_files: set[str] = set()
 
     def _open_document(self) -> EvalSetDocument:
@@ -215,14 +215,20 @@ class CaseExecutor:
         return found
 
     def _note_changed_files(self) -> None:
-        """Compare the files of the agent with those at the first call."""
+        """Compare the files of the agent with those at the first call. Prompts count if the case used them before."""
         if self._code is None:
-            source = read_agent_source(self.planned.target, root=self.root)
+            self._code = {}
             rows = self.list_known_dependencies()
             used = {row.key for row in rows if row.kind == DependencyKind.FILE and is_prompt_file(row.key)}
-            self._code = {path: _hash_file(path) for path in {*source.files, *(used if rows else source.prompt_files)}}
+            written = {row.key for row in rows if row.kind == DependencyKind.WRITTEN}
+            self.follow_files([*read_agent_source(self.planned.target, root=self.root).files, *(used - written)])
         changed = (path for path, content in self._code.items() if _hash_file(path) != content)
         self._changed_files.update(make_relative(path, self.root) for path in changed)
+
+    def follow_files(self, paths: Iterable[str]) -> None:
+        """Say from now on in `changed_files` if one of these changes. Only called after `describe` or `execute`."""
+        assert self._code is not None
+        self._code |= {path: _hash_file(path) for path in paths if path not in self._code}
 
     def _follow(self, run: Run, case: EvalCase) -> Variant:
         """Wait for the end of a run of the case. Raises Interrupted."""
