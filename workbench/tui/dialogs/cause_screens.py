@@ -251,7 +251,7 @@ class SearchScreen(ResultScreen[None], Generic[Search]):
         for number in range(_SEARCH_LINES):
             yield StatusLine(id=f"search-{number}")
         yield StatusLine(id="search-note")
-        yield RowsAndText()
+        yield RowsAndText(lambda: self._search.steps.selected_variant is not None)
         yield KeyLine(enter="diff", first=self.KEYS)
 
     def on_mount(self) -> None:

@@ -15,7 +15,7 @@ from workbench.model.target import AgentKind
 from workbench.model.text import redact, score_text
 from workbench.tui.state.cause_search import WIDTH_FOR_OUTCOMES, CaseChange, SearchSteps
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import BLANK, Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
+from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
 from workbench.tui.state.text_layout import Block as ShownBlock
 
 BUDGET = 60
@@ -320,7 +320,6 @@ def _describe_failures(executions: Executions) -> Iterator[ShownBlock]:
     failures = [each.result.failure for each in executions.variants if each.result.failure is not None]
     if failures:
         yield Paragraph.from_text(safe(redact(failures[-1].message)), Style.ERROR, hang=2)
-        yield BLANK
 
 
 _WITHOUT_PROMPT = frozenset({AgentKind.AGENT_ENGINE, AgentKind.A2A, AgentKind.HTTP, AgentKind.COMMAND})
