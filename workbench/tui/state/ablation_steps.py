@@ -15,8 +15,8 @@ from workbench.model.target import AgentKind
 from workbench.model.text import redact, score_text
 from workbench.tui.state.cause_search import WIDTH_FOR_OUTCOMES, CaseChange, SearchSteps
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
 from workbench.tui.state.text_layout import Block as ShownBlock
+from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText, cut_line, plural, safe, safe_line
 
 BUDGET = 60
 REPEATS = 3
