@@ -162,7 +162,13 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
     """Yield what prevents parts of the project from running or settings from being used."""
     from workbench.store.errors import IsDataset, StoreError
     from workbench.store.evalsets.adk_rules import format_problems
-    from workbench.store.evalsets.quarantine import check_quarantines, find_orphans
+    from workbench.store.evalsets.quarantine import (
+        check_quarantines,
+        find_orphans,
+        find_quarantined_datasets,
+        find_sidecars,
+        read_quarantines,
+    )
     from workbench.store.project_discovery import find_recordings
 
     yield from workspace.problems
@@ -174,13 +180,17 @@ def _find_problems(workspace: Workspace) -> Iterator[str]:
             document = workspace.document(entry.relative)
         except IsDataset:
             yield from _find_row_problems(workspace, entry.relative)
+            if entry.address is None:
+                yield from map(str, read_quarantines(entry.path).problems)
             continue
         except StoreError as error:
             yield str(error)
             continue
         yield from format_problems((*document.errors, *check_quarantines(entry.path, document)))
-    local = [entry.path for entry in workspace.project.eval_sets if entry.address is None]
-    yield from format_problems(find_orphans(local))
+    local = [entry for entry in workspace.project.eval_sets if entry.address is None]
+    for dataset in find_quarantined_datasets(workspace.root, {entry.relative for entry in local}):
+        yield from map(str, read_quarantines(workspace.root / dataset).problems)
+    yield from format_problems(find_orphans(find_sidecars((entry.path for entry in local), root=workspace.root)))
     for config in dict.fromkeys(entry.config for entry in workspace.project.eval_sets if entry.config is not None):
         yield from _find_config_problems(config, workspace)
     yield from workspace.find_tool_problems()

@@ -338,11 +338,13 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     Values that always differ, such as ids and times, do not count. If no step differs, the criteria that judged them
     differently.
 
-    Exit status: 2 if a quarantine cannot be read, 1 if a case is flaky that is not in quarantine, else 0.
+    Exit status: 2 if a quarantine cannot be read or nothing has run yet, 1 if a case is flaky that is not in
+    quarantine, else 0.
     """
     from workbench.model.identity import CaseKey
     from workbench.model.text import pluralise
     from workbench.report.flaky_cases import (
+        FlakySearch,
         find_flaky_cases,
         flaky_lines,
         flaky_record,
@@ -358,9 +360,14 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     is_named = _make_filter(root, what)
     quarantines = _read_quarantines(root)
     problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
-    with require_history(root) as history:
-        search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
-        repeated = history.count_repeated_cases()
+    search, repeated = FlakySearch((), ()), 0
+    with open_history(root) as history:
+        if history is not None:
+            search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
+            repeated = history.count_repeated_cases()
+    if history is None:
+        problems.append(str(_make_no_runs_error(root)))
+        message(problems[-1])
     found = [each for each in search.cases if is_named(each.case)]
     gone = [each for each in found if not _is_in_project(root, each.case)]
     if gone:
@@ -377,11 +384,12 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
         record = flaky_record(found, left_out=left_out, quarantined=quarantined, problems=problems)
         write_document(dump(record, indent=2) + "\n")
     else:
-        write_lines(flaky_lines(found, repeated=repeated))
+        lines = [] if history is None else [*flaky_lines(found, repeated=repeated), ""]
         listed = {(each.case.eval_set, each.case.name) for each in found}
         others = [each for each in quarantined if (each.eval_set, each.name) not in listed]
         if others:
-            write_lines(["", "in quarantine, and not listed as flaky:", *quarantine_lines(others)])
+            lines += ["in quarantine, and not listed as flaky:", *quarantine_lines(others), ""]
+        write_lines(lines[:-1])
     counted = [each for each in found if each.quarantine is None or each.quarantine.is_expired]
     return WRONG if problems else _WORSE if counted else _SAME
 
@@ -507,7 +515,7 @@ def _name_cases(workspace: Workspace, eval_set: str) -> Mapping[str, Set[CaseInS
 
 def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
     """Read the quarantines of all sets of a project, as of today; report what cannot be read, and files without set."""
-    from workbench.store.evalsets.quarantine import find_orphans, read_project_quarantines
+    from workbench.store.evalsets.quarantine import find_orphans, find_sidecars, read_project_quarantines
     from workbench.store.project_discovery import discover
     from workbench.store.settings import load_settings
 
@@ -517,7 +525,7 @@ def _read_quarantines(root: Path) -> Mapping[str, Quarantines]:
     for of_set in found.values():
         for problem in of_set.problems:
             message(str(problem))
-    for orphan in find_orphans(root / name for name in local):
+    for orphan in find_orphans(find_sidecars((root / name for name in local), root=root)):
         message(str(orphan))
     return found
 
@@ -595,12 +603,16 @@ def open_history(root: Path) -> Iterator[History | None]:
 @contextmanager
 def require_history(root: Path) -> Iterator[History]:
     """Open the history of a project. Raises StoreError if nothing has run yet."""
-    from workbench.store.history.history_schema import get_history_path
-
     with open_history(root) as history:
         if history is None:
-            raise StoreError(get_history_path(root), "there are no runs yet")
+            raise _make_no_runs_error(root)
         yield history
+
+
+def _make_no_runs_error(root: Path) -> StoreError:
+    from workbench.store.history.history_schema import get_history_path
+
+    return StoreError(get_history_path(root), "there are no runs yet")
 
 
 def read_runs(root: Path, *, limit: int) -> list[StoredRun]:

@@ -64,7 +64,14 @@ from workbench.model.run_events import (
     RunFinished,
     RunStarted,
 )
-from workbench.report.run_report import CaseOutcome, ReportedCase, RunReport, StreamedRun, summarise_case
+from workbench.report.run_report import (
+    CaseOutcome,
+    ReportedCase,
+    RunReport,
+    StreamedRun,
+    describe_quarantine,
+    summarise_case,
+)
 from workbench.report.text_report import Style, VerdictTable, quota_wait_text, width_of_names
 
 if TYPE_CHECKING:
@@ -324,18 +331,21 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
     problems = plan.file_problems
     for text in (*plan.notices, *problems):
         message(text)
-    sets: dict[tuple[str, str], list[str]] = {}
+    sets: dict[tuple[str, str], list[PlannedCase]] = {}
     criteria: dict[str, str] = {}
     for case in plan.cases:
-        sets.setdefault((case.key.target, case.key.eval_set), []).append(case.key.name)
+        sets.setdefault((case.key.target, case.key.eval_set), []).append(case)
         criteria[case.key.eval_set] = ", ".join(
             name.metric if name.threshold is None else f"{name.metric} >= {name.threshold:g}"
             for name in case.config.criteria
         )
     lines = []
-    for (target, eval_set), ids in sets.items():
-        lines += [one_line(f"{target} · {eval_set} ({len(ids)})"), f"  criteria: {one_line(criteria[eval_set])}"]
-        lines += [f"  {one_line(name)}" for name in ids]
+    for (target, eval_set), cases in sets.items():
+        lines += [one_line(f"{target} · {eval_set} ({len(cases)})"), f"  criteria: {one_line(criteria[eval_set])}"]
+        for case in cases:
+            lines.append(f"  {one_line(case.key.name)}")
+            if (quarantine := case.current_quarantine) is not None:
+                lines.append(f"    {describe_quarantine(None, quarantine)}")
     limits = plan.limits
     lines.append(
         f"{pluralise(len(plan.cases), 'case')} x {limits.runs} = {plan.total}, {len(plan.stored)} reused; "
@@ -351,12 +361,14 @@ def _show_plan(plan: Plan, cost: PlanCost) -> int:
 def _print_plan_record(plan: Plan, cost: PlanCost) -> int:
     """Print the plan as JSON. Return the exit status, as `_show_plan` does."""
     from workbench.cli.console import write_lines
-    from workbench.report.report_formats import SCHEMA_VERSION, dump
+    from workbench.report.report_formats import SCHEMA_VERSION, dump, quarantine_record
 
     problems = plan.file_problems
     record = {
         "schema_version": SCHEMA_VERSION,
-        "cases": [case.key.model_dump() for case in plan.cases],
+        "cases": [
+            {**case.key.model_dump(), "quarantine": quarantine_record(case.current_quarantine)} for case in plan.cases
+        ],
         "limits": plan.limits.model_dump(mode="json"),
         "cost": asdict(cost),
         "notices": list(plan.notices),

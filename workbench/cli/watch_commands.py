@@ -573,7 +573,6 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
 def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
     """Yield the lines of `workbench explain` about one case."""
     from workbench.model.text import neutralise
-    from workbench.report.run_report import PARTLY_JUDGED
     from workbench.watch.selector import Action
     from workbench.watch.snapshot import Snapshot
     from workbench.watch.watch_events import describe_reason
@@ -590,6 +589,8 @@ def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool)
     is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
     yield neutralise(f"{decision.job.case}{repeat}: {would}")
+    if (quarantine := decision.planned.current_quarantine) is not None:
+        yield f"  {describe_quarantine(None, quarantine)}"
     for reason in decision.reasons:
         yield neutralise(f"  because {describe_reason(reason, root=workspace.root, state=state)}")
     verdict = decision.verdict

@@ -13,7 +13,7 @@ from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases
-from workbench.store.evalsets.quarantine import rename_quarantines
+from workbench.store.evalsets.quarantine import move_quarantines, rename_quarantines
 from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
 from workbench.store.files import (
     Signature,
@@ -255,8 +255,9 @@ class Transaction:
                 number = opened.document.steps_done
                 if opened.joint_edit(number) is self:  # the edit changed something
                     self._steps.append((opened, number))
-            for opened, _ in changes:
-                opened.save()
+            with _moving_quarantines(self.documents):
+                for opened, _ in changes:
+                    opened.save()
         except StoreError:
             for opened, number in reversed(self._steps):
                 if opened.document.steps_done == number:
@@ -267,15 +268,17 @@ class Transaction:
         """Undo the edits, the last one first. Raises StoreError before any if a document was edited since."""
         for opened, number in self._steps:
             self._check(opened, number, now=opened.document.steps_done)
-        for opened, _ in reversed(self._steps):
-            opened.undo()
+        with _moving_quarantines(self.documents):
+            for opened, _ in reversed(self._steps):
+                opened.undo()
 
     def redo(self) -> None:
         """Redo the edits. Raises StoreError before any if one cannot be redone."""
         for opened, number in self._steps:
             self._check(opened, number, now=opened.document.steps_done + 1)
-        for opened, _ in self._steps:
-            opened.redo()
+        with _moving_quarantines(self.documents):
+            for opened, _ in self._steps:
+                opened.redo()
 
     def _check(self, opened: OpenDocument, number: int, *, now: int) -> None:
         opened.refresh()
@@ -284,6 +287,17 @@ class Transaction:
             raise StoreError(path, "this file is part of the same step and was edited later: undo that edit first")
         if opened.get_status().changed_on_disk or opened.problem is not None or not path.exists():
             raise StoreError(path, "this file is part of the same step and changed on disk: resolve that first")
+
+
+@contextmanager
+def _moving_quarantines(documents: Sequence[OpenDocument]) -> Iterator[None]:
+    """Move the quarantines of the cases that saves within the context move from one document to another."""
+    before: list[EvalSetDocument | None] = []
+    if any(get_sidecar_path(opened.document.path).exists() for opened in documents):
+        before = [opened.document.get_saved_version() for opened in documents]
+    yield
+    pairs = zip(before, documents, strict=False)
+    move_quarantines([(old, opened.document) for old, opened in pairs if old is not None])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

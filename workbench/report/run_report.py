@@ -445,8 +445,8 @@ def quarantine_lines(result: CaseResult) -> list[str]:
     return [] if result.quarantine is None else [describe_quarantine(result.status, result.quarantine)]
 
 
-def describe_quarantine(status: CaseStatus, quarantine: Quarantine) -> str:
-    """Say until when and why a case is in quarantine, and whether its verdict counts nevertheless."""
+def describe_quarantine(status: CaseStatus | None, quarantine: Quarantine) -> str:
+    """Say until when and why a case is in quarantine, and whether its verdict, if any, counts nevertheless."""
     counts = " (an ERROR counts)" if status is CaseStatus.ERROR and not quarantine.is_expired else ""
     return one_line(redact(f"{quarantine}{counts}"))
 

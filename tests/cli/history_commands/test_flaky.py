@@ -175,6 +175,8 @@ def test_without_runs_there_is_one_message(workbench: CommandLine) -> None:
 
     assert result.status == 2
     assert result.error.rstrip().endswith("there are no runs yet")
+    workbench("flaky", "quarantine", OFF, "--until", "2999-01-01")
+    assert workbench("flaky").out.splitlines()[1:] == [f"  {OFF}: quarantined until 2999-01-01"]
 
 
 def test_what_cannot_be_followed_may_have_changed_between_two_runs(
@@ -434,6 +436,37 @@ def test_a_quarantine_of_a_case_that_is_gone_is_listed_and_released(workbench: C
     again = workbench("flaky", "release", "home/light.evalset.json:gone")
     assert again.status == 2
     assert "was not in quarantine" in again.error
+
+
+def test_plans_and_explanations_mark_cases_in_quarantine(workbench: CommandLine) -> None:
+    entry = {"off": {"until": "2999-01-01", "reason": "guesses"}, "on": {"until": "2020-01-01"}}
+    workbench.write("home/light.evalset.workbench.json", {"quarantine": entry})
+
+    lines = workbench("run", "--dry-run").out.splitlines()
+
+    assert lines[lines.index("  off") + 1] == "    quarantined until 2999-01-01: guesses"
+    assert "    its quarantine ended on 2020-01-01, so its verdict counts again" in lines
+    planned = workbench("run", "--dry-run", "--format", "json").data["cases"]
+    assert [case["quarantine"]["is_expired"] for case in planned] == [True, False]
+    assert "off: would run\n  quarantined until 2999-01-01: guesses\n" in workbench("explain").out
+
+
+def test_files_beside_datasets_without_a_target_are_read(workbench: CommandLine) -> None:
+    workbench("run")
+    workbench.write("rows/b.jsonl", '{"eval_id": "b", "prompt": "a", "response": "bad"}\n')
+    entries = {"b": {"until": "2999-01-01"}, "row_2": {"until": "2999-01-01"}}
+    workbench.write("rows/b.jsonl.workbench.json", {"quarantine": entries})
+
+    result = workbench("flaky")
+
+    assert result.status == 2
+    assert "rows/b.jsonl:b: quarantined until 2999-01-01\n" in result.out
+    assert "found the number of a row" in result.error
+    assert "found the number of a row" in workbench("doctor").out
+    (workbench.root / "rows/b.jsonl").unlink()
+    for command in ("flaky", "doctor"):
+        reported = workbench(command)
+        assert "b.jsonl or b.jsonl.json does not exist" in reported.out + reported.error
 
 
 def test_another_case_with_the_same_id_is_not_in_quarantine(

@@ -224,6 +224,46 @@ def test_an_edit_of_two_sets_is_saved_undone_and_redone_as_one(
     assert (read_ids(tmp_path, LIGHTS), read_ids(tmp_path, HEAT)) == (["off"], ["warm", "on"])
 
 
+def test_a_quarantine_follows_its_case_to_another_set_and_back(documents: OpenDocuments, tmp_path: Path) -> None:
+    heat, lights = write_set(tmp_path, HEAT, "warm"), tmp_path / LIGHTS
+    set_quarantine(lights, ["off", "on"], IN_QUARANTINE)
+    before = get_sidecar_path(lights).read_bytes()
+    both = {"off": IN_QUARANTINE, "on": IN_QUARANTINE}
+
+    move_case(documents)
+    assert read_quarantines(lights) == ({"off": IN_QUARANTINE}, [], {})
+    assert read_quarantines(heat) == ({"on": IN_QUARANTINE}, [], {})
+
+    documents.undo(HEAT)
+    assert (read_quarantines(lights), read_quarantines(heat)) == ((both, [], {}), ({}, [], {}))
+    assert json.loads(get_sidecar_path(lights).read_bytes()) == json.loads(before)
+    documents.redo(LIGHTS)
+    assert read_quarantines(heat).cases == {"on": IN_QUARANTINE}
+
+
+def test_a_moved_case_does_not_take_the_entry_of_another_case(documents: OpenDocuments, tmp_path: Path) -> None:
+    heat, lights = write_set(tmp_path, HEAT, "warm"), tmp_path / LIGHTS
+    set_quarantine(lights, ["on"], IN_QUARANTINE)
+    entry = {"quarantine": {"on": {"until": "2026-12-01", "messages": "of a deleted case"}}}
+    get_sidecar_path(heat).write_text(json.dumps(entry))
+
+    move_case(documents)
+
+    assert json.loads(get_sidecar_path(heat).read_bytes()) == entry
+    assert read_quarantines(lights).cases == {"on": IN_QUARANTINE}
+
+
+def test_a_copy_is_not_in_quarantine_and_an_undeleted_case_is(documents: OpenDocuments, path: Path) -> None:
+    set_quarantine(path, ["on"], IN_QUARANTINE)
+    documents.edit_and_save(LIGHTS, lambda document: document.duplicate_case(0, eval_id="copy"), label="duplicate")
+    documents.edit_and_save(LIGHTS, lambda document: document.remove_case(0), label="delete")
+    assert read_quarantines(path).cases.get("copy") is None
+
+    documents.undo(LIGHTS)
+
+    assert read_quarantines(path) == ({"on": IN_QUARANTINE}, [], {})
+
+
 def test_half_of_an_edit_of_two_sets_is_never_undone(two_sets: OpenDocuments, tmp_path: Path) -> None:
     two_sets.edit(HEAT, make_rename("later"), label="later")
 

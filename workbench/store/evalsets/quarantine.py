@@ -9,7 +9,7 @@ the position of a case: once a case is inserted before it, another case has the 
 different one: it got the id of a deleted case, or was rewritten. Its quarantine then does not count. It comes back with
 the case, for example by undo, so nothing is removed when a case is deleted. Entries without a digest count by name:
 those of older versions, those written by hand, and those of rows of datasets. If a case or a set gets another name on
-the screen, its quarantine gets it as well.
+the screen, its quarantine gets it as well. A case that is moved to another set there takes its quarantine along.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ from workbench.store.errors import FileChanged, StoreError, shown_path
 from workbench.store.evalsets.adk_rules import Problem
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
-from workbench.store.files import EVAL_SET_SUFFIXES, SIDECAR_SUFFIX, get_sidecar_path, write_atomic, write_new
+from workbench.store.files import (
+    EVAL_SET_SUFFIXES,
+    SIDECAR_SUFFIX,
+    get_sidecar_path,
+    is_dataset_name,
+    make_relative_name,
+    write_atomic,
+    write_new,
+)
+from workbench.store.folder_scan import walk
 from workbench.store.json.json_edit import Fragment, UnsafeEdit, WrongPlace
 from workbench.store.json.json_layout import JsonStyle
 from workbench.store.json.json_path import find_repeated_keys
@@ -181,21 +190,34 @@ def _find_positions(
     return found
 
 
-def find_orphans(eval_sets: Iterable[Path]) -> Iterator[Problem]:
-    """Yield a warning for each file beside these sets whose own set is gone: it was deleted or renamed."""
-    for folder in dict.fromkeys(path.parent for path in eval_sets):
-        for path in sorted(folder.glob(f"*{SIDECAR_SUFFIX}")):
-            stem = path.name.removesuffix(SIDECAR_SUFFIX)
-            owners = [f"{stem}.json"] if f"{stem}.json".endswith(EVAL_SET_SUFFIXES) else [stem, f"{stem}.json"]
-            if any((folder / owner).exists() for owner in owners):
-                continue
-            with suppress(StoreError):  # of another program
-                if cases := _find_entries(_read_file(path)):
-                    message = (
-                        f"{' or '.join(owners)} does not exist, so that these quarantines have no effect: "
-                        f"{', '.join(cases)}; rename this file if you renamed the eval set, else delete it"
-                    )
-                    yield Problem(path=path, rule=_STALE, severity="warning", message=message, line=1, column=1)
+def find_sidecars(eval_sets: Iterable[Path], *, root: Path | None = None) -> list[Path]:
+    """Return the files of quarantines in the folders of these sets, and all of the project at `root`."""
+    folders = {path.parent for path in eval_sets}
+    found = {path for folder in folders for path in folder.glob(f"*{SIDECAR_SUFFIX}")}
+    return sorted(found if root is None else found.union(map(Path, walk(root).sidecars)))
+
+
+def find_quarantined_datasets(root: Path, eval_sets: Collection[str]) -> list[str]:
+    """Return the datasets of a project with a file of quarantines that are not among its eval sets."""
+    owners = (path.with_name(path.name.removesuffix(SIDECAR_SUFFIX)) for path in find_sidecars((), root=root))
+    names = [make_relative_name(path, root) for path in owners if is_dataset_name(path.name) and path.is_file()]
+    return [name for name in names if name not in eval_sets]
+
+
+def find_orphans(sidecars: Iterable[Path]) -> Iterator[Problem]:
+    """Yield a warning for each of these files whose own set is gone: it was deleted or renamed."""
+    for path in sidecars:
+        stem = path.name.removesuffix(SIDECAR_SUFFIX)
+        owners = [f"{stem}.json"] if f"{stem}.json".endswith(EVAL_SET_SUFFIXES) else [stem, f"{stem}.json"]
+        if any(path.with_name(owner).exists() for owner in owners):
+            continue
+        with suppress(StoreError):  # of another program
+            if cases := _find_entries(_read_file(path)):
+                message = (
+                    f"{' or '.join(owners)} does not exist, so that these quarantines have no effect: "
+                    f"{', '.join(cases)}; rename this file if you renamed the eval set, else delete it"
+                )
+                yield Problem(path=path, rule=_STALE, severity="warning", message=message, line=1, column=1)
 
 
 def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
@@ -336,6 +358,53 @@ def rename_quarantines(before: DocumentView, after: DocumentView, eval_set: Path
         _edit_file(path, edit)
 
 
+def move_quarantines(changes: Sequence[tuple[DocumentView, DocumentView]]) -> None:
+    """Move the quarantines of cases that were moved to another set, after all sets are saved.
+
+    `changes` has each set before and after. A case was moved if one set lost it, and exactly one other set got a case
+    with its id and messages. An entry stays where it is if the other set already has one for this id, or if a file
+    cannot be read or written: each run reports it.
+    """
+    ids = [tuple(Counter(entry.eval_id for entry in each.entries) for each in change) for change in changes]
+
+    def find_owners(name: str, digest: str) -> list[Path]:
+        return [
+            after.path
+            for (_, after), (old, new) in zip(changes, ids, strict=True)
+            if name not in old and new[name] == 1 and _digest_cases(after.path, [name], after) == {name: digest}
+        ]
+
+    for (before, after), (old, new) in zip(changes, ids, strict=True):
+        path = get_sidecar_path(after.path)
+        if not path.exists():
+            continue
+        with suppress(StoreError):
+            entries = _find_entries(_read_file(path))
+            gone = [name for name in entries if old[name] == 1 and name not in new]
+            for name, digest in _digest_cases(before.path, gone, before).items():
+                entry, owners = entries[name], find_owners(name, digest)
+                if len(owners) == 1 and isinstance(entry, dict) and entry.get(_MESSAGES) in (None, digest):
+                    _move_entry(name, entry, path, get_sidecar_path(owners[0]))
+
+
+def _move_entry(name: str, entry: Mapping[str, Any], source: Path, target: Path) -> None:
+    """Move an entry to another file. It is written before it is removed, so that it is never lost."""
+    is_new = False
+
+    def add(text: str, entries: Mapping[str, Any]) -> str:
+        nonlocal is_new
+        is_new = name not in entries
+        return Fragment(text, default=JsonStyle()).set_value((_KEY, name), entry) if is_new else text
+
+    def remove(text: str, entries: Mapping[str, Any]) -> str:
+        is_same = entries.get(name) == entry
+        return Fragment(text, default=JsonStyle()).remove((_KEY, name)) if is_same else text
+
+    _edit_file(target, add)
+    if is_new:
+        _edit_file(source, remove)
+
+
 def _edit_file(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -> None:
     """Edit the text of a file, or of an empty object if it does not exist yet. Other content stays as it is."""
     for _ in range(_MOST_TRIES):
@@ -366,9 +435,10 @@ def _edit_file_once(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -
 
 
 def read_project_quarantines(root: Path, eval_sets: Collection[str]) -> Mapping[str, Quarantines]:
-    """Read the quarantines of these sets of a project as they are today."""
+    """Read the quarantines of these sets of a project, and of other datasets in it, as they are today."""
     today = date.today()
-    return {name: read_quarantines(root / name).at_day(today) for name in eval_sets}
+    names = [*eval_sets, *find_quarantined_datasets(root, eval_sets)]
+    return {name: read_quarantines(root / name).at_day(today) for name in names}
 
 
 def find_quarantine(found: Mapping[str, Quarantines], case: CaseKey) -> Quarantine | None:

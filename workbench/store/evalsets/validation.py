@@ -14,7 +14,7 @@ from workbench.store.evalsets.case_reader import Fault
 from workbench.store.evalsets.config_files import JsonFile, parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import read_scenarios, read_session_input
-from workbench.store.evalsets.quarantine import check_quarantines, find_orphans
+from workbench.store.evalsets.quarantine import check_quarantines, find_orphans, find_sidecars
 from workbench.store.files import decode_utf8, is_eval_set, read_bytes, write_atomic
 from workbench.store.json.json_path import find_key, format_place, get_position, get_positions
 from workbench.store.json.json_text import BrokenJson, decode_tolerantly, find_constants, mask
@@ -139,7 +139,7 @@ def validate(
             problems += _check_file(path, first_with_id, strict=strict, agent=agent)
         except StoreError as error:
             problems.append(Problem.of_error(error, rule="unreadable"))
-    return [*problems, *find_orphans(files)]
+    return [*problems, *find_orphans(find_sidecars(files))]
 
 
 def fix(path: Path) -> bool:

@@ -312,7 +312,8 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         keys = (each.case for each in rows if each.case is not None and each.eval_set == row.eval_set)
         found = next((key for key in keys if key.name == row.name), None)
         if found is None:
-            say(self, "the eval set no longer has this case", severity="warning")
+            missing = "the eval set no longer has this case"
+            say(self, missing if row.is_stale else "the dataset belongs to no target", severity="warning")
             return
         self.dismiss(found)
 
@@ -476,7 +477,9 @@ def _find(workspace: Workspace) -> _Found:
             search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
     in_project = [each for each in search.cases if _has_case(workspace, each.case.eval_set, each.case.name)]
     left_out = [case for case in search.left_out if _has_case(workspace, case.eval_set, case.name)]
-    quarantined = list_quarantined(quarantines, has_case=lambda name, case: _has_case(workspace, name, case))
+    quarantined = list_quarantined(  # rows of datasets without a target are not looked for
+        quarantines, has_case=lambda name, case: name not in local or _has_case(workspace, name, case)
+    )
     problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
     return _Found(FlakySearch(in_project, left_out), tuple(quarantined), tuple(problems))
 
