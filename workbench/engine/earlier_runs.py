@@ -30,6 +30,7 @@ from workbench.store.datasets.dataset_files import Recorded, RecordedCase
 from workbench.store.files import SESSION, is_running, make_session_mark
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun, UsedName
+from workbench.store.history.history_schema import SELECTIONS_OPTION
 
 if TYPE_CHECKING:
     pass
@@ -253,7 +254,7 @@ _KEPT = (
     "max_model_cost",
     "require_all_samples",
 )
-SELECTIONS = "selections"
+SELECTIONS = SELECTIONS_OPTION
 """The option of a run with its selections."""
 
 

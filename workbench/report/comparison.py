@@ -571,7 +571,7 @@ def comparison_lines(comparison: RunComparison, *, style: Style, show_same: bool
 
 _FORGOTTEN = (
     "the scores of {} in one of the runs are not stored any more, so that no mean has them: the history keeps those of "
-    "the last run and of the last 10,000 executions"
+    "the last run, of the last two runs of the same selection, and of the last 10,000 executions"
 )
 
 

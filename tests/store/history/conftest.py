@@ -49,10 +49,10 @@ def history(tmp_path: Path) -> Iterator[History]:
 def store_run(history: History) -> Callable[..., str]:
     """Store a finished run with these results."""
 
-    def store(run_id: str, *results: CaseResult, execution_key: str = "k", command: str = "") -> str:
+    def store(run_id: str, *results: CaseResult, execution_key: str = "k", **facts: Any) -> str:
         from workbench.model.run_events import RunSummary
 
-        history.begin_run(make_record(run_id, total=len(results), command=command))
+        history.begin_run(make_record(run_id, total=len(results), **facts))
         for result in results:
             history.finish_job(run_id, result, execution_key=f"{execution_key} {result.case.eval_id}")
         summary = RunSummary(total=len(results), passed=len(results))

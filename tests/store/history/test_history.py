@@ -331,6 +331,27 @@ def test_scores_of_old_executions_are_deleted_but_not_those_of_the_current_run(
     assert {verdict.job.key.case.eval_id for verdict in history.last_verdicts()} == {"3", "4", "new"}
 
 
+def test_the_last_two_runs_of_a_selection_keep_their_scores_but_not_their_traces(
+    history: History, store_run: StoreRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
+    options = {"selections": [{"eval_set": "sets/a.evalset.json", "cases": None}]}
+    for number in range(3):
+        store_run(f"{number}", *map(make_result, "abcde"), options=options)
+        store_run(f"part {number}", make_result("a"), options={"selections": []})
+        store_run(f"simulated {number}", make_result("b"), options={**options, "scores": False})
+
+    stored = {run.run_id: list(history.results(run.run_id)) for run in history.runs()}
+    assert [len([each for each in stored[f"{n}"] if each.metrics]) for n in range(3)] == [0, 5, 5]
+    assert not any(each.execution.turns for each in stored["1"])
+    assert [len([each for each in stored[f"part {n}"] if each.metrics]) for n in range(3)] == [0, 0, 1]
+
+    monkeypatch.setattr(history_writer, "MAX_EXECUTIONS", 8)
+    store_run("3", *map(make_result, "abcde"), options=options)
+    assert [bool(each.metrics) for each in history.results("2")] == [False] * 4 + [True]
+    assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
 def test_each_case_keeps_its_newest_scores_while_others_run_often(
     history: History, store_run: StoreRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,9 @@ MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHT
 SCORES_OPTION = "scores"
 """The option of a run that says whether it scores what its agents do. Older runs do not have it."""
 
+SELECTIONS_OPTION = "selections"
+"""The option of a run with what was selected: `eval_set`, and its `cases` (null: all). Older runs do not have it."""
+
 SHARD_OPTION = "shard"
 """The option of a run that is one of several shards; see `workbench.engine.shards`."""
 

@@ -19,7 +19,7 @@ from workbench.store.history.history_queries import (
     StoredVerdict,
     key_to_sql,
 )
-from workbench.store.history.history_schema import Database
+from workbench.store.history.history_schema import SCORES_OPTION, SELECTIONS_OPTION, Database
 
 # Dependency sets of executions and scores, each stored once
 
@@ -438,8 +438,12 @@ def copy_results(database: Database, run_id: str, run: int) -> None:
 
 MAX_TRACES_PER_VARIANT = 5
 MAX_SCORED_EXECUTIONS = 10_000
+MAX_SCORED_RUNS = 2
+"""The newest runs of the same selection keep their scores, so that they can be compared whatever their size."""
 MAX_EXECUTIONS = 200_000
 """Beyond this number of executions, even the newest scores of a case are deleted: its dataset may be gone."""
+_MAX_RUNS_SEEN = 2_000
+_MAX_RUNS_COMPARED = 200  # the selections of some runs name thousands of cases
 
 # Only variants of this run can have grown, and few of thousands exceed the limit.
 _OLD_TRACES = """
@@ -466,9 +470,30 @@ _OLD_TRACES = """
         )
     )
 """
+# The newest runs of each selection that ended and judged something. Runs of a watch have no selection.
+_NEWEST_RUNS = f"""
+    SELECT id FROM (
+        SELECT id, row_number() OVER (PARTITION BY targets, selections ORDER BY id DESC) AS age FROM (
+            SELECT id, json_extract(record, '$.targets') AS targets,
+                json_extract(record, '$.options.{SELECTIONS_OPTION}') AS selections
+            FROM (
+                SELECT id, summary, interrupted, CASE WHEN json_valid(record) THEN record ELSE '{{}}' END AS record
+                FROM run ORDER BY id DESC LIMIT {_MAX_RUNS_SEEN}
+            )
+            WHERE summary IS NOT NULL AND NOT interrupted
+                AND json_array_length(record, '$.options.{SELECTIONS_OPTION}') > 0
+                AND json_extract(record, '$.options.{SCORES_OPTION}') IS NOT 0
+            ORDER BY id DESC LIMIT {_MAX_RUNS_COMPARED}
+        )
+    ) WHERE age <= {MAX_SCORED_RUNS}
+"""
+_OF_NEWEST_RUNS = f"""
+    SELECT execution FROM job WHERE run IN ({_NEWEST_RUNS})
+    AND execution > coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :newest), 0)
+"""
 # The run that has just ended is kept completely.
 _OLD_EXECUTIONS = """
-    SELECT id FROM execution AS old
+    SELECT id, blob IS NOT NULL FROM execution AS old
     WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :kept), 0)
     AND id < coalesce((SELECT min(execution) FROM job WHERE run = :run), 9e18)
     AND (
@@ -490,7 +515,10 @@ def delete_old_results(database: Database, run: int) -> None:
     limits = {"run": run, "kept": MAX_SCORED_EXECUTIONS, "newest": MAX_EXECUTIONS}
     with database.translate_errors():
         traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": MAX_TRACES_PER_VARIANT})]
-        executions = [row[0] for row in database.execute(_OLD_EXECUTIONS, limits)]
+        has_trace = {number: bool(has) for number, has in database.execute(_OLD_EXECUTIONS, limits)}
+        held = {row[0] for row in database.execute(_OF_NEWEST_RUNS, limits)} if has_trace else set()
+    executions = [number for number in has_trace if number not in held]
+    traces += [number for number, has in has_trace.items() if has and number in held]
     for ids in _split_ids(traces):
         with database.transaction():
             _delete_traces(database, ids)
