@@ -39,6 +39,8 @@ class HttpResponse:
 
 Answer = Callable[[Call], HttpResponse]
 
+_used_ports: set[int] = set()
+
 
 class Server:
     """A server on its own port."""
@@ -49,8 +51,17 @@ class Server:
         self.max_parallel_calls = 0
         self._running = 0
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = self._bind()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def _bind(self) -> ThreadingHTTPServer:
+        """Use each port once: replies are cached by address, and the system may give the port of an earlier server."""
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        while server.server_port in _used_ports:
+            server.server_close()
+            server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        _used_ports.add(server.server_port)
+        return server
 
     def serve(self) -> None:
         self._server.serve_forever(poll_interval=0.01)
