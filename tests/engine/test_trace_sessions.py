@@ -578,6 +578,23 @@ def test_inputs_of_langchain_tools_are_arguments_in_the_order_of_the_model() -> 
     assert list_turns(session) == [("2 and 2", [("add", {"a": 2}), ("mul", {"a": 2})], "4")]
 
 
+def test_the_state_that_a_graph_returns_repeats_no_message_of_the_user() -> None:
+    def say(role: str, text: str) -> dict[str, str]:
+        return {"type": role, "content": text}
+
+    first = [say("human", "hi"), say("ai", "hello")]
+    second = [*first, say("human", "bye"), say("ai", "see you")]
+    runs = [
+        {**make_run(n, "chain", {"messages": asked}, {"messages": state}), "trace_id": f"t{n}", "parent_run_id": None}
+        for n, asked, state in ((1, first[:1], first), (2, second[2:3], second))
+    ]
+    runs = [{**run, "extra": {"metadata": {"thread_id": "s"}}} for run in runs]
+
+    (session,) = build_sessions(read_langsmith_steps(runs))
+
+    assert [turn[::2] for turn in list_turns(session)] == [("hi", "hello"), ("bye", "see you")]
+
+
 def test_a_run_of_langsmith_that_failed() -> None:
     runs = [make_run(0, "chain", {"input": "do it"}, error="ValueError: no")]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.watch.bisection import CommitSearch, Counts, choose_evenly, share_samples
+from workbench.engine.git_worktrees import choose_evenly, find_middles
+from workbench.watch.bisection import CommitSearch, Counts, share_samples
 
 LINE_OF_64: Sequence[Sequence[int]] = [[number - 1] if number else [] for number in range(64)]
 
@@ -162,3 +163,8 @@ def test_an_execution_of_equal_commits_counts_once() -> None:
 def test_commits_to_look_up_are_spread_evenly() -> None:
     assert choose_evenly(range(5), 8) == [0, 1, 2, 3, 4]
     assert choose_evenly(range(101), 3) == [0, 50, 100]
+
+
+def test_the_middles_of_gaps_lie_between_known_places() -> None:
+    assert find_middles({0, 1, 3, 7, 63}, after=1) == [2, 5, 35]
+    assert find_middles({0, 1}, after=0) == []

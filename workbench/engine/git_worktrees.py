@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -222,6 +223,19 @@ class CommitRange:
         These are parents outside of the range, and commits without parents.
         """
         return self._edges[number] or frozenset()
+
+
+def choose_evenly(commits: Sequence[int], most: int) -> list[int]:
+    """Return at most `most` of the commits, spread evenly."""
+    if len(commits) <= most:
+        return list(commits)
+    return [commits[round(place * (len(commits) - 1) / (most - 1))] for place in range(most)]
+
+
+def find_middles(places: Iterable[int], *, after: int) -> list[int]:
+    """Return the middle of each gap between neighbours of these places, without those before `after`."""
+    ordered = sorted(place for place in places if place >= after)
+    return [(one + other) // 2 for one, other in pairwise(ordered) if other - one > 1]
 
 
 def run_git(folder: Path, *arguments: str) -> str:

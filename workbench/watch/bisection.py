@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.engine.git_worktrees import CommitRange, Repository, Worktree
+from workbench.engine.git_worktrees import CommitRange, Repository, Worktree, choose_evenly, find_middles
 from workbench.engine.plan import Plan, PlanError
 from workbench.engine.workspace import Workspace
 from workbench.model.results import CaseResult, CaseStatus
@@ -243,13 +243,6 @@ class CommitSearch:
         return before, after
 
 
-def choose_evenly(commits: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of the commits, spread evenly."""
-    if len(commits) <= most:
-        return list(commits)
-    return [commits[round(place * (len(commits) - 1) / (most - 1))] for place in range(most)]
-
-
 def list_bits(bits: int) -> list[int]:
     """List the numbers of the bits that are set."""
     found = []
@@ -301,6 +294,7 @@ def _entropy(rate: float) -> float:
 
 _LOOKED_UP = 64  # suspects whose verdicts are looked up before one runs
 _FEW = 4  # the same, if there are hardly any verdicts
+_MOST_BETWEEN = 32  # commits between those without a verdict that are looked at for a good one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -630,7 +624,7 @@ class Bisection:
             )
 
     def _find_good(self, verdicts: CommitVerdicts, earlier: Sequence[Commit]) -> Commit:
-        """Find a commit in which the case passes, going back: among known verdicts first, then in growing steps.
+        """Find a commit in which the case passes: among known verdicts, going back in growing steps, then between them.
 
         With samples, two such commits in a row are needed, because a case that fails sometimes may pass by chance.
         """
@@ -644,8 +638,7 @@ class Bisection:
                 green += 1
                 if green == needed:
                     return commit
-        last_red, distance, green = -1, 1, 0
-        place = 0
+        last_red, distance, green, place = -1, 1, 0, 0
         while place < len(newest_first):
             known = self._sample_end(verdicts, newest_first[place], until=Outcome.FAILED)
             if known.outcome is Outcome.PASSED:
@@ -653,12 +646,13 @@ class Bisection:
                 if green == needed or place == len(newest_first) - 1:
                     return newest_first[place]
             else:
-                green = 0
-                last_red = place if known.outcome is Outcome.FAILED else last_red
+                green, last_red = 0, place if known.outcome is Outcome.FAILED else last_red
             if place == len(newest_first) - 1:
                 break
             place = min(place + distance, len(newest_first) - 1)
             distance *= 2
+        if (between := self._look_between(verdicts, newest_first, last_red)) is not None:
+            return between
         oldest = self._get(newest_first[-1]) if newest_first else None
         where = "" if last_red < 0 else f"; the oldest in which it fails is {_name(newest_first[last_red])}"
         ends = "" if oldest is None or not oldest.reason else f"; the first commit has no verdict: {oldest.reason}"
@@ -666,6 +660,22 @@ class Bisection:
             f"{self._case.key}: no commit was found in which it passes, of {pluralise(len(earlier) + 1, 'commit')} "
             f"back to the first{where}{ends}. Name one with --good"
         )
+
+    def _look_between(self, verdicts: CommitVerdicts, older: Sequence[Commit], red: int) -> Commit | None:
+        """Look for a good commit between those without a verdict, which may be older than the agent."""
+        seen = {place for place, commit in enumerate(older) if self._get(commit).outcome is not None}
+        most = len(seen) + _MOST_BETWEEN
+        while len(seen) < most and (places := find_middles(seen, after=red)):
+            for place in places:
+                pair = range(place, place + min(self._options.repeats, 2))
+                seen.update(pair)
+                outcomes = [self._sample_end(verdicts, older[each], until=Outcome.FAILED).outcome for each in pair]
+                if Outcome.FAILED in outcomes:
+                    red = pair[outcomes.index(Outcome.FAILED)]
+                    break
+                if outcomes[0] is Outcome.PASSED:
+                    return older[place]
+        return None
 
     def _sample_end(self, verdicts: CommitVerdicts, commit: Commit, *, until: Outcome | None) -> KnownCommit:
         """Sample a commit at an end of the search as often as allowed, or until it has an outcome."""

@@ -274,6 +274,21 @@ def test_a_commit_without_the_agent_is_skipped(history: History, bisect: Bisect)
     assert [step["outcome"] for step in done.data["steps"]] == ["failed", "passed", "skipped"]
 
 
+@pytest.mark.parametrize("repeats", ["1", "2"])
+def test_a_good_commit_is_found_between_those_without_the_agent_and_those_that_cannot_start(
+    history: History, bisect: Bisect, repeats: str
+) -> None:
+    history.git("commit", "--quiet", "--allow-empty", "-m", "Begin")
+    goods = [history.commit(GOOD) for _ in range(2)]
+    broken = [history.commit('    raise ValueError("broken")') for _ in range(2)]
+    bads = [history.commit(BAD) for _ in range(2)]
+
+    done = bisect(CASE, "--format", "json", "--repeats", repeats)
+
+    assert done.data["good"]["id"] in goods
+    assert {each["id"] for each in done.data["suspects"]} <= {*goods, *broken, bads[0]}
+
+
 def test_the_case_of_today_is_searched_also_where_it_did_not_exist(history: History, bisect: Bisect) -> None:
     (history.root / SET).unlink()
     commits = [history.commit(GOOD), history.commit(BAD)]

@@ -127,7 +127,7 @@ def read_adk_session(data: Mapping[str, Any]) -> SourceSession:
             id=str(data.get("id")),
             app=str(_get(data, "app_name") or ""),
             user=str(_get(data, "user_id") or ""),
-            updated=parse_time(_get(data, "last_update_time")),
+            updated=parse_time(_get(data, "last_update_time") or None),  # 0 is the default of ADK
         ),
         data["events"],
         state=state if isinstance(state, Mapping) else {},
