@@ -236,8 +236,7 @@ def shrink(
             if found.is_smaller and not dry_run and (yes or _confirm(found, output)):
                 kept = _keep(workspace, found, output)
         except (PlanError, StoreError) as error:
-            message(str(error))
-            status = WRONG
+            status = _report_unkept(error, found, is_text=is_text)
         except click.Abort:
             message("interrupted")
             status = INTERRUPTED
@@ -333,6 +332,16 @@ def _keep(workspace: Workspace, found: Shrunk, output: Path | None) -> tuple[str
     document = EvalSetDocument.open(workspace.root / found.case.eval_set) if output is None else open_output(output)
     eval_id = keep_case(document, found.data, after=found.case)
     return (found.case.eval_set if output is None else str(output)), eval_id
+
+
+def _report_unkept(error: Exception, found: Shrunk, *, is_text: bool) -> int:
+    """Report why the smallest case could not be kept, and print it, so that the search was not in vain."""
+    from workbench.report.report_formats import dump
+
+    message(str(error))
+    if is_text:
+        write_lines(["", "the smaller case, which is in no file:", dump(found.data, indent=2)])
+    return WRONG
 
 
 def _format_step(step: ShrinkStep, before: ShrinkStep | None) -> str:

@@ -362,10 +362,11 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
     search, repeated = FlakySearch((), ()), 0
     with open_history(root) as history:
+        has_runs = history is not None and bool(history.runs(1))
         if history is not None:
             search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
             repeated = history.count_repeated_cases()
-    if history is None:
+    if not has_runs:
         problems.append(str(_make_no_runs_error(root)))
         message(problems[-1])
     found = [each for each in search.cases if is_named(each.case)]
@@ -384,7 +385,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
         record = flaky_record(found, left_out=left_out, quarantined=quarantined, problems=problems)
         write_document(dump(record, indent=2) + "\n")
     else:
-        lines = [] if history is None else [*flaky_lines(found, repeated=repeated), ""]
+        lines = [] if not has_runs else [*flaky_lines(found, repeated=repeated), ""]
         listed = {(each.case.eval_set, each.case.name) for each in found}
         others = [each for each in quarantined if (each.eval_set, each.name) not in listed]
         if others:

@@ -208,6 +208,20 @@ def cli(context: click.Context, debug: bool) -> int | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return the exit status; the console script passes it to `sys.exit`."""
+    reported = frozenset() if (schema := _find_history_module()) is None else schema.list_damaged_histories()
+    status = _run(arguments)
+    if (schema := _find_history_module()) is not None:  # not every command looks for damage
+        for notice in schema.pop_notices(schema.list_damaged_histories() - reported):
+            message(notice)
+    return status
+
+
+def _find_history_module() -> Any:
+    """Return the module of the history if the command needed it."""
+    return sys.modules.get("workbench.store.history.history_schema")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     prepare_streams()
     # Most objects of a command live until it ends: frequent garbage collection finds little.
     gc.set_threshold(20_000, 20, 100)

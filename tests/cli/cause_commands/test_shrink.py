@@ -76,6 +76,20 @@ def test_an_agent_that_breaks_during_the_search_stops_it(evening: CommandLine) -
     assert read_ids(evening) == ["day", "day-small", "good"]
 
 
+def test_a_smaller_case_is_printed_if_its_set_was_renamed_during_the_search(evening: CommandLine) -> None:
+    place = 'Path(__file__).with_name("evening.evalset.json")'
+    renames = f'if {place}.exists():\n        {place}.rename({place}.with_name("new.evalset.json"))'
+    evening.write("home/agent.py", LIGHTS.replace('if "away"', f'{renames}\n    if "away"'))
+
+    result = evening("shrink", f"{SET}:day", "--budget", "6")
+
+    assert result.status == 2
+    assert result.error.endswith(f"{SET}: cannot read it: there is no such file or folder\n")
+    case = json.loads(result.out.partition("in no file:\n")[2].rpartition("}")[0] + "}")
+    assert 2 <= len(case["conversation"]) < 12
+    assert result.out.endswith("nothing was kept\n")
+
+
 def test_the_kept_case_of_a_smallest_case_is_nothing(evening: CommandLine) -> None:
     evening("shrink", f"{SET}:day")
 

@@ -383,3 +383,17 @@ def test_many_cases_of_a_set_can_be_selected(workbench: CommandLine) -> None:
 
     assert result.status == 0
     assert "1 case: 1 passed" in result.out
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("explain", 0), ("flaky", 2), ("shrink home/light.evalset.json:off", 0)]
+)
+def test_each_command_reports_that_it_moved_a_damaged_history(
+    workbench: CommandLine, command: str, status: int
+) -> None:
+    workbench.write(".workbench/history.db", "damaged " * 20)
+
+    result = workbench(*command.split())
+
+    assert result.status == status
+    assert result.error.count("was damaged: it was moved to history.db.corrupt-1") == 1

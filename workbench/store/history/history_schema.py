@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from workbench.store.errors import DamagedFile, StoreError, make_os_error, shown_path
@@ -259,6 +259,22 @@ _damaged: dict[Path, Path | None] = {}
 """Damaged files of this process that are not reported yet, and where each was moved to, if known."""
 
 
+def list_damaged_histories() -> frozenset[Path]:
+    """Return the damaged histories of this process that are not reported yet."""
+    return frozenset(path for path in _damaged if path.name == _FILE_NAME)
+
+
+def pop_notices(paths: Iterable[Path]) -> list[str]:
+    """Return once that these files were damaged, and where they were moved to."""
+    return [_pop_notice(path) for path in paths if path in _damaged]
+
+
+def _pop_notice(path: Path) -> str:
+    aside = _damaged.pop(path)
+    moved = "another process has moved it" if aside is None else f"it was moved to {aside.name}"
+    return f"{shown_path(path)} was damaged: {moved}, and a new one was created"
+
+
 class Database:
     """One connection. Any thread may use it, but only one at a time."""
 
@@ -311,11 +327,7 @@ class Database:
 
     def pop_notice(self) -> str | None:
         """Return once that the file was damaged and where it was moved to; None if there is nothing to report."""
-        if self.path not in _damaged:
-            return None
-        aside = _damaged.pop(self.path)
-        moved = "another process has moved it" if aside is None else f"it was moved to {aside.name}"
-        return f"{shown_path(self.path)} was damaged: {moved}, and a new one was created"
+        return _pop_notice(self.path) if self.path in _damaged else None
 
     def close(self) -> None:
         """Close the connection; the last one to close merges the log file into the database."""
