@@ -362,7 +362,7 @@ def list_flaky(*, what: tuple[str, ...], report_format: str, path: Path) -> int:
     problems = [str(problem) for of_set in quarantines.values() for problem in of_set.problems]
     search, repeated = FlakySearch((), ()), 0
     with open_history(root) as history:
-        has_runs = history is not None and bool(history.runs(1))
+        has_runs = history is not None and history.has_runs
         if history is not None:
             search = find_flaky_cases(history, find_quarantine=lambda case: find_quarantine(quarantines, case))
             repeated = history.count_repeated_cases()

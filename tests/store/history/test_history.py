@@ -236,6 +236,16 @@ def test_an_unreadable_result_hides_no_other(history: History, store_run: StoreR
     assert list(history.find_metric_scores(wanted)) == [(("m", 1.0),), None, (("m", 1.0),)]
 
 
+@pytest.mark.parametrize("change", ["status = 'WON'", "quarantine = '{'", "failure = 'x'", "finished_at = 1e300"])
+def test_an_unreadable_verdict_is_an_error_of_one_line(history: History, store_run: StoreRun, change: str) -> None:
+    store_run("r", make_result("a"))
+    history._database.execute(f"UPDATE job SET {change}")
+
+    for read in (history.latest_jobs, history.last_verdicts, lambda: list(history.numbers("r"))):
+        with pytest.raises(StoreError, match=r"history.db: .* cannot be read: [^\n]+$"):
+            read()
+
+
 def test_unscored_results_do_not_replace_verdicts(history: History, store_run: StoreRun) -> None:
     def make_unscored_result(name: str) -> CaseResult:
         return make_result(name, answer="played", status=CaseStatus.NOT_EVALUATED, metrics=())

@@ -118,6 +118,12 @@ class RunTable:
             rows = self._database.execute(f"{RUN} ORDER BY id DESC LIMIT ?", (limit,)).fetchall()
             return [self._make_stored_run(*row) for row in rows]
 
+    @property
+    def has_runs(self) -> bool:
+        """True if any run is stored."""
+        with self._database.translate_errors():
+            return self._database.execute("SELECT 1 FROM run LIMIT 1").fetchone() is not None
+
     def get_previous_run(self, run_id: str) -> StoredRun | None:
         """Return the newest run before this one that scored cases of one of its sets with the same target."""
         row = self._find_row(run_id)
@@ -426,8 +432,7 @@ class History(RunTable):
     def list_unjudged_jobs(self, run_id: str) -> dict[JobKey, str]:
         """Return the jobs of a run with an execution and no verdict yet, with their execution keys."""
         query = f"SELECT {VERDICT} FROM unjudged_detail WHERE run = ?"
-        with self._database.translate_errors():
-            found = [read_verdict(*row) for row in self._database.execute(query, (self._find_row(run_id),))]
+        found = self._read_rows(query, (self._find_row(run_id),), read_verdict)
         return {each.job.key: each.job.execution_key for each in found}
 
     def find_unjudged_results(self, jobs: Sequence[tuple[str, JobKey]]) -> Iterator[CaseResult | None]:
@@ -525,11 +530,9 @@ class History(RunTable):
 
         Executions that are not judged yet come before them: a verdict on them, or a later one, takes precedence.
         """
-        with self._database.translate_errors():
-            execute = self._database.execute
-            unjudged = [read_verdict(*row) for row in execute(f"SELECT {VERDICT} FROM unjudged_detail")]
-            judged = [read_verdict(*row) for row in execute(LATEST_VERDICTS, (_VERDICTS_KEPT,))]
-            return [*(each._replace(is_judged=False) for each in unjudged), *judged]
+        unjudged = self._read_rows(f"SELECT {VERDICT} FROM unjudged_detail", (), read_verdict)
+        judged = self._read_rows(LATEST_VERDICTS, (_VERDICTS_KEPT,), read_verdict)
+        return [*(each._replace(is_judged=False) for each in unjudged), *judged]
 
     def list_verdicts(self, case: CaseKey) -> list[StoredVerdict]:
         """Return all results of a case that were scored and have not been forgotten, newest first."""
@@ -537,16 +540,14 @@ class History(RunTable):
             SELECT {VERDICT} FROM job_detail
             WHERE {IS_CASE} AND has_run AND NOT is_forgotten AND NOT is_unscored ORDER BY {NEWEST}
         """
-        with self._database.translate_errors():
-            return [read_verdict(*row) for row in self._database.execute(query, key_to_sql(case))]
+        return self._read_rows(query, key_to_sql(case), read_verdict)
 
     def list_mixed_verdicts(self) -> list[StoredVerdict]:
         """Return the verdicts on cases that passed and failed with equal input and criteria, newest first.
 
         Verdicts on replayed executions are left out.
         """
-        with self._database.translate_errors():
-            return [read_verdict(*row) for row in self._database.execute(MIXED_VERDICTS)]
+        return self._read_rows(MIXED_VERDICTS, (), read_verdict)
 
     def count_repeated_cases(self) -> int:
         """Return how many cases have several verdicts with equal input and criteria, replayed ones left out."""
@@ -556,9 +557,7 @@ class History(RunTable):
     def get_newest_verdict(self, case: CaseKey) -> StoredVerdict | None:
         """Return the newest job of a case that ran, whatever its status; None if it never ran."""
         query = f"SELECT {VERDICT} FROM job_detail WHERE {IS_CASE} AND has_run ORDER BY {NEWEST} LIMIT 1"
-        with self._database.translate_errors():
-            row = self._database.execute(query, key_to_sql(case)).fetchone()
-            return None if row is None else read_verdict(*row)
+        return next(iter(self._read_rows(query, key_to_sql(case), read_verdict)), None)
 
     def dependencies(self, sets: Collection[int]) -> Iterator[tuple[int, Dependency]]:
         """Yield the rows of dependency sets (see StoredVerdict), each with the id of its set."""
@@ -639,8 +638,19 @@ class History(RunTable):
             raise
 
     def _list_jobs(self, query: str, values: tuple[Any, ...]) -> list[StoredJob]:
+        return self._read_rows(query, values, read_job)
+
+    def _read_rows(self, query: str, values: tuple[Any, ...], read: Callable[..., _Read]) -> list[_Read]:
+        """Read all rows of a query. Raises StoreError."""
         with self._database.translate_errors():
-            return [read_job(*row) for row in self._database.execute(query, values)]
+            try:
+                return [read(*row) for row in self._database.execute(query, values)]
+            except history_codec.UNREADABLE as error:
+                raise self._make_error("a verdict", error) from error
+
+    def _make_error(self, what: str, error: Exception) -> StoreError:
+        """Make the error of stored data that this program did not write."""
+        return StoreError(self._database.path, f"{what} cannot be read: {one_line(str(error), width=200)}")
 
     def _get_latest_jobs(self, query: str) -> dict[CaseKey, list[StoredJob]]:
         found: dict[CaseKey, list[StoredJob]] = {}
@@ -663,8 +673,7 @@ class History(RunTable):
                 try:
                     yield read(*row)
                 except history_codec.UNREADABLE as error:
-                    problem = f"the scores of {read_case_key(*row[:4])} cannot be read: {error}"
-                    raise StoreError(self.path, problem) from error
+                    raise self._make_error(f"the scores of {read_case_key(*row[:4])}", error) from error
 
     def _iterate_results(self, query: str, values: tuple[Any, ...]) -> Iterator[CaseResult]:
         with self._database.translate_errors():
@@ -672,5 +681,4 @@ class History(RunTable):
                 try:
                     yield read_result(*row)
                 except history_codec.UNREADABLE as error:
-                    problem = f"the result of {read_case_key(*row[:4])} cannot be read: {error}"
-                    raise StoreError(self.path, problem) from error
+                    raise self._make_error(f"the result of {read_case_key(*row[:4])}", error) from error

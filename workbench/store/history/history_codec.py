@@ -167,7 +167,7 @@ _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metric = MetricResult.__pydantic_serializer__.to_python
 
-UNREADABLE = (ValueError, KeyError, TypeError, zlib.error)
+UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, zlib.error)
 """Errors of reading data that this program did not write."""
 
 _ROW = "row"
