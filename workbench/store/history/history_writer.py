@@ -442,7 +442,7 @@ MAX_SCORED_RUNS = 2
 """The newest runs of the same selection keep their scores, so that they can be compared whatever their size."""
 MAX_EXECUTIONS = 200_000
 """Beyond this number of executions, even the newest scores of a case are deleted: its dataset may be gone."""
-_MAX_RUNS_SEEN = 2_000
+_MAX_RUNS_SEEN = 20_000
 _MAX_RUNS_COMPARED = 200  # the selections of some runs name thousands of cases
 
 # Only variants of this run can have grown, and few of thousands exceed the limit.
