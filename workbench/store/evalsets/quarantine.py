@@ -53,6 +53,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ROW = re.compile(r"row_\d+")  # a row of a dataset without an id
 _SECOND = re.compile(r"#\d+$")  # a case that has its id together with others
 _DIGITS = 12  # hexadecimal, of a digest
+_EMPTY = b'{\n  "quarantine": {}\n}\n'
 _MOST_TRIES = 5  # while other programs write the same file
 
 
@@ -403,6 +404,9 @@ def _move_entry(name: str, entry: Mapping[str, Any], source: Path, target: Path)
     _edit_file(target, add)
     if is_new:
         _edit_file(source, remove)
+        with suppress(OSError):
+            if source.read_bytes() == _EMPTY:  # as this program leaves a file that it wrote itself
+                source.unlink()
 
 
 def _edit_file(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -> None:
