@@ -464,6 +464,7 @@ def test_files_beside_datasets_without_a_target_are_read(workbench: CommandLine)
     assert "found the number of a row" in result.error
     assert "found the number of a row" in workbench("doctor").out
     (workbench.root / "rows/b.jsonl").unlink()
+    workbench.write("rows/.workbench.json", "{}")
     for command in ("flaky", "doctor"):
         reported = workbench(command)
         assert "b.jsonl or b.jsonl.json does not exist" in reported.out + reported.error

@@ -195,7 +195,8 @@ def find_sidecars(eval_sets: Iterable[Path], *, root: Path | None = None) -> lis
     """Return the files of quarantines in the folders of these sets, and all of the project at `root`."""
     folders = {path.parent for path in eval_sets}
     found = {path for folder in folders for path in folder.glob(f"*{SIDECAR_SUFFIX}")}
-    return sorted(found if root is None else found.union(map(Path, walk(root).sidecars)))
+    found |= set() if root is None else set(map(Path, walk(root).sidecars))
+    return sorted(path for path in found if path.name != SIDECAR_SUFFIX)  # that is of another program
 
 
 def find_quarantined_datasets(root: Path, eval_sets: Collection[str]) -> list[str]:
