@@ -30,6 +30,7 @@ from workbench.model.identity import CaseInSet, CaseKey, group_cases_by_name
 from workbench.model.text import suggest_name
 from workbench.store.errors import FileChanged, StoreError, shown_path
 from workbench.store.evalsets.adk_rules import Problem
+from workbench.store.evalsets.case_reader import CaseEntry
 from workbench.store.evalsets.config_files import JsonFile, read_json
 from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocument
 from workbench.store.files import (
@@ -173,9 +174,11 @@ def _find_positions(
         return {}
     are_rows = False
     if cases_of is None or any(map(_ROW.fullmatch, names)):
-        try:
-            entries = EvalSetDocument.open(eval_set).entries
-        except StoreError:  # a dataset
+        entries: Sequence[CaseEntry] | None = None  # of a dataset, which may be too large to look for any
+        if not is_dataset_name(eval_set.name):
+            with suppress(StoreError):
+                entries = EvalSetDocument.open(eval_set).entries
+        if entries is None:
             are_rows, cases_of = True, cases_of or {}
         else:
             cases_of = group_cases_by_name((entry.eval_id, entry.occurrence) for entry in entries)
