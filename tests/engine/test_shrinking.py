@@ -387,6 +387,10 @@ def test_cases_without_a_conversation_of_their_own_are_refused(project: Project)
         shrink(project, name="scenario.evalset.json")
     with pytest.raises(PlanError, match="2 cases selected, expected one"):
         shrink(project, name="two.evalset.json")
+    two = project.root / "two.evalset.json"
+    two.write_text(two.read_text().replace('"b"', '"a"'))
+    with pytest.raises(PlanError, match=r"duplicate eval_id 'a' \(2 times\)"):
+        shrink(project, name="two.evalset.json")
     with pytest.raises(PlanError, match="it has an old format; migrate it first"):
         shrink(project, name="old.evalset.json")
 

@@ -82,9 +82,9 @@ def bisect(
     130 interrupted.
     """
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
-    from workbench.engine.plan import PlanError, RunOptions
+    from workbench.engine.case_variants import require_one_case
+    from workbench.engine.plan import RunOptions
     from workbench.model.target import ModelMode
-    from workbench.model.text import pluralise
     from workbench.report.bisect_report import Outcome, Source, bisect_lines, bisect_record, step_line
     from workbench.report.report_formats import dump
     from workbench.watch.bisection import Bisection, BisectOptions
@@ -105,8 +105,7 @@ def bisect(
     with workspace:
         run_options = RunOptions(command=build_command_line(), models=chosen)
         plan = make_plan(workspace, select_cases(workspace, named, cases=()), run_options)
-        if len(plan.cases) != 1:
-            raise PlanError(f"{case}: found {pluralise(len(plan.cases), 'case')}, expected one; name it as SET:CASE")
+        require_one_case(plan)
         options = BisectOptions(
             good=good,
             bad=bad,

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 from workbench.engine.agent_source import is_prompt_file, make_relative, read_agent_source
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.run import Run
 from workbench.engine.workspace import Workspace
 from workbench.model.criteria import EvalConfig
@@ -59,6 +59,16 @@ def _call_here(work: Callable[[], T], /) -> T:
     return work()
 
 
+def require_one_case(plan: Plan) -> PlannedCase:
+    """Return the only case of a plan. Raises PlanError."""
+    if len(plan.cases) == 1:
+        return plan.cases[0]
+    named = f"{pluralise(len(plan.cases), 'case')} selected, expected one: name it as SET:CASE"
+    if len({(case.key.eval_set, case.key.eval_id) for case in plan.cases}) == 1:  # cases with the same id
+        named = next((case.problem.message for case in plan.cases if case.problem is not None), named)
+    raise PlanError(*plan.problems, named)
+
+
 class CaseExecutor:
     """Executes variants of one case, one after the other. Results are not stored.
 
@@ -84,10 +94,7 @@ class CaseExecutor:
         self._options = options.model_copy(update={"history": False, "adk_results": False, "runs": 1})
         self._config = config
         self._plan = workspace.plan(selections, self._options, config=config)
-        if len(self._plan.cases) != 1:
-            named = pluralise(len(self._plan.cases), "case")
-            raise PlanError(*self._plan.problems, f"{named} selected, expected one: name it as SET:CASE")
-        (self.planned,) = self._plan.cases
+        self.planned = require_one_case(self._plan)
         self.document = self._open_document().make_scratch()  # it stays as it is now
         self.data: CaseData = self.document.raw_case(self._find_index())
         self._run: Run | None = None
