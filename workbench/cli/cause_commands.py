@@ -28,7 +28,8 @@ _FOUND, _SEVERAL_LEFT = 0, 1
 
 
 @click.command()
-@click.argument("case", metavar="SET:CASE")
+@click.argument("case", metavar="SET[:CASE]")
+@case_option
 @click.option("--good", metavar="REV", help="A commit in which the case passes. Default: search back for one.")
 @click.option("--bad", metavar="REV", help="A commit in which it fails. Default: HEAD.")
 @click.option(
@@ -59,6 +60,7 @@ _FOUND, _SEVERAL_LEFT = 0, 1
 def bisect(
     *,
     case: str,
+    cases: tuple[str, ...],
     good: str | None,
     bad: str | None,
     repeats: int,
@@ -104,7 +106,7 @@ def bisect(
     workspace, named = open_workspace((case,), target=target)
     with workspace:
         run_options = RunOptions(command=build_command_line(), models=chosen)
-        plan = make_plan(workspace, select_cases(workspace, named, cases=()), run_options)
+        plan = make_plan(workspace, select_cases(workspace, named, cases=cases), run_options)
         require_one_case(plan)
         options = BisectOptions(
             good=good,

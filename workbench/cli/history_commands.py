@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli.console import ERRORS, WRONG, message, write_document, write_lines
-from workbench.cli.shared_options import FOLDER, FORMAT_CHOICES, SummaryGroup, build_command_line, display_options
+from workbench.cli.shared_options import (
+    FOLDER,
+    FORMAT_CHOICES,
+    NamedArgument,
+    SummaryGroup,
+    build_command_line,
+    case_option,
+    display_options,
+)
 from workbench.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from workbench.store.evalsets.quarantine import Quarantines
     from workbench.store.history.history import History
     from workbench.store.history.history_queries import StoredRun
+    from workbench.store.project_discovery import Project
 
 
 # `workbench history` and `workbench report`
@@ -409,14 +418,17 @@ def _read_day(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 @flaky.command("quarantine")
-@click.argument("what", nargs=-1, required=True, metavar="SET:CASE[,CASE]...")
+@click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...")
+@case_option
 @click.option("--until", callback=_read_day, metavar="DATE", help="The last day of the quarantine, such as 2026-12-24.")
 @click.option(
     "--days", type=click.IntRange(1, _MOST_DAYS), help=f"Number of days instead of --until. Default: {_DAYS}."
 )
 @click.option("--reason", metavar="TEXT", default="", help="Why; reports show it.")
 @path_option
-def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | None, reason: str, path: Path) -> int:
+def quarantine_cases(
+    *, what: tuple[str, ...], cases: tuple[str, ...], until: date | None, days: int | None, reason: str, path: Path
+) -> int:
     """Put cases into quarantine: they run and are reported, but their FAILED does not fail a run.
 
     An ERROR still counts. After its last day a case counts again. The quarantine is stored beside the eval set, in
@@ -432,7 +444,7 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
         raise click.UsageError("--until and --days exclude each other")
     last = until or date.today() + timedelta(_DAYS if days is None else days)
     root = find_root(path)
-    for eval_set, names in _find_named_cases(root, what).items():
+    for eval_set, names in _find_named_cases(root, what, cases).items():
         set_quarantine(root / eval_set, names, Quarantine(until=last, reason=reason))
         for name in names:
             message(one_line(f"{eval_set}:{name}: quarantined until {last}"), prefix="")
@@ -442,10 +454,11 @@ def quarantine_cases(*, what: tuple[str, ...], until: date | None, days: int | N
 
 @flaky.command("release")
 @click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...")
+@case_option
 @path_option
-def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
+def release_quarantine(*, what: tuple[str, ...], cases: tuple[str, ...], path: Path) -> int:
     """End the quarantine of cases, or of all cases of a set."""
-    from workbench.cli.case_selection import select, split_names
+    from workbench.cli.case_selection import select
     from workbench.model.text import one_line
     from workbench.store.errors import raise_all
     from workbench.store.evalsets.quarantine import read_quarantines, release_cases
@@ -456,14 +469,14 @@ def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
     root = find_root(path)
     project = discover(root, load_settings(root), root=root)
     missing = []
-    for text, named in zip(what, split_names(project, what), strict=True):
+    for text, named in zip(what, _split_names(project, what, cases), strict=True):
         wanted = {text: ()} if named.cases is None else {f"{named.name}:{case}": (case,) for case in named.cases}
-        for shown, cases in wanted.items():
+        for shown, chosen in wanted.items():
             released = []
             for selection in select(project, [named]):
                 known = read_quarantines(root / selection.eval_set)
-                raise_all(known.problems if not cases else ())
-                names = release_cases(root / selection.eval_set, cases or [*known.cases, *known.changed])
+                raise_all(known.problems if not chosen else ())
+                names = release_cases(root / selection.eval_set, chosen or [*known.cases, *known.changed])
                 released += [f"{selection.eval_set}:{name}" for name in names]
             for name in released:
                 message(one_line(f"{name}: no longer in quarantine"), prefix="")
@@ -473,9 +486,19 @@ def release_quarantine(*, what: tuple[str, ...], path: Path) -> int:
     return WRONG if missing else 0
 
 
-def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
+def _split_names(project: Project, what: Sequence[str], cases: tuple[str, ...]) -> list[NamedArgument]:
+    """Split the arguments; `cases` are those of `--case`, in each of the sets. Raises PlanError."""
+    from workbench.cli.case_selection import split_names
+
+    named = split_names(project, what)
+    if cases and any(each.cases is not None for each in named):
+        raise click.UsageError("--case and SET:CASE exclude each other.")
+    return [NamedArgument(each.name, cases) for each in named] if cases else named
+
+
+def _find_named_cases(root: Path, what: Sequence[str], cases: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the named cases by eval set. Raises PlanError if none are named, or if a name is unknown."""
-    from workbench.cli.case_selection import only_cases, select, split_names
+    from workbench.cli.case_selection import only_cases, select
     from workbench.engine.plan import PlanError
     from workbench.engine.workspace import Workspace
     from workbench.model.identity import format_case_name
@@ -483,7 +506,7 @@ def _find_named_cases(root: Path, what: Sequence[str]) -> dict[str, list[str]]:
 
     chosen: dict[str, list[str]] = {}
     with Workspace.open(root) as workspace:
-        for text, named in zip(what, split_names(workspace.project, what), strict=True):
+        for text, named in zip(what, _split_names(workspace.project, what, cases), strict=True):
             if named.cases is None:
                 raise PlanError(f"{text}: name the cases to quarantine: {text}:CASE")
             selections = select(workspace.project, [named])

@@ -257,7 +257,7 @@ def test_a_commit_whose_agent_cannot_start_is_skipped_and_never_red(history: His
     assert [step["reason"] for step in done.data["steps"] if step["outcome"] == "skipped"] == [
         "ValueError: broken (home/agent.py:11)"
     ]
-    text = bisect(CASE, "--good", commits[0]).out
+    text = bisect(SET, "--case", "on", "--good", commits[0]).out
     assert "turned red in one of 2 commits" in text
     assert "skipped: ValueError: broken" in text
 

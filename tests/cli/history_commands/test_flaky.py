@@ -524,6 +524,20 @@ def test_a_pattern_for_all_json_files_is_no_reason_to_run_the_file_of_quarantine
     assert "2 cases" in result.out
 
 
+def test_ids_with_colons_and_commas_are_named_by_an_option(
+    workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
+) -> None:
+    workbench.add_set("home/odd.evalset.json", {"a:b,c": [make_turn("light a", room="b")]})
+    odd = ("home/odd.evalset.json", "--case", "a:b,c")
+
+    assert workbench("flaky", "quarantine", *odd).status == 0
+    assert workbench("run", *odd).status == 0
+    workbench.add_set("home/odd.evalset.json", {})
+    assert "`workbench flaky release home/odd.evalset.json --case a:b,c` removes it" in workbench("doctor").out
+    assert workbench("flaky", "release", *odd).status == 0
+    assert "exclude each other" in workbench("flaky", "release", OFF, "--case", "a:b,c").error
+
+
 def test_a_target_names_the_sets_that_have_the_case(
     workbench: CommandLine, make_turn: Callable[..., dict[str, Any]]
 ) -> None:

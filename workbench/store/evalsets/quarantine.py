@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -234,7 +235,9 @@ def check_quarantines(eval_set: Path, document: DocumentView) -> list[Problem]:
     if stale:
         loaded = _read_file(get_sidecar_path(eval_set))
         for name, why in stale.items():
-            command = f"workbench flaky release {shown_path(eval_set)}:{name}"
+            is_plain = not {":", ","}.intersection(name)
+            named = f":{name}" if is_plain else f" --case {shlex.quote(name)}"
+            command = f"workbench flaky release {shown_path(eval_set)}{named}"
             message = f"{why}, so that the quarantine has no effect; `{command}` removes it"
             placed = loaded.error((_KEY, name), found=why, expected="")
             problems.append(Problem.of_error(placed, rule=_STALE, severity="warning", message=message))
