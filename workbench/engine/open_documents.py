@@ -13,7 +13,7 @@ from workbench.store.datasets.remote_data import is_address
 from workbench.store.errors import IsDataset, StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases
-from workbench.store.evalsets.quarantine import move_quarantines, rename_quarantines
+from workbench.store.evalsets.quarantine import move_quarantines, rename_case_of_file, rename_quarantines
 from workbench.store.evalsets.recovery import Recovery, RecoveryFolder
 from workbench.store.files import (
     Signature,
@@ -576,6 +576,9 @@ class OpenDocuments:
         """Update the open documents after an operation on files."""
         if done is None:
             return None
+        if done.before is not None and done.after is not None:
+            with suppress(StoreError):  # as for cases that are renamed in their set
+                rename_case_of_file(self._root / done.before, self._root / done.after)
         opened = self._gone.pop(done.number, None)
         if done.before is not None:
             opened = self._open.pop(done.before, opened)

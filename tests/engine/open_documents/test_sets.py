@@ -84,6 +84,18 @@ def test_quarantines_follow_the_names_of_sets_and_cases(documents: OpenDocuments
     assert read_quarantines(path) == ({"on": IN_QUARANTINE}, [], {})
 
 
+def test_a_quarantine_follows_a_case_that_is_named_after_its_file(documents: OpenDocuments, tmp_path: Path) -> None:
+    old, new = (tmp_path / f"sets/{name}.test.json" for name in ("old", "new"))
+    old.write_text('[{"query": "hello", "expected_tool_use": [], "reference": "hi"}]')
+    set_quarantine(old, ["old"], IN_QUARANTINE)
+
+    documents.rename_set("sets/old.test.json", "sets/new.test.json")
+    assert read_quarantines(new) == ({"new": IN_QUARANTINE}, [], {})
+
+    documents.undo_operation()
+    assert read_quarantines(old) == ({"old": IN_QUARANTINE}, [], {})
+
+
 def test_a_quarantine_follows_neither_a_rewritten_case_nor_one_of_two_with_the_same_messages(
     documents: OpenDocuments, path: Path
 ) -> None:

@@ -37,6 +37,7 @@ from workbench.store.evalsets.evalset_document import DocumentView, EvalSetDocum
 from workbench.store.files import (
     EVAL_SET_SUFFIXES,
     SIDECAR_SUFFIX,
+    derive_set_name,
     get_sidecar_path,
     is_dataset_name,
     make_relative_name,
@@ -364,6 +365,19 @@ def rename_quarantines(before: DocumentView, after: DocumentView, eval_set: Path
     path = get_sidecar_path(eval_set)
     if added and path.exists():
         _edit_file(path, edit)
+
+
+def rename_case_of_file(before: Path, eval_set: Path) -> None:
+    """Rename the quarantine of a case that is named after its file, after the file was renamed. Raises StoreError."""
+    path, old, new = get_sidecar_path(eval_set), derive_set_name(before), derive_set_name(eval_set)
+    if not path.exists() or not EvalSetDocument.open(eval_set).is_named_by_file:
+        return
+
+    def edit(text: str, entries: Mapping[str, Any]) -> str:
+        can_rename = old in entries and new not in entries
+        return Fragment(text, default=JsonStyle()).rename((_KEY, old), new) if can_rename else text
+
+    _edit_file(path, edit)
 
 
 def move_quarantines(changes: Sequence[tuple[DocumentView, DocumentView]]) -> None:
