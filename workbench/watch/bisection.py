@@ -628,9 +628,8 @@ class Bisection:
 
         With samples, two such commits in a row are needed, because a case that fails sometimes may pass by chance.
         """
-        newest_first = earlier[::-1]
+        newest_first, green = earlier[::-1], 0
         needed = 1 if self._options.repeats == 1 else 2
-        green = 0
         for commit in newest_first[:_LOOKED_UP] if verdicts.has_passed else ():
             known = self._get(commit)
             self._look_up(verdicts, known)
@@ -653,12 +652,13 @@ class Bisection:
             distance *= 2
         if (between := self._look_between(verdicts, newest_first, last_red)) is not None:
             return between
-        oldest = self._get(newest_first[-1]) if newest_first else None
+        reason = self._get(newest_first[-1]).reason if newest_first else ""
+        looked_at = sum(known.outcome is not None for known in self._known.values())
         where = "" if last_red < 0 else f"; the oldest in which it fails is {_name(newest_first[last_red])}"
-        ends = "" if oldest is None or not oldest.reason else f"; the first commit has no verdict: {oldest.reason}"
+        ends = f"; the first commit has no verdict: {reason}" if reason else ""
         raise PlanError(
             f"{self._case.key}: no commit was found in which it passes, of {pluralise(len(earlier) + 1, 'commit')} "
-            f"back to the first{where}{ends}. Name one with --good"
+            f"back to the first ({looked_at} looked at){where}{ends}. Name one with --good"
         )
 
     def _look_between(self, verdicts: CommitVerdicts, older: Sequence[Commit], red: int) -> Commit | None:

@@ -619,7 +619,7 @@ def test_a_case_that_never_passed_has_no_such_commit(history: History, bisect: B
     done = bisect(CASE)
 
     assert done.status == 2
-    assert "no commit was found in which it passes, of 3 commits back to the first" in done.error
+    assert "no commit was found in which it passes, of 3 commits back to the first (3 looked at)" in done.error
 
 
 def test_a_failure_that_vanishes_is_reported(history: History, bisect: Bisect) -> None:
