@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.engine.git_worktrees import choose_evenly, find_middles
-from workbench.watch.bisection import CommitSearch, Counts, share_samples
+from workbench.watch.commit_search import CommitSearch, Counts, share_samples
 
 LINE_OF_64: Sequence[Sequence[int]] = [[number - 1] if number else [] for number in range(64)]
 
