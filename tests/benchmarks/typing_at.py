@@ -15,11 +15,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from tests.benchmarks.measuring import measure_tree_cpu, measure_tree_mb
 
 _QUIET = 0.08  # seconds without output after which the screen counts as painted
+
+
+class LoopSeconds(NamedTuple):
+    """Times of the main thread of a program in seconds: on a core, and ready but without a core."""
+
+    cpu: float
+    waiting: float
 
 
 class TerminalProgram:
@@ -53,6 +60,12 @@ class TerminalProgram:
         """CPU seconds of the program so far, without its children."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def loop_seconds(self) -> LoopSeconds:
+        """CPU seconds of the thread of the event loop so far, and seconds that it waited for a core."""
+        cpu, waiting, _ = Path(f"/proc/{self._process.pid}/schedstat").read_text().split()
+        return LoopSeconds(int(cpu) / 1e9, int(waiting) / 1e9)
 
     @property
     def tree_cpu_seconds(self) -> float:
@@ -91,7 +104,7 @@ class TerminalProgram:
             painted = time.perf_counter()
         return painted - started
 
-    def measure_press_to_text(self, key: str, text: str) -> float:
+    def measure_press_to_text(self, key: str, text: str, *, patience: float = 5.0) -> float:
         """Return the seconds from a key press until a text is written, for a program that also writes by itself."""
         self._drain()
         output = b""
@@ -99,7 +112,7 @@ class TerminalProgram:
         os.write(self._master, key.encode())
         while text.encode() not in output:
             output += self._read(timeout=1.0)
-            if time.perf_counter() - started > 5.0:
+            if time.perf_counter() - started > patience:
                 raise AssertionError(f"never written: {text}")
         return time.perf_counter() - started
 

@@ -15,7 +15,14 @@ from tests.engine.conftest import Project, turn
 from tests.engine.judged import make_judged_folder, serve_judge
 from workbench.engine import plan_cost
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
-from workbench.engine.plan_cost import EarlierJobs, Estimate, PlanCost, calculate_agent_cost, estimate_cost
+from workbench.engine.plan_cost import (
+    EarlierJobs,
+    Estimate,
+    PlanCost,
+    calculate_agent_cost,
+    estimate_cost,
+    is_costly,
+)
 from workbench.engine.workspace import Workspace
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens
 from workbench.model.criteria import Criterion, EvalConfig
@@ -47,20 +54,22 @@ def change_kind(plan: Plan, kind: AgentKind) -> Plan:
 def test_function_agents_are_free_whatever_their_number(project: Project) -> None:
     project.add_set({f"c{number}": [turn("hi")] for number in range(plan_cost.FEW_JOBS + 1)})
 
-    free = estimate_cost(make_plan(project))
-    paid = estimate_cost(change_kind(make_plan(project), AgentKind.ADK))
+    free_plan = make_plan(project)
+    paid_plan = change_kind(make_plan(project), AgentKind.ADK)
+    free, paid = estimate_cost(free_plan), estimate_cost(paid_plan)
 
-    assert (free.jobs, free.model_jobs, free.is_costly) == (11, 0, False)
-    assert (paid.jobs, paid.model_jobs, paid.model_turns, paid.is_costly) == (11, 11, 11, True)
+    assert (free.jobs, free.model_jobs, is_costly(free_plan)) == (11, 0, False)
+    assert (paid.jobs, paid.model_jobs, paid.model_turns, is_costly(paid_plan)) == (11, 11, 11, True)
 
 
 def test_repeats_are_always_costly(project: Project) -> None:
     project.add_set(TWO)
 
-    repeated = estimate_cost(make_plan(project, runs=3))
+    plan = make_plan(project, runs=3)
+    repeated = estimate_cost(plan)
 
     assert (repeated.cases, repeated.repeats, repeated.jobs, repeated.agent_turns) == (2, 3, 6, 9)
-    assert repeated.is_costly
+    assert is_costly(plan)
 
 
 def test_a_case_that_cannot_run_needs_no_agent_turns(project: Project) -> None:
@@ -82,13 +91,14 @@ def test_judge_calls_are_counted_per_turn_and_sample(
     default_config = make_config(*(Criterion(metric=metric, threshold=0.8) for metric in (turns, whole_case, prepared)))
 
     custom_cost = estimate_cost(plan)
-    default_cost = estimate_cost(make_plan(project, config=default_config))
+    default_plan = make_plan(project, config=default_config)
+    default_cost = estimate_cost(default_plan)
 
     assert custom_cost.judge_calls == {turns: 2 * 3 * 2}
     assert [(judge.model, judge.calls) for judge in custom_cost.judges] == [("another", 12)]
     assert default_cost.judge_calls == {turns: 3 * 5, whole_case: 2 * 5, prepared: 3 * (1 + 5)}
     assert [(judge.model, judge.calls) for judge in default_cost.judges] == [("gemini-2.5-flash", 43)]
-    assert default_cost.is_costly
+    assert is_costly(default_plan)
 
 
 def test_tokens_and_cost_of_judges_are_estimated_from_earlier_runs(
@@ -253,11 +263,12 @@ def test_models_that_play_users_are_counted_by_conversation_and_limit(
     endless = config.model_copy(update={"user_simulator_config": {"max_allowed_invocations": -1}})
 
     limited_cost = estimate_cost(make_plan(project, config=config, runs=2))
-    unlimited_cost = estimate_cost(make_plan(project, config=endless))
+    unlimited_plan = make_plan(project, config=endless)
+    unlimited_cost = estimate_cost(unlimited_plan)
 
     assert limited_cost.users == (plan_cost.UserCost(model="gemini-x", conversations=4, at_most=16),)
     assert unlimited_cost.users == (plan_cost.UserCost(model="gemini-2.5-flash", conversations=2, at_most=None),)
-    assert unlimited_cost.is_costly
+    assert is_costly(unlimited_plan)
 
 
 def make_call(name: str, usage: dict[str, int] | None, **more: Any) -> Span:

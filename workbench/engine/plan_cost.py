@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.engine.plan import Plan, PlannedCase, get_user_options, is_scripted
 from workbench.llm.prompt_templates import OwnPrice, Prices, Tokens, UnknownPrice, count_tokens
@@ -20,6 +20,9 @@ from workbench.simulation.users import NO_LIMIT
 from workbench.store.errors import shown_path
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from workbench.metrics.registry import AskedModel
 
 # The cost of a plan: calls of agents and judges, and time and tokens from earlier runs.
 
@@ -131,10 +134,18 @@ class PlanCost:
     replays: Replays | None = None
     replayed_seconds: Estimate | None = None
 
-    @property
-    def is_costly(self) -> bool:
-        """Whether the run needs confirmation: repeats, judges, simulated users, or many jobs with a model."""
-        return bool(self.repeats > 1 or self.judge_calls or self.users or self.model_jobs > FEW_JOBS)
+
+def is_costly(plan: Plan) -> bool:
+    """Return whether a run needs confirmation: repeats, judges, simulated users, or many jobs with a model.
+
+    It reads no turns: of a hundred thousand cases that takes seconds.
+    """
+    fresh = [planned for key, planned in plan.jobs if key not in plan.stored]
+    agents = [planned for planned in fresh if planned.needs_agent]
+    if plan.limits.runs > 1 or sum(planned.target.kind not in _FREE_KINDS for planned in agents) > FEW_JOBS:
+        return True
+    asks_models = any(_iterate_asked_models(fresh)) or any(_estimate_users(agents))
+    return asks_models and plan.options.judge_replay is None
 
 
 def build_prices(settings: JudgeSettings) -> Prices:
@@ -239,12 +250,17 @@ class _Question(NamedTuple):
 
 
 def _list_questions(jobs: Iterable[PlannedCase]) -> Iterator[_Question]:
+    for planned, (metric, judge, model) in _iterate_asked_models(jobs):
+        yield _Question(planned.key, metric, model, judge.count_calls(planned.turns or 0))
+
+
+def _iterate_asked_models(jobs: Iterable[PlannedCase]) -> Iterator[tuple[PlannedCase, AskedModel]]:
     are_scripted = cache(is_scripted)
     for planned in jobs:
         kept = {metric.name for metric in planned.reused_results}
-        for metric, judge, model in planned.criteria.asked_models:
-            if metric not in kept and not are_scripted(planned.target, model):
-                yield _Question(planned.key, metric, model, judge.count_calls(planned.turns or 0))
+        for asked in planned.criteria.asked_models:
+            if asked.metric not in kept and not are_scripted(planned.target, asked.model):
+                yield planned, asked
 
 
 def _sum_calls(questions: Iterable[_Question], name: Callable[[_Question], str]) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from workbench.tui.state.browser_list import ListedSet, Row, make_case_row
+from workbench.tui.state.browser_list import ListedSet, Row, RowKind, WordSearch, make_case_row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import StatusBoard
 
@@ -181,3 +181,14 @@ def test_external_ids_are_shown_on_one_line_without_control_characters(make: Any
     )
 
     assert [row.label for row in browser.iterate_case_rows()] == ["a␛[31m b", "(empty id)", "[bold]"]
+
+
+def test_a_search_finds_the_same_rows_however_its_words_were_typed() -> None:
+    rows = [Row(RowKind.CASE, text, "agent", "a.evalset.json") for text in ("red fox", "red box", "blue fox", "fix")]
+    texts = [row.label for row in rows]
+    search = WordSearch(rows, texts)
+    queries = [("f",), ("fo",), ("fox",), ("fo",), ("fox", "red"), ("fox", "r"), ("x",), (), ("b",), ("zz",), ("z",)]
+
+    found = [[row.label for row in search.find(words)] for words in queries]
+
+    assert found == [[text for text in texts if all(word in text for word in words)] for words in queries]

@@ -99,7 +99,7 @@ class Runs:
 
         def plan(workspace: Workspace) -> PlannedRun:
             from workbench.engine.plan import select_scenarios
-            from workbench.engine.plan_cost import estimate_cost  # loads the metrics, so import it late
+            from workbench.engine.plan_cost import is_costly  # loads the metrics, so import it late
             from workbench.watch.selector import reuse_unjudged
 
             made = workspace.plan(selections, options, config=config)
@@ -108,10 +108,8 @@ class Runs:
             elif options.resume is None and not options.fresh:  # a resumed run has reused them already
                 made = reuse_unjudged(workspace, made)
             confirm = workspace.settings.run.confirm
-            cost = estimate_cost(made)
-            asks = ask or confirm == "always" or (confirm == "costly" and cost.is_costly)
-            if asks:
-                cost = workspace.estimate(made)
+            asks = ask or confirm == "always" or (confirm == "costly" and is_costly(made))
+            cost = workspace.estimate(made) if asks else None
             return PlannedRun(selections, options, config, made, cost, asks, folder=_current_folder(workspace.root))
 
         return await self._call(plan)

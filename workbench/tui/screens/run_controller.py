@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from workbench.engine.plan import PlanError, Selection
+from workbench.engine.plan import PlanError, PlannedCase, Selection
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import CaseStatus
 from workbench.model.run_events import CaseFinished, CaseStarted, RunEvent, RunFinished
@@ -249,7 +249,10 @@ class RunController(Controller):
 
     @background(group="follow")
     async def _collect_events(self, followed: FollowedRun) -> None:
-        self.state.browser.freshness.set_planned_hashes(_map_hashes(followed.run))
+        cases = followed.run.plan.cases
+        for start in range(0, len(cases), _CHUNK):
+            self.state.browser.freshness.set_planned_hashes(_map_hashes(cases[start : start + _CHUNK]))
+            await asyncio.sleep(0)
         for start in range(0, len(followed.jobs), _CHUNK):
             chunk = followed.jobs[start : start + _CHUNK]
             self.state.add_jobs(chunk)
@@ -270,7 +273,7 @@ class RunController(Controller):
         self.backend.runs.track(run)
         progress = self.state.begin_run(run.run_id, total=len(jobs), now=time.monotonic(), why=why)
         followed = FollowedRun(run, jobs, progress)
-        self.state.browser.freshness.set_planned_hashes(_map_hashes(run))
+        self.state.browser.freshness.set_planned_hashes(_map_hashes(run.plan.cases))
         self.state.add_jobs(jobs)
         progress.jobs.add_waiting(jobs)
         self._add(followed)
@@ -410,6 +413,6 @@ def _is_of_watch(followed: FollowedRun) -> bool:
     return followed.progress is not None and followed.progress.why is not None
 
 
-def _map_hashes(run: Run) -> dict[CaseKey, Hashes]:
-    """Return the execution and scoring hashes of the cases of a run."""
-    return {case.key: (case.execution_hash, case.scoring_hash) for case in run.plan.cases}
+def _map_hashes(cases: Iterable[PlannedCase]) -> dict[CaseKey, Hashes]:
+    """Return the execution and scoring hashes of planned cases."""
+    return {case.key: (case.execution_hash, case.scoring_hash) for case in cases}

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import compress
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey
@@ -276,6 +278,40 @@ class CaseContents:
             content = None if row.case is None else get((row.case.eval_id, row.case.occurrence))
             texts.append(row.label.casefold() if content is None else content.text)
         return texts
+
+
+class _Found(NamedTuple):
+    """Rows with these words in their texts, and the texts."""
+
+    words: tuple[str, ...]
+    rows: Sequence[Row]
+    texts: Sequence[str]
+
+
+class WordSearch:
+    """Finds the rows of a set whose texts have all words, of a hundred thousand at every key press.
+
+    A longer word is searched only in the rows that the shorter one found, and what a deleted letter shows again is
+    remembered.
+    """
+
+    def __init__(self, rows: Sequence[Row], texts: Sequence[str]) -> None:
+        self._found = [_Found((), rows, texts)]
+
+    def find(self, words: tuple[str, ...]) -> Sequence[Row]:
+        """Find the rows with all words in their texts."""
+        while not all(any(old in word for word in words) for old in self._found[-1].words):
+            self._found.pop()
+        before = self._found[-1]
+        if before.words == words:
+            return before.rows
+        rows, texts = before.rows, before.texts
+        for word in words:
+            has_word = [word in text for text in texts]
+            if not all(has_word):
+                rows, texts = list(compress(rows, has_word)), list(compress(texts, has_word))
+        self._found.append(_Found(words, rows, texts))
+        return rows
 
 
 def index_case(key: CaseKey, case: EvalCase, hashes: Hashes | None = None) -> CaseContent:

@@ -26,6 +26,7 @@ from workbench.tui.state.browser_list import (
     Row,
     RowKey,
     RowKind,
+    WordSearch,
 )
 from workbench.tui.state.case_filter import Order, Query, QueryContext, parse_query, sort_rows
 from workbench.tui.state.case_status import CaseRecord, CaseState, StatusBoard
@@ -77,7 +78,7 @@ class Browser:
         self._test: Callable[[Row], bool] | None = None
         self._ordered_cases: dict[tuple[str, str], Sequence[Row]] = {}
         self._listed_cases: dict[tuple[str, str], Sequence[Row]] = {}
-        self._texts: dict[tuple[str, str], Sequence[str]] = {}  # of the ordered cases, to search for words
+        self._searches: dict[tuple[str, str], WordSearch] = {}  # in the texts of the ordered cases
 
     @property
     def sets(self) -> Sequence[ListedSet]:
@@ -159,14 +160,10 @@ class Browser:
             return rows
         if not self.query.has_only_words:
             return [row for row in rows if self._test(row)]
-        # This is done for a hundred thousand cases at every key press.
-        texts = self._texts.get(place)
-        if texts is None:
-            texts = self._texts[place] = self._contents.list_texts(place, rows)
-        words = self.query.words
-        if len(words) == 1:
-            return [row for row, text in zip(rows, texts, strict=True) if words[0] in text]
-        return [row for row, text in zip(rows, texts, strict=True) if all(word in text for word in words)]
+        search = self._searches.get(place)
+        if search is None:
+            search = self._searches[place] = WordSearch(rows, self._contents.list_texts(place, rows))
+        return search.find(self.query.words)
 
     def iterate_case_rows(self) -> Iterable[Row]:
         """Iterate over all cases in the order of the screen, including those that the filter hides."""
@@ -251,7 +248,7 @@ class Browser:
             self._count_turns(self._contents.replace(content), -1)
             self._count_turns(content, 1)
             self.freshness.set_current_hashes(content.key, content.hashes)
-        self._texts.clear()
+        self._searches.clear()
 
     def set_edited_cases(self, relative: str, cases: Collection[str] | None) -> None:
         """Set the ids of the cases of a set that have unsaved edits; None if the set has no unsaved edits."""
@@ -434,7 +431,7 @@ class Browser:
 
     def _relist(self, *places: tuple[str, str]) -> None:
         """Order and filter the cases of these sets again; of all sets if none is given."""
-        for cache in (self._ordered_cases, self._listed_cases, self._texts):
+        for cache in (self._ordered_cases, self._listed_cases, self._searches):
             for place in places or tuple(cache):
                 cache.pop(place, None)
         self._rebuild()

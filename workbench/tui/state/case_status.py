@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -319,8 +319,8 @@ class StatusBoard:
 
     def __init__(self) -> None:
         self._records: dict[CaseKey, CaseRecord] = {}
-        self._counts: dict[Group, Counter[CaseState]] = {}
-        self._stale_counts: dict[Group, Counter[CaseState]] = {}
+        self._counts: defaultdict[Group, Counter[CaseState]] = defaultdict(Counter)
+        self._stale_counts: defaultdict[Group, Counter[CaseState]] = defaultdict(Counter)
         self._stale: set[CaseKey] = set()  # also of cases that are not listed
         self._stored: dict[CaseKey, Sequence[StoredJob]] = {}
         self._unlisted_outcomes: dict[CaseKey, dict[int, Outcome]] = {}  # of cases that are not listed yet
@@ -646,9 +646,9 @@ class StatusBoard:
         for (target, eval_set, state, is_stale), change in changes.items():
             groups: tuple[Group, ...] = ((None, None), (target, None), (target, eval_set))
             for group in groups:
-                self._counts.setdefault(group, Counter())[state] += change
+                self._counts[group][state] += change
                 if is_stale:
-                    self._stale_counts.setdefault(group, Counter())[state] += change
+                    self._stale_counts[group][state] += change
 
 
 def _convert_stored_jobs(stored: Iterable[StoredJob]) -> dict[int, Outcome]:

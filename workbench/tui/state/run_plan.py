@@ -51,7 +51,7 @@ _SETTINGS: tuple[tuple[Setting, str, Sequence[float]], ...] = (
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan with its selections and options. `cost` has no times and tokens if no confirmation is needed (`asks`).
+    """A plan with its selections and options. `cost` is None if no confirmation is needed (`asks`).
 
     The sources of criteria are relative to `folder`.
     """
@@ -60,7 +60,7 @@ class PlannedRun:
     options: RunOptions
     config: EvalConfig | None
     plan: Plan
-    cost: PlanCost
+    cost: PlanCost | None
     asks: bool
     folder: Path
 
@@ -124,8 +124,9 @@ def check_setting(name: Setting, text: str) -> str | None:
 
 
 def describe_plan(planned: PlannedRun) -> Iterator[Block]:
-    """Describe the cases, the criteria and the cost of the run."""
+    """Describe the cases, the criteria and the cost of a run that needs confirmation."""
     cost = planned.cost
+    assert cost is not None
     jobs = f"{plural(cost.cases, 'case')} × {plural(cost.repeats, 'repeat')} = {plural(cost.jobs + cost.reused, 'job')}"
     kept = f"; {cost.reused:,} reused" if cost.reused else ""
     yield _format_fact("runs", f"{jobs}{kept}")
@@ -275,12 +276,13 @@ def sort_by_list(
     listed = () if browser.order is Order.FILE else browser.iterate_listed_rows()  # planned in the order of files
     places = {_to_tuple(row.case): number for number, row in enumerate(listed) if row.case is not None}
     front = set(map(_to_tuple, first))
+    ids_in_front = {key.eval_id for key in first}  # decides for most cases, and is found faster
 
-    def get_place(case: PlannedCase) -> tuple[bool, int]:
-        key = _to_tuple(case.key)
-        return key not in front, places.get(key, len(places))
+    def is_behind(case: PlannedCase) -> bool:
+        return case.key.eval_id not in ids_in_front or _to_tuple(case.key) not in front
 
-    return tuple(sorted(cases, key=get_place))
+    ordered = sorted(cases, key=lambda case: places.get(_to_tuple(case.key), len(places))) if places else cases
+    return tuple(sorted(ordered, key=is_behind))
 
 
 def _to_tuple(key: CaseKey) -> tuple[str, str, str, int]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 
 from rich.cells import cell_len, set_cell_size
@@ -161,7 +162,12 @@ def _format_reason(result: CaseResult) -> str | None:
 
 
 def _shorten_message(text: str) -> str:
-    return safe_line(redact(text[: 4 * _LONGEST_MESSAGE]), width=_LONGEST_MESSAGE)
+    return _make_safe(text[: 4 * _LONGEST_MESSAGE])
+
+
+@lru_cache(maxsize=256)  # thousands of jobs fail for the same reason
+def _make_safe(text: str) -> str:
+    return safe_line(redact(text), width=_LONGEST_MESSAGE)
 
 
 # The jobs of one run. Every event takes constant time.
