@@ -292,6 +292,7 @@ def test_a_slider_shows_threshold_scores_and_how_many_would_pass() -> None:
     assert re.search("┿─{11}●━{10,11}┿  2 of 3 would pass$", row)
     choice.set_threshold("exact_match", 0.0)
     assert render_row(choice, "exact_match", width=120).endswith("3 of 3 would pass")
+    assert render_row(choice, "exact_match", width=82).endswith("┿  3 of 3")
     assert choice.count_passing("exact_match") == (3, 3)
 
 

@@ -561,7 +561,11 @@ class CasePane(OutlinePane):
 
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:
-        named = _describe_drafts(self.editor.unapplied_drafts)
+        drafts, state = self.editor.unapplied_drafts, self.context.state
+        case = drafts[0][0].case
+        is_gone = case is not None and state.board.get_record(case) is None
+        rest = f"; the case is gone, {state.find_key('quit')} offers to discard the text" if is_gone else ""
+        named = f"{_describe_drafts(drafts)}{rest}"
         say(self, f"typed in an earlier session, not applied (~): {named}", severity="warning")
         self._show_editor()
 

@@ -379,6 +379,7 @@ _LEAST_VALUE = 17  # cells for these
 _NAME = 12  # cells for the names of facts
 _VALUE = 10  # cells for a threshold
 _SLIDER = (10, 24)  # least and most cells of a slider
+_COUNT = 10  # cells for how many scores would pass, such as `26 of 28`
 
 
 @dataclass(frozen=True)
@@ -451,8 +452,8 @@ class CriteriaRows:
             pieces += self._format_slider(row.metric, criterion.threshold, _fit_slider(width))
             passing, total = self._choice.count_passing(row.metric)
             if total:
-                count = StyledText(f"  {passing:,} of {total:,} would pass", Style.MUTED)
-                return add_fitting(tuple(pieces), [(count,)], width)
+                count = (StyledText(f"  {passing:,} of {total:,}", Style.MUTED),)
+                return add_fitting(tuple(pieces), [count, (StyledText(" would pass", Style.MUTED),)], width)
         return tuple(pieces)
 
     def _format_slider(self, metric: str, threshold: float, length: int) -> Line:
@@ -492,7 +493,10 @@ class CriteriaRows:
 def _fit_slider(width: int) -> int:
     """Return the cells of sliders in rows of this width; 0 if there is no room."""
     room = width - min(_VALUE_COLUMN, width - _LEAST_VALUE) - _VALUE - 1
-    return min(room, _SLIDER[1]) if room >= _SLIDER[0] else 0
+    least, most = _SLIDER
+    if room < least:
+        return 0
+    return min(room - _COUNT if room >= least + _COUNT else room, most)
 
 
 def format_option_value(value: Any) -> str:

@@ -521,7 +521,9 @@ class _Group:
             return self._explain_absence(title, 2, width, _ABSENT_CRITERIA, self.RUN)
         column = min(max(cell_len(safe_line(metric.name)) for metric in metrics), int(width * _NAMES))
         rows = [_Row(_format_criterion(metric, column, width)) for metric in metrics]
-        return _Section(title, 2, rows, note="mean, threshold ┃, middle half of the scores ━", total=len(rows))
+        note = "mean, threshold ┃, middle half of the scores ━"
+        has_room = len(f"{title}  {note}") <= width
+        return _Section(title, 2, rows, note=note if has_room else "means", total=len(rows))
 
     def _make_runs(self, width: int) -> _Section:
         title = "whole runs"

@@ -13,7 +13,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus, MetricResult
 from workbench.model.run_events import RunSummary
-from workbench.model.text import format_duration, format_mean, format_measured, format_score_change, redact
+from workbench.model.text import format_duration, format_measured, format_score_change, redact
 from workbench.report.comparison import (
     CHANGE_SYMBOLS,
     FLIPS,
@@ -71,6 +71,7 @@ from workbench.tui.state.text_layout import (
     plural,
     safe,
     safe_line,
+    shorten_name,
     sparkline,
 )
 
@@ -94,6 +95,7 @@ _WORD = max(map(len, Change))
 _VERDICT = 9
 _WORDS_FROM = 60  # minimum cells of a row with the words of verdicts
 _SCORES_FROM = 100  # minimum cells of a row with changed scores
+_CHANGE = 34  # cells for the score that changed most
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +262,12 @@ def _format_verdict(verdict: Verdict | None, width: int) -> tuple[StyledText, ..
 def _format_largest_change(case: ComparedCase) -> str:
     """Format the score that changed most, in a fixed width."""
     most = max(case.changed_scores, key=lambda score: abs(score.difference or 0.0), default=None)
-    text = ""
-    if most is not None:
-        text = f"{safe_line(most.name)} {format_mean(most.name, most.difference or 0.0, digits=3, sign='+')}"
-    return f"{text[:34]:<34}"
+    if most is None:
+        return " " * _CHANGE
+    change = most.difference or 0.0
+    difference = f" {'-' if change < 0 else '+'}{format_measured(most.name, abs(change), 0.0)}"
+    text = shorten_name(safe_line(most.name), _CHANGE - len(difference)) + difference
+    return text + " " * (_CHANGE - cell_len(text))
 
 
 def _format_run(run: StoredRun) -> tuple[StyledText, ...]:
@@ -556,7 +560,9 @@ def _describe_scores(metrics: tuple[MetricResult, ...]) -> Iterator[Block]:
         yield Paragraph.from_text("none: it was not scored, or its scores are no longer stored", Style.MUTED, indent=2)
     width = max((len(metric.name) for metric in metrics), default=0) + _SCORE_WIDTH
     for metric in metrics:
-        yield Paragraph(format_metric_row(metric, [metric.score], width=min(width, 56)), indent=1)
+        *row, score = format_metric_row(metric, [metric.score], width=min(width, 56))
+        # A blank at the end of a line that fits exactly would become a line of its own.
+        yield Paragraph((*row, score._replace(text=score.text.rstrip())), indent=1)
         for text in (metric.reason, samples_text(metric)):
             if text:
                 yield Paragraph.from_text(safe(redact(text)), Style.MUTED, indent=6)

@@ -58,6 +58,8 @@ _LEAST_NAME = 16
 _DEEPEST = 10  # indented levels; a deeper row shows its level as a number
 
 
+_NO_TIMES, _NO_TIMES_SHORT = "no times reported", "no times"
+_WIDE = 70  # cells of a row from which the longer note is shown
 _LEAST_VALUES = 8  # cells for arguments and result of a tool
 _MOST_ITEMS = 20
 _MOST_CHARACTERS = 2_000  # of a text; more than a row shows, so that a secret is not cut before it is masked
@@ -88,6 +90,12 @@ class Columns(NamedTuple):
         bar = left * 2 // 5 if left - _LEAST_BAR >= _LEAST_NAME else 0
         return cls(name=max(left - bar, 0), time=time, tokens=tokens, bar=bar)
 
+    def without_times(self) -> Columns:
+        """Give all room to the name, except for the note that there are no times."""
+        width = sum(self)
+        note = len(_NO_TIMES if width >= _WIDE else _NO_TIMES_SHORT) + 1
+        return Columns(name=width - note, time=0, tokens=0, bar=note)
+
 
 def turn_row(turn: TurnNode, message: str, *, columns: Columns, folded: bool, axis: Axis | None) -> Line:
     """Draw the row of a turn: the user's message (safe, one line), its time and tokens."""
@@ -109,6 +117,9 @@ def span_row(
 ) -> Line:
     """Draw the row of a span. In a `flat` list it names the parent instead of an indentation."""
     span = node.span
+    has_times = span.start is not None or span.duration is not None or node.tokens is not None
+    if not has_times and columns.bar and axis is not None:
+        columns = columns.without_times()
     fold = ("▸ " if folded else "▾ ") if node.children and not flat else "  "
     head: Line = (
         StyledText(_indent(0 if flat else node.depth + 1, columns.name), Style.MUTED),
@@ -212,7 +223,8 @@ def _bar(node: SpanNode, axis: Axis | None, columns: Columns) -> Line:
     if not columns.bar or axis is None:
         return ()
     if span.start is None:
-        return cut_line((StyledText("no times reported", Style.MUTED),), columns.bar)
+        note = _NO_TIMES if len(_NO_TIMES) < columns.bar else _NO_TIMES_SHORT
+        return cut_line((StyledText(f" {note}", Style.MUTED),), columns.bar)
     if span.end is None:
         return (StyledText(axis.bar(span.start, axis.end, fill="░"), Style.RUNNING),)
     fill = "━" if node.children else "█"

@@ -211,6 +211,22 @@ async def test_typed_text_can_be_stored_for_the_next_start(open_app: Any, projec
     assert list((project / ".workbench" / "recovery").iterdir()) == []
 
 
+async def test_typed_text_of_a_case_that_is_gone_can_be_discarded(open_app: Any, project: Path) -> None:
+    async with open_app(project) as screen:
+        await open_case(screen)
+        await select_row(screen, "user")
+        await screen.press("enter", *"soon", "escape", "q")
+        await screen.until("keep it for the next start")
+        await screen.press("down", "enter")
+        await screen.pilot.pause(0.5)
+    (typed_file,) = (project / ".workbench" / "recovery").iterdir()
+    typed = typed_file.read_text().replace("lamp", "gone")
+    typed_file.write_text(json.dumps({**json.loads(typed), "session": "of a process that is no more"}))
+
+    async with open_app(project) as screen:
+        await screen.until("gone: user; the case is gone, q offers to discard the text")
+
+
 async def test_one_key_applies_and_saves_typed_text(open_app: Any, project: Path) -> None:
     async with open_app(project) as screen:
         await open_case(screen, "tea")

@@ -29,7 +29,7 @@ from workbench.store.history.history_queries import RunPart, StoredJob, StoredRu
 from workbench.tui.backend.run_calls import check_export_path
 from workbench.tui.state.case_scores import CaseScores, format_value
 from workbench.tui.state.group_scores import GroupScores, summarize_scores
-from workbench.tui.state.history_state import ComparedCases, GroupRuns
+from workbench.tui.state.history_state import CaseHistory, ComparedCases, Executions, GroupRuns
 from workbench.tui.state.results_table import Column, ResultTable, TableRow, make_columns, make_table_row
 from workbench.tui.state.text_layout import Line, StyledText, bar, compute_share, histogram, render_blocks, sparkline
 
@@ -363,11 +363,11 @@ def test_an_invalid_export_path_is_refused(tmp_path: Path) -> None:
     assert "folder" in (check_export_path(str(tmp_path / "d.csv")) or "")
 
 
-def make_comparison(before: str, after: str) -> RunComparison:
+def make_comparison(before: str, after: str, *, name: str = "m") -> RunComparison:
     run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
     sides = [
         collect_verdicts(
-            make_stored_scores(result(f"c{n}", metric("m", float(letter == "P")))) for n, letter in enumerate(letters)
+            make_stored_scores(result(f"c{n}", metric(name, float(letter == "P")))) for n, letter in enumerate(letters)
         )
         for letters in (before, after)
     ]
@@ -384,11 +384,29 @@ def test_compared_cases_can_be_narrowed_to_flips() -> None:
     assert "1 regression, 1 fix, 2 same" in join_lines(cases.header_lines())
 
 
+def test_scores_of_an_execution_have_no_blank_lines_where_their_rows_fit_exactly() -> None:
+    name = "tool_trajectory_avg_score"
+    stored = make_stored_scores(result("c", metric(name, 0.0), metric("m", 1.0)))
+    run = StoredRun(run_id="r", started_at=datetime(2026, 1, 1, tzinfo=UTC), root=Path("/p"), ended=True)
+    blocks = Executions(CaseHistory(stored.job.key.case, (stored,), {"r": run})).blocks()
+
+    lines = [join_lines([line]) for line in render_blocks(blocks, width=41, side_by_side=False)]
+    start = lines.index("scores")
+    assert [line.split()[1] for line in lines[start + 1 : start + 3]] == [name, "m"]
+
+
 def test_narrow_rows_leave_words_of_verdicts_out_and_keep_both_symbols() -> None:
     cases = ComparedCases(make_comparison("PF", "FP"))
 
     assert join_lines([cases.line(0, 36)]).split()[-3:] == ["✓", "→", "✗"]
     assert join_lines([cases.line(0, 80)]).split()[-5:] == ["✓", "passed", "→", "✗", "failed"]
+
+
+def test_the_score_that_changed_most_has_two_digits_and_whole_words_of_its_name() -> None:
+    cases = ComparedCases(make_comparison("P", "F", name="rubric_based_final_response_quality_v1"))
+
+    line = join_lines([cases.line(0, 120)]).rstrip()
+    assert line.endswith("response_quality_v1 -1.00") and "…_" in line
 
 
 @pytest.mark.parametrize(

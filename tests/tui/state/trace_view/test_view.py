@@ -54,8 +54,15 @@ def test_bars_within_the_session_leave_room_for_the_other_turns() -> None:
 def test_a_step_without_times_has_no_bar_and_no_zero() -> None:
     line = render_rows(make_view(make_light_spans()))[8]
 
-    assert "no times reported" in line and "–" in line
+    assert line.endswith(" no times reported")
     assert "0" not in line and "█" not in line
+
+
+def test_a_step_without_times_uses_their_room_for_its_call() -> None:
+    call = span("set_light", kind=SpanKind.TOOL, request={"room": "hall"}, response={"result": "done"})
+    line = render_rows(make_view([span("agent", at=(0.0, 1.0)), call]), width=45)[2]
+
+    assert 'ƒ set_light(room="hall") → "d… no times' in line
 
 
 def test_a_tool_call_shows_its_arguments_and_its_result() -> None:
