@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -354,6 +355,7 @@ def _name_cases(keys: Sequence[CaseKey]) -> str:
 
 # The pane at the left of the main screen.
 
+_CHUNK = 250  # contents that are taken over before key presses are processed
 _RELIST = 0.5  # seconds between two updates of the list during a run or while cases are read
 _RELIST_SHARE = 0.15  # of the time for these updates, which a hundred thousand cases make slow
 
@@ -449,7 +451,9 @@ class BrowserPane(FramedBox):
         await self._read_edited()
         for listed in self._browser.sets:
             async for contents in self._screen_context.backend.contents.read(listed):
-                self._browser.update_contents(contents)
+                for start in range(0, len(contents), _CHUNK):
+                    self._browser.update_contents(contents[start : start + _CHUNK])
+                    await asyncio.sleep(0)
                 self._relist_soon()
             if listed.history_run is None:
                 self._browser.judges[listed.relative] = self._screen_context.backend.contents.get_judges(

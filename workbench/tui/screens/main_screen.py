@@ -93,6 +93,7 @@ class MainScreen(ScreenActions):
         self._unfinished_review: ReviewWalk | None = None
         self._begins_with_project = layout.selected is None
         self._pump: RestingTimer | None = None  # applies events
+        self._catches_up = False  # a tick follows at once, because many events wait
         self._reader = ReadController(self, context)
         self._saver = SaveController(self, context)
         self._runs = RunController(
@@ -284,7 +285,14 @@ class MainScreen(ScreenActions):
         if is_news or self.state.is_running:
             self.query_one(Drawer).show(self.state.subject())
             self._open_run_pane_if_long(now=now)
+        if self._runs.has_backlog and not self._catches_up:
+            self._catches_up = True
+            self.call_later(self._catch_up)  # behind the keys that wait
         return self.state.is_running or self._runs.has_news or self._watching.has_news
+
+    def _catch_up(self) -> None:
+        self._catches_up = False
+        self._pump_events()
 
     def _open_run_pane_if_long(self, *, now: float) -> None:
         """Open the run pane once a run takes long, if the drawer is free and the user has not closed it before."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # A run that the screen follows: its events are collected at once, and applied at the next tick.
 
-_MOST_EVENTS = 4_000  # maximum in one tick, so that a tick stays short
+_MOST_EVENTS = 1_000  # maximum in one tick, so that a tick stays short
 _MOMENT = 0.1  # seconds between two looks whether a plan can be shown
 _BURST = 200  # events collected before key presses are processed
 
@@ -90,6 +90,11 @@ class FollowedRun:
     def has_news(self) -> bool:
         """True if `take` would return events."""
         return bool(self._events)
+
+    @property
+    def has_backlog(self) -> bool:
+        """True if there are more events than `take` returns at once."""
+        return len(self._events) >= _MOST_EVENTS
 
     def add(self, event: RunEvent) -> None:
         """Add an event that another listener received."""
@@ -177,6 +182,11 @@ class RunController(Controller):
     def has_news(self) -> bool:
         """True if `take` would apply events."""
         return any(followed.has_news for followed in self._followed)
+
+    @property
+    def has_backlog(self) -> bool:
+        """True if `take` should be called again before the next tick."""
+        return any(followed.has_backlog for followed in self._followed)
 
     def start(self, request: Callable[[], RunWanted]) -> None:
         """Start a run. `request` is called again after the files were read, because that may change the selection."""

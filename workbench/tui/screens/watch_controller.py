@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from textual.app import App
@@ -24,6 +25,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.watch_calls import Watch
 from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.screens.run_controller import FollowedRun
+from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import ReusedVerdict, WatchMode
 from workbench.tui.widgets.inputs import say
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _BETWEEN = 1.0  # seconds between two messages, because many cases take long to show
 _CALM = 0.3  # seconds without another change before the check begins
+_CHUNK = 500  # cases that are looked up before key presses are processed
 
 
 class VerdictController(Controller):
@@ -67,16 +70,16 @@ class VerdictController(Controller):
     @background(group="check_verdicts", exclusive=True)
     async def _check(self) -> None:
         await asyncio.sleep(_CALM)
-        shown = self.state.board.find_verdicts_by_case(
-            key
-            for listed in self.state.browser.file_sets
-            if listed.relative in self._pending
-            for key in listed.case_keys
-        )
+        board, ended = self.state.board, dict[CaseKey, int]()
+        shown = dict[CaseKey, Mapping[int, ResultLocation | None]]()
+        sets = (each.case_keys for each in self.state.browser.file_sets if each.relative in self._pending)
+        remaining = chain.from_iterable(sets)
+        while keys := list(islice(remaining, _CHUNK)):
+            some = board.find_verdicts_by_case(keys)
+            shown.update(some)
+            ended.update({key: record.result_number for key in some if (record := board.get_record(key)) is not None})
+            await asyncio.sleep(0)
         if shown:
-            ended = {
-                key: record.result_number for key in shown if (record := self.state.board.get_record(key)) is not None
-            }
             changed, reported = set[CaseKey](), time.monotonic()
             with contextlib.suppress(StoreError):  # the reader of the stored results has reported it
                 async for checked in self.backend.verdict_check.check(shown):

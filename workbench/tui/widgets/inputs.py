@@ -18,6 +18,7 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer
@@ -48,7 +49,7 @@ from workbench.tui.state.text_layout import (
 )
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, make_strip
 
-# An input for a search text.
+# Inputs of search texts, and the filter line.
 
 
 class FindInput(Input):
@@ -56,6 +57,7 @@ class FindInput(Input):
 
     PLACES: ClassVar[tuple[str, ...]] = ("finding",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
+    virtual_size = Reactive(Size(0, 0))  # without a new layout of the screen for every letter
 
     @dataclass
     class Left(Message):
@@ -64,9 +66,6 @@ class FindInput(Input):
     def action_leave(self) -> None:
         """Post that the search ended."""
         self.post_message(self.Left())
-
-
-# The filter line.
 
 
 class FilterInput(FindInput):
