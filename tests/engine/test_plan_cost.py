@@ -14,7 +14,7 @@ import pytest
 from tests.engine.conftest import Project, turn
 from tests.engine.judged import make_judged_folder, serve_judge
 from workbench.engine import plan_cost
-from workbench.engine.plan import Plan, PlanError, RunOptions, Selection
+from workbench.engine.plan import Plan, PlanError, PlannedCase, RunOptions, Selection
 from workbench.engine.plan_cost import (
     EarlierJobs,
     Estimate,
@@ -60,6 +60,16 @@ def test_function_agents_are_free_whatever_their_number(project: Project) -> Non
 
     assert (free.jobs, free.model_jobs, is_costly(free_plan)) == (11, 0, False)
     assert (paid.jobs, paid.model_jobs, paid.model_turns, is_costly(paid_plan)) == (11, 11, 11, True)
+
+
+def test_whether_a_plan_is_costly_is_known_without_reading_its_cases(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add_set(TWO)
+    plan = make_plan(project)
+    monkeypatch.setattr(PlannedCase, "turns", property(lambda _: pytest.fail("a case was read")))
+
+    assert not is_costly(plan)
 
 
 def test_repeats_are_always_costly(project: Project) -> None:

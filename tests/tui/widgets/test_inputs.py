@@ -1,4 +1,4 @@
-"""Messages of the screen: in the line of keys, as the only toast, and in the list of messages."""
+"""Messages of the screen: in the line of keys, as the only toast, and in the list of messages; and the filter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual.app import App, ComposeResult
+from textual.screen import Screen
 from textual.widgets import Input
 
-from workbench.tui.widgets.inputs import DECISION, say
+from workbench.tui.widgets.inputs import DECISION, FilterInput, say
 
 
 async def wait_for_toasts(screen: Any, *wanted: str) -> None:
@@ -172,3 +174,29 @@ async def test_the_last_messages_are_listed_below_the_problems(open_fake_app: An
         await screen.until("shown at once  ")
         assert [message.text for message in screen.state.problems.messages][:2] == ["shown at once", "nothing to copy"]
         assert "information · shown at" in screen.text
+
+
+class _Filter(App[None]):
+    """An application with nothing but a filter."""
+
+    def compose(self) -> ComposeResult:
+        yield FilterInput("words")
+
+
+async def test_letters_in_a_filter_cause_no_new_layout_of_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = _Filter()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        layouts: list[Screen[Any]] = []
+        lay_out = Screen._refresh_layout
+
+        def count_layouts(screen: Screen[Any], *args: Any, **options: Any) -> None:
+            layouts.append(screen)
+            lay_out(screen, *args, **options)
+
+        monkeypatch.setattr(Screen, "_refresh_layout", count_layouts)
+        await pilot.press("a", "b")
+        await pilot.pause(0.1)
+
+        assert app.query_one(FilterInput).value == "ab"
+        assert not layouts
