@@ -433,7 +433,8 @@ class CaseList(RowList):
     def _make_key(self, y: int, width: int) -> _RowKey:
         if y or len(self.source) or not isinstance(self.source, _BrowserRows) or self.source.state.project is None:
             return super()._make_key(y, width)
-        lack = " no match" if self.source.state.browser.is_filtered else " none yet"
+        state = self.source.state
+        lack = " no match" if state.browser.is_filtered else f" none yet; {state.find_key('list_new_set')} adds one"
         return _RowKey((StyledText(lack, Style.MUTED),), "", width)
 
     def show_state(self, state: ProjectState) -> None:

@@ -262,7 +262,7 @@ async def test_an_empty_project_says_what_was_searched_and_what_to_do(open_fake_
 async def test_an_empty_list_says_that_nothing_is_there_or_matches(open_fake_app: Any, backend: Any) -> None:
     backend.targets = {}
     async with open_fake_app(backend) as screen:
-        await screen.until("none yet", "looked in")
+        await screen.until("none yet; ctrl+n adds one", "looked in")
 
 
 async def test_a_list_without_a_match_says_so(open_fake_app: Any, lights: Any) -> None:
