@@ -485,7 +485,7 @@ def counts_text(summary: RunSummary) -> str:
         "cancelled": summary.cancelled,
         PARTLY_JUDGED: summary.partly_judged,
     }
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none"
 
 
 def duration_text(seconds: float) -> str:

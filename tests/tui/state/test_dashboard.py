@@ -291,6 +291,7 @@ def test_a_criterion_has_its_mean_threshold_spread_and_pass_count(make_page: Cal
     narrow = page.find_line("✗ ", 46)
     assert "0.75" in narrow
     assert narrow.endswith("2 of 4 pass")
+    assert page.find_line("✗ ", 34).endswith("  2/4")
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,7 @@ def _pad(text: str, width: int) -> str:
 
 _TRACK = (10, 32)  # least and most cells of a track
 _NAMES = 0.38  # most of a line for the names of metrics or cases
+_MEAN = 8  # cells for the mean of a metric
 _RUNS_IN_WORDS = 3
 _RUNS_OF_ALL = 5
 
@@ -662,9 +663,11 @@ def _format_criterion(metric: MetricSummary, column: int, width: int) -> Line:
     sign = "≤" if info is not None and info.lower_is_better else "≥"
     against = "" if metric.threshold is None else f"{sign} {format_limit(metric.name, metric.threshold)}"
     passing = f"  {metric.passed:,} of {metric.total:,} pass"
+    if 2 + column + len("  ") + _MEAN + len(passing) > width:
+        passing = f"  {metric.passed:,}/{metric.total:,}"
     name = _pad(shorten(safe_line(metric.name), column), column)
     mean = "no score" if metric.mean is None else format_measured(metric.name, metric.mean, metric.threshold)
-    lead = f"{name}  {mean:>8}"
+    lead = f"{name}  {mean:>{_MEAN}}"
     beside = f" {against:<6}"
     room = width - 2 - cell_len(lead) - len(passing) - 2 - len(beside)
     track = _draw_spread(metric, min(room, _TRACK[1]), badge.style) if room >= _TRACK[0] else ()

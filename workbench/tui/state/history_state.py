@@ -629,9 +629,10 @@ class GroupRuns(CursorRows):
             return []
         summary = self.parts[self.cursor].summary
         took = "" if run.duration_seconds is None else f" in {format_duration(run.duration_seconds)}"
-        whole = "" if summary.total == run.summary.total else f"; the whole run: {counts_text(run.summary)}"
+        counts, whole_counts = counts_text(summary), counts_text(run.summary)
+        whole = "" if counts == whole_counts else f"; the whole run: {whole_counts}"
         blocks = [*self._draw_trend(), BLANK, Paragraph.from_text(f"run {safe_line(run.run_id)}", Style.HEADING)]
-        facts = [("result", f"{counts_text(summary)}{whole}{took}"), ("command", run.command)]
+        facts = [("result", f"{counts}{whole}{took}"), ("command", run.command)]
         if explain_incomplete(run):
             facts.append(("ended", f"{explain_incomplete(run)}: not every case ran"))
         blocks += [
