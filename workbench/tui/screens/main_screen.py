@@ -339,13 +339,6 @@ class MainScreen(ScreenActions):
             return ""
         return "resume" if self.state.watch.mode is WatchMode.PAUSED else "pause"
 
-    def _is_refused(self, action: str) -> bool:
-        """Return True and notify the user if an action is impossible for the selected row."""
-        reason = find_obstacle(action, self.state)
-        if reason:
-            say(self, reason, severity="warning")
-        return bool(reason)
-
     def action_run_selected(self) -> None:
         """Run the selected case, set or target."""
         self._runs.run_row()
@@ -364,27 +357,13 @@ class MainScreen(ScreenActions):
 
     def action_keep_conversation(self) -> None:
         """Add the conversation of a simulated user to its set as a fixed case."""
-        if not self._is_refused("keep_conversation"):
+        if not self.is_refused("keep_conversation"):
             self._saver.keep_conversation(self.state.subject())
 
     def action_generate(self) -> None:
         """Generate scenarios for the selected set or agent with a model."""
-        if not self._is_refused("generate"):
+        if not self.is_refused("generate"):
             self.generate()
-
-    def action_shrink(self) -> None:
-        """Find what the failure of the selected case needs."""
-        if self.state.selected_case is None:
-            say(self, "select a failed case to shrink", severity="warning")
-        elif not self._is_refused("shrink"):
-            self.open_shrinking(self.state.selected_case)
-
-    def action_why(self) -> None:
-        """Find which parts of the instruction matter for the selected case."""
-        if self.state.selected_case is None:
-            say(self, "select a case: parts of its agent's instruction are left out", severity="warning")
-        elif not self._is_refused("why"):
-            self.open_ablation(self.state.selected_case)
 
     def action_plan_selected(self) -> None:
         """Show the plan of a run of the selected case, set or target."""
@@ -397,12 +376,12 @@ class MainScreen(ScreenActions):
 
     def action_run_all(self) -> None:
         """Run every case that can run."""
-        if not self._is_refused("run_all"):
+        if not self.is_refused("run_all"):
             self._runs.start(lambda: RunWanted(self.state.select_all_cases()))
 
     def action_run_failed(self) -> None:
         """Run the cases that did not pass in their last run."""
-        if self._is_refused("run_failed"):
+        if self.is_refused("run_failed"):
             return
         if not self.state.select_failed_cases():
             say(self, "there is nothing to run: no listed case of an agent failed", severity="warning")
@@ -483,13 +462,13 @@ class MainScreen(ScreenActions):
 
     async def action_edit(self) -> None:
         """Open the editor of the case. A case that cannot be edited is shown there too."""
-        self._is_refused("edit")
+        self.is_refused("edit")
         await self.action_open_tab("case")
         self._go_to_prompt(self.state.selected_case, types=False)
 
     async def action_accept(self) -> None:
         """Accept the difference under the cursor of the diff, or open the diff."""
-        if self._is_refused("accept"):
+        if self.is_refused("accept"):
             return
         frame = self.query_one(Frame)
         if isinstance(frame.pane, DiffPane):
@@ -501,7 +480,7 @@ class MainScreen(ScreenActions):
         """Branch from the selected case, by default after the turn at the cursor."""
         if self.state.selected_case is None:
             say(self, "select a case to branch from", severity="warning")
-        elif not self._is_refused("branch"):
+        elif not self.is_refused("branch"):
             turn = self.query_one(Frame).pane.find_turn_at_cursor()
             self.post_message(BranchWanted(self.state.selected_case, turn))
 
@@ -524,7 +503,7 @@ class MainScreen(ScreenActions):
     def action_edit_text(self) -> None:
         """Edit the text of the case in the user's editor."""
         key = self.state.selected_case
-        if key is not None and not self._is_refused("edit_text"):
+        if key is not None and not self.is_refused("edit_text"):
             self._saver.edit_case_text(key)
 
     async def action_toggle_drawer(self, name: str) -> None:

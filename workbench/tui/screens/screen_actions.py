@@ -18,6 +18,7 @@ from textual.worker import Worker
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.screen_context import Controller, DocumentsChanged, SaveWanted, ScreenContext, background
+from workbench.tui.state.project_state import find_obstacle
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.widgets.inputs import say
 from workbench.tui.widgets.row_lists import StyledScreen
@@ -38,6 +39,13 @@ class ScreenActions(StyledScreen[None]):
     screen_context: ScreenContext
     shrinking: ShrinkController
     ablating: AblationController
+
+    def is_refused(self, action: str) -> bool:
+        """Return True and notify the user if an action is impossible for the selected row."""
+        reason = find_obstacle(action, self.screen_context.state)
+        if reason:
+            say(self, reason, severity="warning")
+        return bool(reason)
 
     @work(group="generate", exclusive=True)
     async def generate(self) -> None:
@@ -72,6 +80,22 @@ class ScreenActions(StyledScreen[None]):
         from workbench.tui.screens.flaky_screen import open_flaky_cases  # seldom needed
 
         open_flaky_cases(self, self.screen_context)
+
+    def action_shrink(self) -> None:
+        """Find what the failure of the selected case needs."""
+        case = self.screen_context.state.selected_case
+        if case is None:
+            say(self, "select a failed case to shrink", severity="warning")
+        elif not self.is_refused("shrink"):
+            self.open_shrinking(case)
+
+    def action_why(self) -> None:
+        """Find which parts of the instruction matter for the selected case."""
+        case = self.screen_context.state.selected_case
+        if case is None:
+            say(self, "select a case: parts of its agent's instruction are left out", severity="warning")
+        elif not self.is_refused("why"):
+            self.open_ablation(case)
 
     @work(group="open_search", exclusive=True, description="open the search")
     async def open_shrinking(self, case: CaseKey) -> None:
