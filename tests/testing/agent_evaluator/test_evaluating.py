@@ -14,7 +14,8 @@ import pytest
 from tests.engine.judged import serve_judge
 from tests.llm.servers import Call, HttpResponse, gemini, gemini_error
 from tests.testing.agent_evaluator.conftest import AGENT, TOOLS, AgentProject, case
-from tests.testing.pytest_plugin.conftest import PLAIN
+from tests.testing.forked_pytest import ForkedPytest
+from tests.testing.pytest_plugin.conftest import PytestProject
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
 from workbench.testing.pytest_session import session
 
@@ -259,7 +260,9 @@ async def test_a_wrong_argument_raises_a_one_sentence_error(
         await AgentEvaluator.evaluate(**all_arguments)  # type: ignore[arg-type]
 
 
-def test_the_documented_adk_example_runs_with_a_changed_import(pytester: pytest.Pytester, corpus: Path) -> None:
+def test_the_documented_adk_example_runs_with_a_changed_import(
+    pytester: pytest.Pytester, forked_pytest: ForkedPytest | None, corpus: Path
+) -> None:
     example = (corpus / "documentation" / "pytest_example.py.txt").read_text(encoding="utf-8")
     project = AgentProject(pytester.path)
     project.write("home_automation_agent/__init__.py", "from . import agent")
@@ -271,10 +274,12 @@ def test_the_documented_adk_example_runs_with_a_changed_import(pytester: pytest.
     assert adk_import in example
     project.write("test_example.py", example.replace(adk_import, "from workbench.testing import AgentEvaluator"))
 
-    pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider").assert_outcomes(passed=1)
+    PytestProject(pytester, forked_pytest).pytest().assert_outcomes(passed=1)
 
 
-def test_a_failure_shows_only_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+def test_a_failure_shows_only_the_line_of_the_test(
+    pytester: pytest.Pytester, forked_pytest: ForkedPytest | None
+) -> None:
     project = AgentProject(pytester.path)
     project.write("home/__init__.py", "")
     project.write("home/agent.py", "def answer(prompt): return prompt")
@@ -295,14 +300,14 @@ def test_a_failure_shows_only_the_line_of_the_test(pytester: pytest.Pytester) ->
     tests = [f"async def test_{number}():\n    {call}\n" for number, call in enumerate(calls)]
     project.write("test_all.py", "from workbench.testing import AgentEvaluator\n\n" + "\n".join(tests))
 
-    done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "--tb=short")
+    done = PytestProject(pytester, forked_pytest).pytest("-o", "asyncio_mode=auto", "--tb=short")
 
     done.assert_outcomes(failed=len(calls))
     locations = [line for line in done.outlines if re.match(r"\S+\.py:\d+: in ", line)]
     assert [line.partition(":")[0] for line in locations] == ["test_all.py"] * len(calls)
 
 
-def test_the_timeout_option_applies_to_each_case(pytester: pytest.Pytester) -> None:
+def test_the_timeout_option_applies_to_each_case(pytester: pytest.Pytester, forked_pytest: ForkedPytest | None) -> None:
     project = AgentProject(pytester.path)
     project.write("home_automation_agent/__init__.py", "from . import agent")
     project.write(
@@ -322,7 +327,7 @@ def test_the_timeout_option_applies_to_each_case(pytester: pytest.Pytester) -> N
         """,
     )
 
-    done = pytester.runpytest_subprocess(*PLAIN, "-p", "no:cacheprovider", "--workbench-timeout", "4")
+    done = PytestProject(pytester, forked_pytest).pytest("--workbench-timeout", "4")
 
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines("*longer than 4 s*")

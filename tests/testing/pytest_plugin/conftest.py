@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,19 +12,20 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import AGENT, SETTINGS, TRAJECTORY_ONLY, turn
+from tests.testing.forked_pytest import PLAIN, ForkedPytest
 
-__all__ = ["PLAIN", "PytestProject", "turn"]
-
-_UNUSED_PLUGINS = ("anyio", "hypothesispytest", "langsmith_plugin", "syrupy", "textual-snapshot")
-PLAIN = tuple(word for name in _UNUSED_PLUGINS for word in ("-p", f"no:{name}"))
-"""Options for a separate pytest process without other plugins, which dominate its start time."""
+__all__ = ["PytestProject", "turn"]
 
 
 @dataclass(frozen=True)
 class PytestProject:
-    """A folder with the agent of the command-line tests, its criteria, and eval sets."""
+    """A folder with the agent of the command-line tests, its criteria, and eval sets.
+
+    Without `forked` each run starts a new interpreter.
+    """
 
     pytester: pytest.Pytester
+    forked: ForkedPytest | None
 
     @property
     def root(self) -> Path:
@@ -46,7 +49,22 @@ class PytestProject:
 
     def run_with_cache(self, *arguments: str) -> Any:
         """Run pytest with its cache of the last failures."""
-        return self.pytester.runpytest_subprocess(*PLAIN, *arguments)
+        if self.forked is None:
+            return self.pytester.runpytest_subprocess(*PLAIN, *arguments)
+        outputs = [self.root / "stdout", self.root / "stderr"]
+        started = time.monotonic()
+        status = self.forked.run(
+            [f"--basetemp={self.root / 'runpytest'}", *PLAIN, *arguments],
+            folder=self.root,
+            environment={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, [str(self.root), os.environ.get("PYTHONPATH")])),
+            },
+            outputs=outputs,
+        )
+        out, error = (path.read_text(encoding="utf-8").splitlines() for path in outputs)
+        print(*out, *error, sep="\n")  # for the report of a failure
+        return pytest.RunResult(status, out, error, time.monotonic() - started)
 
     def read_statuses(self, *arguments: str) -> dict[str, str]:
         """Return the outcome of each test by node id."""
@@ -57,10 +75,18 @@ class PytestProject:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> PytestProject:
-    """Create a project with an agent that follows its prompts."""
+def empty_project(
+    pytester: pytest.Pytester, forked_pytest: ForkedPytest | None, monkeypatch: pytest.MonkeyPatch
+) -> PytestProject:
+    """Return a project in an empty folder."""
     monkeypatch.setenv("COLUMNS", "300")  # the short summary has reasons only on a wide terminal
-    pytest_project = PytestProject(pytester)
+    return PytestProject(pytester, forked_pytest)
+
+
+@pytest.fixture
+def project(empty_project: PytestProject) -> PytestProject:
+    """Create a project with an agent that follows its prompts."""
+    pytest_project = empty_project
     pytest_project.write("workbench.toml", SETTINGS)
     pytest_project.write("home/agent.py", AGENT)
     pytest_project.write("home/test_config.json", TRAJECTORY_ONLY)

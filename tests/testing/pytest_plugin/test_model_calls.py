@@ -23,11 +23,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server) -> PytestProject:
+def project(empty_project: PytestProject, server: Server) -> PytestProject:
     """Create a project with a good and a bad case, whose only criterion needs a judge."""
-    monkeypatch.setenv("COLUMNS", "300")
-    make_judged_folder(pytester.path, good="good", bad="bad")
-    return PytestProject(pytester)
+    make_judged_folder(empty_project.root, good="good", bad="bad")
+    return empty_project
 
 
 def remove_key_and_cache(project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +68,11 @@ def test_judge_calls_of_a_process_are_counted_over_all_its_cases(project: Pytest
     assert [spent.calls for spent in run.summary.models] == [len(server.calls)] == [2 * SAMPLES]
 
 
-def test_the_model_budget_is_shared_by_all_cases_of_a_process(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
-) -> None:
-    make_judged_folder(pytester.path, settings=f"max_calls = {SAMPLES}\n", one="good 1", two="good 2", three="good 3")
-    monkeypatch.setenv("COLUMNS", "300")
+def test_the_model_budget_is_shared_by_all_cases_of_a_process(empty_project: PytestProject, server: Server) -> None:
+    settings = f"max_calls = {SAMPLES}\n"
+    make_judged_folder(empty_project.root, settings=settings, one="good 1", two="good 2", three="good 3")
 
-    done = PytestProject(pytester).pytest("--workbench", "-n", "1")
+    done = empty_project.pytest("--workbench", "-n", "1")
 
     done.assert_outcomes(passed=1, errors=2)
     done.stdout.fnmatch_lines([f"*the budget of {SAMPLES} model calls is used up*"])
@@ -83,26 +80,24 @@ def test_the_model_budget_is_shared_by_all_cases_of_a_process(
 
 
 def test_missing_samples_are_reported_or_an_error_if_all_are_required(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server: Server
+    empty_project: PytestProject, server: Server
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    make_judged_folder(pytester.path, good="good")
-    project = PytestProject(pytester)
+    make_judged_folder(empty_project.root, good="good")
 
     def reset_answers() -> None:
         numbers = itertools.count()
         server.answer = lambda call: verdict(call) if next(numbers) == 0 else gemini_error(503, "down")
 
     def rerun(*arguments: str) -> pytest.RunResult:
-        delete_cache(project)
+        delete_cache(empty_project)
         reset_answers()
-        return project.pytest("--workbench", "--junitxml=done.xml", *arguments)
+        return empty_project.pytest("--workbench", "--junitxml=done.xml", *arguments)
 
     reason = f"{METRIC}: judged by 1 of 2 samples"
     passed = rerun()
     passed.assert_outcomes(passed=1)
     passed.stdout.fnmatch_lines([f"samples missing: set.evalset.json::good: {reason}"])
-    assert f'name="{METRIC}: samples" value="judged by 1 of 2 samples"' in (project.root / "done.xml").read_text()
+    assert f'name="{METRIC}: samples" value="judged by 1 of 2 samples"' in (empty_project.root / "done.xml").read_text()
 
     for gate in (["--workbench-require-all-samples"], ["-o", "workbench_require_all_samples=true"]):
         done = rerun(*gate)
@@ -220,19 +215,18 @@ def test_short():
 """
 
 
-def test_evaluation_tasks_use_recorded_calls(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = PytestProject(pytester)
-    project.write("workbench.toml", "")
-    project.write("test_short.py", EVALUATION_TEST)
+def test_evaluation_tasks_use_recorded_calls(empty_project: PytestProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty_project.write("workbench.toml", "")
+    empty_project.write("test_short.py", EVALUATION_TEST)
     with serve_judge(monkeypatch, lambda call: gemini('{"score": 3, "explanation": "e"}')) as server:
-        unrecorded = project.pytest()
+        unrecorded = empty_project.pytest()
         assert server.calls == []
-        project.pytest("--workbench-record").assert_outcomes(passed=1)
-        assert len(server.calls) == count_recorded(project.root / "calls.jsonl") > 0
+        empty_project.pytest("--workbench-record").assert_outcomes(passed=1)
+        assert len(server.calls) == count_recorded(empty_project.root / "calls.jsonl") > 0
         server.calls.clear()
-        remove_key_and_cache(project, monkeypatch)
+        remove_key_and_cache(empty_project, monkeypatch)
 
-        project.pytest().assert_outcomes(passed=1)
+        empty_project.pytest().assert_outcomes(passed=1)
         assert server.calls == []
 
     unrecorded.assert_outcomes(failed=1)
@@ -260,16 +254,15 @@ def test_answered():
 
 
 def test_answers_of_models_and_replies_for_functions_are_recorded(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    empty_project: PytestProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = PytestProject(pytester)
-    project.write("workbench.toml", "")
-    project.write("test_answered.py", ANSWERED_TEST)
+    empty_project.write("workbench.toml", "")
+    empty_project.write("test_answered.py", ANSWERED_TEST)
     with serve_judge(monkeypatch, lambda call: gemini("hi")) as server:
-        project.pytest("--workbench-record").assert_outcomes(passed=1)
-        assert len(server.calls) == count_recorded(project.root / "calls.jsonl") > 2
+        empty_project.pytest("--workbench-record").assert_outcomes(passed=1)
+        assert len(server.calls) == count_recorded(empty_project.root / "calls.jsonl") > 2
         server.calls.clear()
-        remove_key_and_cache(project, monkeypatch)
+        remove_key_and_cache(empty_project, monkeypatch)
 
-        project.pytest().assert_outcomes(passed=1)
+        empty_project.pytest().assert_outcomes(passed=1)
         assert server.calls == []

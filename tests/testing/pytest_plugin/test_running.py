@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.testing.pytest_plugin.conftest import PLAIN, PytestProject, turn
+from tests.testing.forked_pytest import PLAIN
+from tests.testing.pytest_plugin.conftest import PytestProject, turn
 from workbench.store.history.history import History
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -248,7 +250,8 @@ def test_the_documented_settings_measure_coverage_of_the_agent(
     project.write("pyproject.toml", next(block for block in blocks if "[tool.coverage.run]" in block))
     project.add_set("home/light.evalset.json", on=[turn("light kitchen", room="kitchen")])
 
-    result = project.pytest("--workbench", "--cov=home", "--cov-report=json")
+    started_anew = replace(project, forked=None)
+    result = started_anew.pytest("--workbench", "--cov=home", "--cov-report=json")
 
     assert result.ret == 0
     coverage = json.loads((project.root / "coverage.json").read_text(encoding="utf-8"))["files"]["home/agent.py"]
