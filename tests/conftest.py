@@ -12,12 +12,13 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.prepared_workers import PreparedImports
 from workbench.model import text
 
 # Tests, and processes that they start, use compiled modules, as installed programs do.
@@ -107,6 +108,30 @@ def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the user's folders for state and cache out of tests and of the processes that they start."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+PREPARED_MODULES = {
+    "a2a": ("a2a.client",),
+    "adk": ("google.adk.agents", "google.adk.runners", "google.adk.apps.app", "google.adk.models.google_llm"),
+    "langchain": ("langchain_core.language_models.chat_models", "langchain_core.tools", "langgraph.graph"),
+}
+
+
+@pytest.fixture(scope="session")
+def _prepared_imports() -> Iterator[dict[str, PreparedImports]]:
+    prepared = {name: PreparedImports(modules) for name, modules in PREPARED_MODULES.items()}
+    yield prepared
+    for each in prepared.values():
+        each.close()
+
+
+@pytest.fixture(autouse=True)
+def _prepare_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the workers of tests with the marker `prepared` from a process that has imported the framework it names."""
+    marker = request.node.get_closest_marker("prepared")
+    if marker is not None and sys.platform == "linux":
+        prepared = request.getfixturevalue("_prepared_imports")[marker.args[0]]
+        monkeypatch.setattr("workbench.agents.forked_processes.subprocess", prepared)
 
 
 @pytest.hookimpl(tryfirst=True)

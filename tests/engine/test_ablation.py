@@ -89,6 +89,7 @@ def ablate(workspace: Workspace, *, by_line: bool = True, budget: int = 40, repe
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 @pytest.mark.needs_fork
 def test_the_lines_that_the_verdict_and_the_scores_need_are_found(house: Project) -> None:
     with run_server(reply) as server:
@@ -123,6 +124,7 @@ def test_the_lines_that_the_verdict_and_the_scores_need_are_found(house: Project
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 @pytest.mark.needs_fork
 def test_paragraphs_are_left_out_whole_and_the_budget_is_respected(house: Project) -> None:
     with run_server(reply) as server:
@@ -141,6 +143,7 @@ def test_paragraphs_are_left_out_whole_and_the_budget_is_respected(house: Projec
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 @pytest.mark.needs_fork
 def test_differences_of_a_flaky_case_are_unclear(house: Project) -> None:
     replies = iter(range(1000))
@@ -161,6 +164,7 @@ def test_differences_of_a_flaky_case_are_unclear(house: Project) -> None:
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 @pytest.mark.needs_fork
 def test_a_part_without_which_only_some_executions_differ_is_unclear(house: Project) -> None:
     replies = iter(range(1000))
@@ -186,6 +190,7 @@ def test_a_part_without_which_only_some_executions_differ_is_unclear(house: Proj
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 @pytest.mark.needs_fork
 def test_an_error_of_the_case_itself_tries_nothing(house: Project) -> None:
     with run_server(lambda _: HttpResponse({"error": {"code": 400, "message": "no"}}, status=400)) as server:

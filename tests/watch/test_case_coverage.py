@@ -74,6 +74,7 @@ def make_case(eval_id: str, prompt: str) -> dict[str, Any]:
 
 
 @pytest.mark.needs_langchain
+@pytest.mark.prepared("langchain")
 def test_nodes_of_a_graph(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(GRAPH)
     (tmp_path / "workbench.toml").write_text('[targets.graph]\nkind = "langchain"\ntarget = "agent:answer"\n')
@@ -115,6 +116,7 @@ def dice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 def test_agents_transfers_instructions_and_callbacks_of_adk(dice: Path) -> None:
     eval_set = "hello_world_adk/dice.evalset.json"
 
@@ -197,6 +199,7 @@ def test_traces_of_unexpected_form_are_read_as_far_as_possible(data: dict[str, A
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 def test_callbacks_of_agents_with_the_same_name_are_several(dice: Path) -> None:
     shutil.copytree(dice / "hello_world_adk", dice / "other")
     agent = dice / "other/agent.py"
@@ -217,6 +220,7 @@ def test_callbacks_of_agents_with_the_same_name_are_several(dice: Path) -> None:
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 def test_values_that_are_not_literal_are_found(dice: Path) -> None:
     agent = dice / "hello_world_adk/agent.py"
     text = agent.read_text("utf-8")
@@ -266,6 +270,7 @@ def test_values_that_are_not_literal_are_found(dice: Path) -> None:
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 def test_lambdas_and_inner_functions_as_callbacks_are_followed(dice: Path) -> None:
     agent = dice / "hello_world_adk/agent.py"
     text = agent.read_text("utf-8")
@@ -302,6 +307,7 @@ def test_lambdas_and_inner_functions_as_callbacks_are_followed(dice: Path) -> No
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 def test_transfers_that_models_are_offered_are_listed(dice: Path) -> None:
     agent = dice / "hello_world_adk/agent.py"
     text = agent.read_text("utf-8")

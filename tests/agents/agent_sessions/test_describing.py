@@ -102,6 +102,7 @@ async def test_the_description_of_a_function_has_docstrings_and_public_functions
     assert list(by_name["known"]["parameters"]["properties"]) == ["floor"]
 
 
+@pytest.mark.prepared("adk")
 async def test_the_description_of_an_adk_agent_has_tools_sub_agents_and_unknown_parts(
     bench: Any, way: dict[str, Any]
 ) -> None:
@@ -215,6 +216,7 @@ async def test_defaults_that_may_be_secrets_are_removed(bench: Any, way: dict[st
     }
 
 
+@pytest.mark.prepared("adk")
 async def test_defaults_that_may_be_secrets_are_removed_from_adk_tools(bench: Any, way: dict[str, Any]) -> None:
     pytest.importorskip("google.adk")
     bench.write("host/agent.py", SECRETIVE + ADK_AGENT)

@@ -19,7 +19,7 @@ from workbench.model.run_events import StateSeen, TurnAnswered, TurnBegan, TurnF
 from workbench.model.target import AgentKind, ModelMode
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("adk")]
 
 ADK = """
 from pathlib import Path

@@ -15,7 +15,7 @@ from workbench.model.target import ModelMode
 from workbench.model.trace import SpanKind
 
 pytest.importorskip("google.adk")
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("adk")]
 
 AGENT = """
 import os

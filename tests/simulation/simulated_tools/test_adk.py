@@ -17,7 +17,7 @@ from tests.simulation.simulated_tools.conftest import (
     get_tool_spans,
 )
 
-pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork]
+pytestmark = [pytest.mark.needs_adk, pytest.mark.needs_fork, pytest.mark.prepared("adk")]
 
 AGENT = '''
 def roll(sides: int, tool_context: ToolContext) -> dict:

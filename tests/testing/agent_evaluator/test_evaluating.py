@@ -19,7 +19,7 @@ from tests.testing.pytest_plugin.conftest import PytestProject
 from workbench.testing import AgentEvaluator, EvaluationIncomplete
 from workbench.testing.pytest_session import session
 
-pytestmark = pytest.mark.needs_adk
+pytestmark = [pytest.mark.needs_adk, pytest.mark.prepared("adk")]
 
 MODULE = "home_automation_agent"
 

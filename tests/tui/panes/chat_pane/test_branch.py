@@ -12,7 +12,7 @@ from tests.llm.servers import Call, HttpResponse, openai, run_server
 from tests.tui.panes.chat_pane.talking import case, get_draft, open_chat, read_cases, say
 from workbench.tui.panes.chat_pane import Prompt
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("adk")]
 
 MODEL_AGENT = """
 import httpx

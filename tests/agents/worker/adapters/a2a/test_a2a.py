@@ -13,6 +13,7 @@ from workbench.model.trace import SpanKind
 
 pytestmark = [
     pytest.mark.needs_a2a,
+    pytest.mark.prepared("a2a"),
     pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # from ADK, about its own code
 ]
 

@@ -15,6 +15,7 @@ from workbench.model.results import FailureKind
 
 pytestmark = [
     pytest.mark.needs_a2a,
+    pytest.mark.prepared("a2a"),
     pytest.mark.filterwarnings("ignore:.EXPERIMENTAL.:UserWarning"),  # from ADK, about its own code
 ]
 

@@ -13,6 +13,7 @@ from workbench.agents.worker.adapters.base import AgentFault
 from workbench.agents.worker.adapters.langchain.langchain_messages import read_steps
 
 needs_langchain = pytest.mark.needs_langchain
+pytestmark = pytest.mark.prepared("langchain")
 
 
 @needs_langchain

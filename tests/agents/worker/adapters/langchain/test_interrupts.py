@@ -11,7 +11,7 @@ from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import FailureKind, TurnResult
 from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 
-pytestmark = pytest.mark.needs_langchain
+pytestmark = [pytest.mark.needs_langchain, pytest.mark.prepared("langchain")]
 
 MAIL = """
     from langchain.agents import create_agent

@@ -14,6 +14,7 @@ from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
 
 needs_langchain = pytest.mark.needs_langchain
+pytestmark = pytest.mark.prepared("langchain")
 
 
 @needs_langchain

@@ -17,6 +17,7 @@ from workbench.model.trace import SpanKind
 from workbench.simulation.simulated_tools import CaseTools, ToolPlan
 
 needs_langchain = pytest.mark.needs_langchain
+pytestmark = pytest.mark.prepared("langchain")
 
 
 def make_case_tools(**answers: Any) -> CaseTools:
