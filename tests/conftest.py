@@ -113,6 +113,7 @@ def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
 PREPARED_MODULES = {
     "a2a": ("a2a.client",),
     "adk": ("google.adk.agents", "google.adk.runners", "google.adk.apps.app", "google.adk.models.google_llm"),
+    "http": ("aiohttp", "httpx", "httpx2", "requests", "urllib3"),
     "langchain": ("langchain_core.language_models.chat_models", "langchain_core.tools", "langgraph.graph"),
 }
 
@@ -127,9 +128,12 @@ def _prepared_imports() -> Iterator[dict[str, PreparedImports]]:
 
 @pytest.fixture(autouse=True)
 def _prepare_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the workers of tests with the marker `prepared` from a process that has imported the framework it names."""
+    """Fork the workers of tests with the marker `prepared` from a process that has imported the framework it names.
+
+    With `prepared(None)` a test of such a module starts its workers anew.
+    """
     marker = request.node.get_closest_marker("prepared")
-    if marker is not None and sys.platform == "linux":
+    if marker is not None and marker.args[0] is not None and sys.platform == "linux":
         prepared = request.getfixturevalue("_prepared_imports")[marker.args[0]]
         monkeypatch.setattr("workbench.agents.forked_processes.subprocess", prepared)
 

@@ -190,7 +190,8 @@ def _prepare(modules: Sequence[str]) -> Any:
     """Import what workers need, and return the module `launch`."""
     sys.path.remove(str(Path(__file__).parent))
     for name in modules:
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):  # of an extra
+            importlib.import_module(name)
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location("launch", _LAUNCH)

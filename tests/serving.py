@@ -23,7 +23,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 def run_http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Run a server with this handler and yield its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:

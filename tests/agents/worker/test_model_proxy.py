@@ -488,7 +488,7 @@ def _run_tls_server(authority: trustme.CA) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that does not trust it
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"https://localhost:{server.server_port}"
         server.shutdown()
 

@@ -49,7 +49,7 @@ class Service:
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
         self.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
         self._server.shutdown()

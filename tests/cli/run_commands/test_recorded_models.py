@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import CommandLine, turn
 from tests.llm.servers import Call, HttpResponse, Server, make_asking_agent, openai, run_server
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("http")]
 
 PROGRAM = """
 import json, os, sys
@@ -22,6 +22,14 @@ for line in sys.stdin:
     answer = agent.answer(json.loads(line)["prompt"])
     print(json.dumps({"type": "finished", **answer}), flush=True)
 """
+URLLIB = """
+import json, urllib.request
+
+def ask(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(request))
+"""
+"""A client that is imported faster than `httpx`: programs start for each session."""
 PRICES = """
 [judge.prices."m"]
 input = 1.0
@@ -57,6 +65,7 @@ def use_program(workbench: CommandLine, server: Server, monkeypatch: pytest.Monk
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         code = (workbench.root / "home" / "agent.py").read_text()
         code = code.replace(f'"{server.url}/v1/chat', '__import__("os").environ["OPENAI_BASE_URL"] + "/chat')
+        code = code.replace("import httpx", URLLIB).replace("httpx.post(", "ask(").replace(", json=body).json()", ", body)")
         workbench.write("home/agent.py", code)
         workbench.write("program.py", PROGRAM)
         target = f'kind = "command"\ntarget = ["{sys.executable}", "program.py"]\neval_sets = ["home/*.evalset.json"]'

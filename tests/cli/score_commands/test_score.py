@@ -196,7 +196,7 @@ def test_credentials_in_an_address_are_never_stored(workbench: CommandLine) -> N
     folder = workbench.write("web/rows.jsonl", json.dumps(ROWS[0])).parent
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/rows.jsonl?token=hush"
 
         result = workbench("score", address, "--metric", "trajectory_recall=0", "--format", "json")
@@ -236,7 +236,7 @@ def test_a_recorded_target_may_name_addresses_and_json_files(workbench: CommandL
     workbench.write("near.json", {"response": ["yes"], "reference": ["yes"]})
     workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/rows.csv"
         eval_sets = json.dumps(["near.json", f"{address}?token=hush"])
         settings = f'[targets.stored]\nkind = "recorded"\nconfig = "criteria.json"\neval_sets = {eval_sets}\n'
@@ -285,7 +285,7 @@ def test_addresses_that_differ_in_their_query_are_separate_datasets(workbench: C
 
     workbench.write("criteria.json", {"criteria": {"rouge_1": 1}})
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/rows.csv"
         eval_sets = json.dumps([f"{address}?table=hush_a", f"{address}?table=hush_b"])
         settings = f'[targets.stored]\nkind = "recorded"\nconfig = "criteria.json"\neval_sets = {eval_sets}\n'

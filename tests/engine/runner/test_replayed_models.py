@@ -22,7 +22,7 @@ from workbench.model.target import ModelMode
 from workbench.model.trace import Span, SpanKind
 from workbench.store.errors import shown_path
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("http")]
 
 KEY = "sk-averysecretkey-0123456789"
 CLIENTS = {
@@ -107,7 +107,13 @@ def case(project: Project) -> Project:
     return project
 
 
-@pytest.mark.parametrize("compresses", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize(
+    "compresses",
+    [
+        pytest.param(False, id="plain", marks=pytest.mark.prepared(None)),  # the client is imported during the session
+        pytest.param(True, id="compressed"),
+    ],
+)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_gets_the_recorded_answers(
     case: Project, server: ModelServer, client: str, compresses: bool

@@ -11,7 +11,7 @@ import pytest
 
 from tests.llm.servers import Server, make_asking_agent, openai, run_server
 
-pytestmark = pytest.mark.needs_fork
+pytestmark = [pytest.mark.needs_fork, pytest.mark.prepared("http")]
 
 
 def write_project(tmp_path: Path) -> None:
