@@ -17,7 +17,7 @@ from workbench.store.evalsets.config_files import load_config
 from .cases import make_turn
 from .edits import KINDS, Edit, edit, make_scene
 from .harness import RunByModules, RunEverything, RunNothing, make_project, prove
-from .oracle import Oracle
+from .oracle import Oracle, quick_folder
 from .outcomes import Outcome, make_outcome
 from .packages import CRITERIA, ENVIRONMENT, EVAL_SET, all_recipes, generate
 from .scene import Scene
@@ -25,9 +25,20 @@ from .scene import Scene
 pytestmark = pytest.mark.needs_fork
 
 
+SMALL = {"cases": (6, 10)}
+"""Sizes of packages that are run after each of many edits."""
+
+
 @pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
-    with Oracle(tmp_path_factory.mktemp("scratch")) as oracle:
+def oracle() -> Iterator[Oracle]:
+    with quick_folder() as scratch, Oracle(scratch) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="module")
+def remembering_oracle() -> Iterator[Oracle]:
+    """An oracle for tests of strategies, which ask it for the same states as the harness."""
+    with quick_folder() as scratch, Oracle(scratch, remembers=True) as oracle:
         yield oracle
 
 
@@ -76,7 +87,7 @@ def test_every_recipe_works_and_gives_different_results_for_different_numbers(tm
     for recipe in all_recipes():
         package = generate(tmp_path / recipe.name, 3, tools=(1, 1), recipes=[recipe.name])
         tools = [name for name, used_recipe in package.recipes.items() if used_recipe == recipe.name]
-        prompts = {f"{tool} {number}": f"{tool} {number}" for tool in tools for number in range(6)}
+        prompts = {f"{tool} {number}": f"{tool} {number}" for tool in tools for number in range(4)}
         write_set(package.root, prompts)
 
         outcomes = oracle.run(package.root)
@@ -104,7 +115,7 @@ def write_set(root: Path, prompts: dict[str, str]) -> None:
 
 
 def test_each_kind_of_edit_changes_some_results_but_neutral_kinds_change_none(tmp_path: Path, oracle: Oracle) -> None:
-    projects = [make_project(tmp_path / str(seed), seed, oracle) for seed in range(3)]
+    projects = [make_project(tmp_path / str(seed), seed, oracle, **SMALL) for seed in range(3)]
     before = [oracle.run(project.root) for project in projects]
     originals = [read_files(project.root) for project in projects]
     selective = effective_edits = 0
@@ -171,7 +182,7 @@ def test_the_oracle_and_the_engine_find_the_same_outcomes(
 ) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    project = make_project(tmp_path / "project", seed, oracle)
+    project = make_project(tmp_path / "project", seed, oracle, **SMALL)
     scene = make_scene(project)
     with Workspace.open(project.root) as workspace:
         for number in range(4):
@@ -193,8 +204,10 @@ def run_with_engine(workspace: Workspace) -> dict[str, Outcome]:
     }
 
 
-async def test_the_harness_finds_no_miss_if_everything_runs(tmp_path: Path, oracle: Oracle) -> None:
-    report = await prove(RunEverything(oracle), oracle, tmp_path, range(2), edits=8)
+async def test_the_harness_finds_no_miss_if_everything_runs(tmp_path: Path, remembering_oracle: Oracle) -> None:
+    strategy = RunEverything(remembering_oracle)
+
+    report = await prove(strategy, remembering_oracle, tmp_path, range(2), edits=8, **SMALL)
 
     assert not report.misses
     assert not report.false_neutral_edits
@@ -205,9 +218,11 @@ async def test_the_harness_finds_no_miss_if_everything_runs(tmp_path: Path, orac
 
 @pytest.mark.parametrize("strategy", [RunNothing, RunByModules])
 async def test_the_harness_detects_strategies_that_run_too_little(
-    strategy: type[RunNothing | RunByModules], tmp_path: Path, oracle: Oracle
+    strategy: type[RunNothing | RunByModules], tmp_path: Path, remembering_oracle: Oracle
 ) -> None:
-    report = await prove(strategy(oracle), oracle, tmp_path, range(4), edits=30)
+    oracle = remembering_oracle
+
+    report = await prove(strategy(oracle), oracle, tmp_path, range(4), edits=30, **SMALL)
 
     assert report.misses
     assert not report.misses[0].has_rerun
