@@ -110,17 +110,18 @@ def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
-PREPARED_MODULES = {
-    "a2a": ("a2a.client",),
-    "adk": ("google.adk.agents", "google.adk.runners", "google.adk.apps.app", "google.adk.models.google_llm"),
+PREPARED = {
+    "a2a": ("a2a",),
+    "adk": ("adk",),
     "http": ("aiohttp", "httpx", "httpx2", "requests", "urllib3"),
-    "langchain": ("langchain_core.language_models.chat_models", "langchain_core.tools", "langgraph.graph"),
+    "langchain": ("langchain", "langchain_core.tools", "langgraph.graph"),
 }
+"""Kinds of agents and modules that are imported before workers are forked, by the name in the marker `prepared`."""
 
 
 @pytest.fixture(scope="session")
 def _prepared_imports() -> Iterator[dict[str, PreparedImports]]:
-    prepared = {name: PreparedImports(modules) for name, modules in PREPARED_MODULES.items()}
+    prepared = {name: PreparedImports(modules) for name, modules in PREPARED.items()}
     yield prepared
     for each in prepared.values():
         each.close()

@@ -20,13 +20,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+_KINDS = ("a2a", "adk", "langchain")
 _LAUNCH = Path(__file__).parent.parent / "workbench/agents/worker/launch.py"
 
 
 class PreparedImports:
-    """Replaces the module `subprocess` where workers are started. Use it as a context manager.
+    """Replaces the module `subprocess` where workers are started.
 
-    `modules` are imported once, in a process that is started with the first worker.
+    The process that is prepared is started with the first worker. It imports `modules`, and what agents of the kinds
+    among them need.
     """
 
     DEVNULL = subprocess.DEVNULL
@@ -189,9 +191,6 @@ def _list_python_path() -> list[str]:
 def _prepare(modules: Sequence[str]) -> Any:
     """Import what workers need, and return the module `launch`."""
     sys.path.remove(str(Path(__file__).parent))
-    for name in modules:
-        with contextlib.suppress(ModuleNotFoundError):  # of an extra
-            importlib.import_module(name)
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location("launch", _LAUNCH)
@@ -199,8 +198,19 @@ def _prepare(modules: Sequence[str]) -> Any:
     launch = module_from_spec(spec)
     spec.loader.exec_module(launch)
     launch._load_worker(str(_LAUNCH.parent))
-    for name in ("loading", "zygote", "recording.hooks", "recording.recorder"):
+    for name in ("zygote", "recording.hooks", "recording.recorder"):
         importlib.import_module(f"_workbench_worker.{name}")
+    loading = importlib.import_module("_workbench_worker.loading")
+    for name in modules:
+        if name in _KINDS:
+            adapter = loading.make_adapter({"kind": name, "name": name, "location": "", "path": "/", "env_file": None})
+            adapter.import_libraries()
+            for module in adapter.preload:
+                importlib.import_module(module)
+            adapter.run_warmup()
+        else:
+            with contextlib.suppress(ModuleNotFoundError):  # of an extra
+                importlib.import_module(name)
     gc.collect()
     gc.freeze()
     return launch

@@ -65,7 +65,11 @@ def use_program(workbench: CommandLine, server: Server, monkeypatch: pytest.Monk
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         code = (workbench.root / "home" / "agent.py").read_text()
         code = code.replace(f'"{server.url}/v1/chat', '__import__("os").environ["OPENAI_BASE_URL"] + "/chat')
-        code = code.replace("import httpx", URLLIB).replace("httpx.post(", "ask(").replace(", json=body).json()", ", body)")
+        code = (
+            code.replace("import httpx", URLLIB)
+            .replace("httpx.post(", "ask(")
+            .replace(", json=body).json()", ", body)")
+        )
         workbench.write("home/agent.py", code)
         workbench.write("program.py", PROGRAM)
         target = f'kind = "command"\ntarget = ["{sys.executable}", "program.py"]\neval_sets = ["home/*.evalset.json"]'
