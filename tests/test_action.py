@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import check_jsonschema
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.docs.blocks import find_blocks
+from workbench.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -106,6 +108,12 @@ def runner(tmp_path: Path) -> Runner:
     return found
 
 
+def run_in_this_process(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all cases without the action, for a history with another run."""
+    monkeypatch.chdir(runner.project)
+    assert main(["run"]) == 0
+
+
 def test_a_run_writes_summary_junit_and_page(runner: Runner) -> None:
     assert runner.run("run", {"arguments": "set.evalset.json --case 'case 2' --plain"}) == 0
 
@@ -154,8 +162,8 @@ def test_shards_are_merged(runner: Runner) -> None:
     assert "4 cases: 4 passed" in runner.summary
 
 
-def test_a_regression_is_commented_once_and_then_updated(runner: Runner) -> None:
-    runner.run("run")
+def test_a_regression_is_commented_once_and_then_updated(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_this_process(runner, monkeypatch)
     runner.spoil()
     runner.run("run")
 
@@ -167,10 +175,12 @@ def test_a_regression_is_commented_once_and_then_updated(runner: Runner) -> None
     assert "--method PATCH repos/me/agents/issues/comments/123" in runner.read("calls")
 
 
-def test_without_regressions_or_an_earlier_run_nothing_is_commented(runner: Runner) -> None:
+def test_without_regressions_or_an_earlier_run_nothing_is_commented(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner.run("run")
     assert runner.run("comment") == 0
-    runner.run("run")
+    run_in_this_process(runner, monkeypatch)
     assert runner.run("comment") == 0
 
     assert runner.read("calls") == ""
@@ -185,9 +195,8 @@ def test_the_install_step_takes_extras(runner: Runner) -> None:
 
 
 def check_schema(schema: str, file: Path) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+    done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", f"vendor.{schema}", str(file)])
+    assert done.exit_code == 0, f"{file}: {done.output}"
 
 
 def test_the_action_fits_its_schema() -> None:

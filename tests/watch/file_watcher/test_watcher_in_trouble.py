@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -32,9 +33,16 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path, original_repository: Path) -> Path:
     """A repository with two branches: 300 files differ, and 30 folders exist only in the second."""
-    root = make_files(tmp_path / "repository", *(f"d{number % 10}/f{number}.py" for number in range(300)))
+    return shutil.copytree(original_repository, tmp_path / "repository")
+
+
+@pytest.fixture(scope="module")
+def original_repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = make_files(
+        tmp_path_factory.mktemp("original") / "repository", *(f"d{number % 10}/f{number}.py" for number in range(300))
+    )
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "one")

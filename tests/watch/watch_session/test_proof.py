@@ -1,6 +1,6 @@
 """The proof of watching: random edits, and after each one every claim is compared with a fresh run of all cases.
 
-A normal run makes about 220 edits, most of them with the decisions alone and one process per case. Before a merge,
+A normal run makes about 180 edits, most of them with the decisions alone and one process per case. Before a merge,
 `WORKBENCH_PROOF_EDITS=10000 pytest -n 2 tests/watch/watch_session/test_proof.py` spreads that many over all ways to
 watch and to run, and prints a summary. `WORKBENCH_PROOF_SEED` selects other packages.
 """
@@ -54,7 +54,7 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "decisions-fork": Way(DecisionsOnly, "fork", "", 2, 60),
+    "decisions-fork": Way(DecisionsOnly, "fork", "", 2, 40),
     "decisions-worker": Way(DecisionsOnly, "fork", _WORKER, 1, 20),
     "decisions-once-worker": Way(DecisionsOnly, "once", _WORKER, 1, 20),
     "decisions-once": Way(DecisionsOnly, "once", "", 1, 20),
