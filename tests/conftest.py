@@ -31,8 +31,8 @@ settings.load_profile("tests")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Use one process more than there are CPUs: tests spend a quarter of the time waiting for screens and processes."""
-    return (os.cpu_count() or 1) + 1
+    """Use two processes more than there are CPUs: tests spend half of the time waiting for screens and processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(autouse=True)
@@ -115,8 +115,11 @@ PREPARED = {
     "adk": ("adk",),
     "http": ("aiohttp", "httpx", "httpx2", "requests", "urllib3"),
     "langchain": ("langchain", "langchain_core.tools", "langgraph.graph"),
+    "nothing": (),
 }
 """Kinds of agents and modules that are imported before workers are forked, by the name in the marker `prepared`."""
+FORKING_FOLDERS = ("cli", "docs", "engine", "simulation", "testing", "tui")
+"""Folders whose tests need workers, but do not test how these are started."""
 
 
 @pytest.fixture(scope="session")
@@ -129,13 +132,15 @@ def _prepared_imports() -> Iterator[dict[str, PreparedImports]]:
 
 @pytest.fixture(autouse=True)
 def _prepare_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the workers of tests with the marker `prepared` from a process that has imported the framework it names.
+    """Fork the workers of a test from a process that has imported what the marker `prepared` names.
 
-    With `prepared(None)` a test of such a module starts its workers anew.
+    Without the marker, or with `prepared(None)`, tests of agents and of the watch start a new interpreter for each.
     """
     marker = request.node.get_closest_marker("prepared")
-    if marker is not None and marker.args[0] is not None and sys.platform == "linux":
-        prepared = request.getfixturevalue("_prepared_imports")[marker.args[0]]
+    folder = request.node.path.relative_to(ROOT / "tests").parts[0]
+    name = marker.args[0] if marker is not None else "nothing" if folder in FORKING_FOLDERS else None
+    if name is not None and sys.platform == "linux":
+        prepared = request.getfixturevalue("_prepared_imports")[name]
         monkeypatch.setattr("workbench.agents.forked_processes.subprocess", prepared)
 
 

@@ -15,6 +15,7 @@ ALL = [Selection(eval_set="set.evalset.json")]
 
 
 @pytest.mark.needs_fork
+@pytest.mark.prepared(None)  # it looks for child processes
 def test_a_run_uses_the_interpreter_that_was_started_for_it(project: Project) -> None:
     project.add_agent(
         "import os\ndef answer(prompt): return {'response': str(os.getppid()), 'predicted_trajectory': []}"
