@@ -85,6 +85,7 @@ class _Worker:
             socket.send_fds(template, [len(data).to_bytes(4, "big")], descriptors)
             template.sendall(data)
         self.pid = int.from_bytes(self._status.recv(4), "big")
+        assert self.pid, "the prepared process has ended"
 
     def poll(self) -> int | None:
         with contextlib.suppress(BlockingIOError):
@@ -202,15 +203,15 @@ def _prepare(modules: Sequence[str]) -> Any:
         importlib.import_module(f"_workbench_worker.{name}")
     loading = importlib.import_module("_workbench_worker.loading")
     for name in modules:
-        if name in _KINDS:
+        with contextlib.suppress(Exception):  # usually the extra is missing; workers report what they need
+            if name not in _KINDS:
+                importlib.import_module(name)
+                continue
             adapter = loading.make_adapter({"kind": name, "name": name, "location": "", "path": "/", "env_file": None})
             adapter.import_libraries()
             for module in adapter.preload:
                 importlib.import_module(module)
             adapter.run_warmup()
-        else:
-            with contextlib.suppress(ModuleNotFoundError):  # of an extra
-                importlib.import_module(name)
     gc.collect()
     gc.freeze()
     return launch

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ from .scene import Scene
 pytestmark = pytest.mark.needs_fork
 
 
-SMALL = {"cases": (6, 10)}
+SMALL: dict[str, Any] = {"cases": (6, 10)}
 """Sizes of packages that are run after each of many edits."""
 
 

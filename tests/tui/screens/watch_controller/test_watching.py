@@ -342,6 +342,7 @@ async def test_turning_the_watch_off_stops_its_jobs(open_shop: Open, shop: Shop)
         await watched.until_true(lambda: not thread.is_alive())
 
 
+@pytest.mark.prepared(None)  # it looks for child processes
 async def test_quitting_while_the_watch_runs_leaves_no_threads_or_processes(open_shop: Open, shop: Shop) -> None:
     threads = set(threading.enumerate())
     tasks = asyncio.all_tasks()
