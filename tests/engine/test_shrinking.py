@@ -464,6 +464,7 @@ def reply(call: Call) -> HttpResponse:
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 @pytest.mark.needs_fork
 def test_an_adk_agent_replays_recorded_calls_and_the_project_stays_as_it_is(project: Project) -> None:
     folder = project.root / "house"

@@ -63,6 +63,7 @@ def test_every_case_of_a_function_agent_has_its_expected_verdict(samples: Path) 
 
 
 @pytest.mark.needs_adk
+@pytest.mark.prepared("adk")
 def test_every_case_of_the_adk_agent_has_its_expected_verdict(samples: Path) -> None:
     found, expected = run_eval_sets(samples, kind="adk")
 

@@ -269,4 +269,5 @@ async def test_unreadable_json_in_a_span_does_not_affect_other_data(bench: Any, 
     assert talk.error is None, talk.message
     assert [call.name for call in talk.turns[0].invocation.intermediate_data.tool_uses] == ["look"]
     assert talk.spans[1].request == talk.spans[2].attributes["llm.invocation_parameters"] == text
-    assert talk.spans[0].attributes[NOTES][0].startswith("no arguments, or no object, for look")
+    notes = talk.spans[0].attributes[NOTES]  # a slow start may add a note about clocks
+    assert any(note.startswith("no arguments, or no object, for look") for note in notes)
