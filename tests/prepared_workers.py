@@ -152,7 +152,7 @@ def _report_ended(workers: dict[int, int]) -> None:
             if not pid:
                 return
             descriptor = workers.pop(pid)
-            with contextlib.suppress(BrokenPipeError):  # nobody waits for it
+            with contextlib.suppress(BrokenPipeError):  # its host is closed
                 os.write(descriptor, os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
             os.close(descriptor)
 
