@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, repeat
 
 import pytest
 
@@ -108,7 +109,8 @@ def test_the_warning_lists_the_most_frequent_reasons() -> None:
 
 
 def test_missing_samples_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([gemini('{"score": 1}'), gemini_error(400, "down"), gemini('{"score": 1}'), gemini('{"score": 1}')])
+    score, down = gemini('{"score": 1}'), gemini_error(400, "down")
+    answers = chain([score, down, score, score], repeat(down))  # a refused request is sent again in a plainer form
     metric = PointwiseMetric(metric="short", metric_prompt_template=RATING, autorater_config=TWICE)
     task = EvalTask(dataset={"prompt": ["a", "b"], "response": ["x", "y"]}, metrics=[metric])
 

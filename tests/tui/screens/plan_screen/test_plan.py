@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.tui.state.run_plan import check_setting
+from workbench.tui.widgets.inputs import KeyLine
 
 AGENT = """
 def answer(prompt):
@@ -94,7 +95,7 @@ async def test_keys_that_need_an_agent_say_why_they_do_nothing(
             await screen.until("there is nothing to run: no agent belongs to it")
             await screen.press("alt+s", "alt+g")
             await screen.until("no scenarios can be written: no agent belongs to it")
-            screen.app.clear_notifications()
+            screen.app.screen.query_one(KeyLine).show_message("", "warning")
             await screen.until_gone("no agent belongs to it")
 
 
