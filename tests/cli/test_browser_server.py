@@ -151,7 +151,8 @@ async def test_the_screen_ends_with_its_page_and_with_the_server(
     await read_screen(second, "off")
     (screen,) = find_children(served.process.pid)
     served.process.send_signal(number)
-    await until(lambda: served.process.poll() is not None)
+    async with asyncio.timeout(15):  # the open page would hold the server for 23 seconds
+        await until(lambda: served.process.poll() is not None)
 
     assert served.process.returncode == (0 if number is signal.SIGINT else -number)
     await until(lambda: screen not in find_children(1))

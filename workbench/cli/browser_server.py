@@ -41,6 +41,8 @@ _FOCUS = """<script>
 </script>"""
 """Keys reach the screen at once; the page itself waits for a click."""
 
+_SHUTDOWN = 0.5  # seconds for requests that are in progress at Ctrl-C; the connection of an open page never ends
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -62,7 +64,7 @@ class BrowserServer:
             asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        runner = web.AppRunner(self._make_app(), access_log=None)
+        runner = web.AppRunner(self._make_app(), access_log=None, shutdown_timeout=_SHUTDOWN)
         await runner.setup()
         try:
             await web.TCPSite(runner, self._host, self._port).start()
