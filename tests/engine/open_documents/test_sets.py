@@ -211,11 +211,15 @@ def two_sets(documents: OpenDocuments, tmp_path: Path) -> OpenDocuments:
 def move_case(documents: OpenDocuments) -> None:
     documents.edit_together(
         [
-            (HEAT, lambda document: document.insert_case(len(document), case("on"))),
+            (HEAT, insert_case("on")),
             (LIGHTS, lambda document: document.remove_case(0)),
         ],
         label="move",
     )
+
+
+def insert_case(eval_id: str) -> Callable[[EvalSetDocument], None]:
+    return lambda document: document.insert_case(len(document), case(eval_id))
 
 
 def read_ids(tmp_path: Path, name: str) -> list[str]:
@@ -252,6 +256,39 @@ def test_a_quarantine_follows_its_case_to_another_set_and_back(documents: OpenDo
     assert not get_sidecar_path(heat).exists()
     documents.redo(LIGHTS)
     assert read_quarantines(heat).cases == {"on": IN_QUARANTINE}
+
+
+def test_a_quarantine_follows_a_case_that_is_renamed_and_moved_at_once(
+    documents: OpenDocuments, tmp_path: Path
+) -> None:
+    heat, lights = write_set(tmp_path, HEAT, "warm"), tmp_path / LIGHTS
+    set_quarantine(lights, ["on"], IN_QUARANTINE)
+    own = get_sidecar_path(lights)
+    own.rename(tmp_path / "shared.json")
+    own.symlink_to(tmp_path / "shared.json")
+    documents.edit(LIGHTS, lambda document: document.set_value(("eval_id",), "lit", case=0), label="rename")
+
+    changes = [(HEAT, insert_case("lit")), (LIGHTS, lambda document: document.remove_case(0))]
+    documents.edit_together(changes, label="move")
+    assert (read_quarantines(lights).cases, read_quarantines(heat).cases) == ({}, {"lit": IN_QUARANTINE})
+    assert own.is_symlink()
+
+    own.write_bytes(get_sidecar_path(heat).read_bytes())  # as if the program was killed before it removed the entry
+    documents.undo(HEAT)
+    assert (read_quarantines(lights).cases, read_quarantines(heat).cases) == ({"lit": IN_QUARANTINE}, {})
+
+
+def test_a_quarantine_of_a_deleted_case_does_not_follow_another_one_with_the_same_messages(
+    documents: OpenDocuments, path: Path
+) -> None:
+    set_quarantine(path, ["on"], IN_QUARANTINE)
+    before = get_sidecar_path(path).read_bytes()
+
+    documents.edit(LIGHTS, lambda document: document.remove_case(0), label="delete")
+    documents.edit(LIGHTS, lambda document: document.set_value(("eval_id",), "dark", case=0), label="rename")
+    documents.save(LIGHTS)
+
+    assert get_sidecar_path(path).read_bytes() == before
 
 
 def test_a_moved_case_does_not_take_the_entry_of_another_case(documents: OpenDocuments, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -352,13 +353,15 @@ def rename_quarantines(before: DocumentView, after: DocumentView, eval_set: Path
     added = [name for name, count in new.items() if count == 1 and name not in old]
 
     def edit(text: str, entries: Mapping[str, Any]) -> str:
-        gone = [name for name in entries if old[name] == 1 and name not in new]
-        was = _digest_cases(eval_set, gone, before)
+        gone = [name for name, count in old.items() if count == 1 and name not in new]
+        was = _digest_cases(eval_set, gone if entries.keys() & gone else (), before)
         now = _digest_cases(eval_set, [name for name in added if name not in entries], after)
         for name, digest in was.items():
             same = [each for each in now if now[each] == digest]
-            stored = entries[name].get(_MESSAGES) if isinstance(entries[name], dict) else None
-            if len(same) == 1 and list(was.values()).count(digest) == 1 and stored in (None, digest):
+            entry = entries.get(name)
+            stored = entry.get(_MESSAGES) if isinstance(entry, dict) else None
+            is_only = len(same) == 1 and list(was.values()).count(digest) == 1
+            if name in entries and is_only and stored in (None, digest):
                 text = Fragment(text, default=JsonStyle()).rename((_KEY, name), same[0])
         return text
 
@@ -384,17 +387,19 @@ def move_quarantines(changes: Sequence[tuple[DocumentView, DocumentView]]) -> No
     """Move the quarantines of cases that were moved to another set, after all sets are saved.
 
     `changes` has each set before and after. A case was moved if one set lost it, and exactly one other set got a case
-    with its id and messages. An entry stays where it is if the other set already has one for this id, or if a file
-    cannot be read or written: each run reports it.
+    with its id and messages, or only its messages if it was renamed as well. An entry stays where it is if the other
+    set already has one for this id, or if a file cannot be read or written: each run reports it.
     """
     ids = [tuple(Counter(entry.eval_id for entry in each.entries) for each in change) for change in changes]
 
-    def find_owners(name: str, digest: str) -> list[Path]:
-        return [
-            after.path
-            for (_, after), (old, new) in zip(changes, ids, strict=True)
-            if name not in old and new[name] == 1 and _digest_cases(after.path, [name], after) == {name: digest}
-        ]
+    @cache
+    def list_new_cases() -> list[tuple[Path, str, str]]:
+        """List the cases that are new in their set, with their names and digests."""
+        found: list[tuple[Path, str, str]] = []
+        for (_, after), (old, new) in zip(changes, ids, strict=True):
+            added = [name for name, count in new.items() if count == 1 and name not in old]
+            found += [(after.path, *each) for each in _digest_cases(after.path, added, after).items()]
+        return found
 
     for (before, after), (old, new) in zip(changes, ids, strict=True):
         path = get_sidecar_path(after.path)
@@ -402,32 +407,44 @@ def move_quarantines(changes: Sequence[tuple[DocumentView, DocumentView]]) -> No
             continue
         with suppress(StoreError):
             entries = _find_entries(_read_file(path))
-            gone = [name for name in entries if old[name] == 1 and name not in new]
-            for name, digest in _digest_cases(before.path, gone, before).items():
-                entry, owners = entries[name], find_owners(name, digest)
-                if len(owners) == 1 and isinstance(entry, dict) and entry.get(_MESSAGES) in (None, digest):
-                    _move_entry(name, entry, path, get_sidecar_path(owners[0]))
+            gone = [name for name, count in old.items() if count == 1 and name not in new]
+            digests = _digest_cases(before.path, gone if entries.keys() & gone else (), before)
+            for name, digest in digests.items():
+                entry = entries.get(name)
+                if not isinstance(entry, dict) or entry.get(_MESSAGES) not in (None, digest):
+                    continue
+                places = [(where, each) for where, each, said in list_new_cases() if said == digest]
+                found = [each for each in places if each[1] == name]
+                if not found and list(digests.values()).count(digest) == 1:
+                    found = [each for each in places if each[1] not in old]
+                if len(found) == 1:
+                    (where, new_name), *_ = found
+                    with suppress(StoreError):
+                        _move_entry((path, name), (get_sidecar_path(where), new_name), entry)
 
 
-def _move_entry(name: str, entry: Mapping[str, Any], source: Path, target: Path) -> None:
-    """Move an entry to another file. It is written before it is removed, so that it is never lost."""
-    is_new = False
+def _move_entry(source: tuple[Path, str], target: tuple[Path, str], entry: Mapping[str, Any]) -> None:
+    """Move an entry to another file, and maybe to another name. It is written before it is removed, so that it is
+    never lost. If an earlier move could not remove it, it is removed now."""
+    (old_path, old), (path, name) = source, target
+    is_moved = False
 
     def add(text: str, entries: Mapping[str, Any]) -> str:
-        nonlocal is_new
-        is_new = name not in entries
-        return Fragment(text, default=JsonStyle()).set_value((_KEY, name), entry) if is_new else text
+        nonlocal is_moved
+        is_moved = entries.get(name, entry) == entry
+        return Fragment(text, default=JsonStyle()).set_value((_KEY, name), entry) if name not in entries else text
 
     def remove(text: str, entries: Mapping[str, Any]) -> str:
-        is_same = entries.get(name) == entry
-        return Fragment(text, default=JsonStyle()).remove((_KEY, name)) if is_same else text
+        is_same = entries.get(old) == entry
+        return Fragment(text, default=JsonStyle()).remove((_KEY, old)) if is_same else text
 
-    _edit_file(target, add)
-    if is_new:
-        _edit_file(source, remove)
+    _edit_file(path, add)
+    if is_moved:
+        _edit_file(old_path, remove)
         with suppress(OSError):
-            if source.read_bytes() == _EMPTY:  # as this program leaves a file that it wrote itself
-                source.unlink()
+            # As this program leaves a file that it wrote itself.
+            if not old_path.is_symlink() and old_path.read_bytes() == _EMPTY:
+                old_path.unlink()
 
 
 def _edit_file(path: Path, edit: Callable[[str, Mapping[str, Any]], str]) -> None:
