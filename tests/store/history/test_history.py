@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -350,15 +351,40 @@ def test_the_last_two_runs_of_a_selection_keep_their_scores_but_not_their_traces
         store_run(f"{number}", *map(make_result, "abcde"), options=options)
         store_run(f"part {number}", make_result("a"), options={"selections": []})
         store_run(f"simulated {number}", make_result("b"), options={**options, "scores": False})
+    others = [(f"{n}", json.dumps({"options": {"selections": [{"eval_set": f"{n}"}]}})) for n in range(10, 400)]
+    history._database.execute_many("INSERT INTO run (run_id, record, summary) VALUES (?, ?, '{}')", others)
+    store_run("another part", make_result("a"), options={"selections": []})
+    history._database.execute("DELETE FROM run WHERE summary = '{}'")
 
     stored = {run.run_id: list(history.results(run.run_id)) for run in history.runs()}
     assert [len([each for each in stored[f"{n}"] if each.metrics]) for n in range(3)] == [0, 5, 5]
     assert not any(each.execution.turns for each in stored["1"])
     assert [len([each for each in stored[f"part {n}"] if each.metrics]) for n in range(3)] == [0, 0, 1]
 
-    monkeypatch.setattr(history_writer, "MAX_EXECUTIONS", 8)
+    monkeypatch.setattr(history_writer, "MAX_EXECUTIONS", 9)
     store_run("3", *map(make_result, "abcde"), options=options)
     assert [bool(each.metrics) for each in history.results("2")] == [False] * 4 + [True]
+    assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_each_run_of_a_dataset_stores_scores_and_only_the_last_two_keep_them(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
+    rows = [make_result(name) for name in "abcde"]
+    for number in range(4):
+        record = make_record(f"{number}", command="workbench score rows.jsonl", options={"selections": []})
+        history.begin_run(record)
+        scored = rows if number < 3 else rows[:2]
+        jobs = [FinishedJob(each, each.case.eval_id, "s", is_rescored=True, is_recorded=True) for each in scored]
+        history.finish_jobs(f"{number}", jobs)
+        history.end_run(f"{number}", RunSummary(total=5), duration_seconds=1.0, interrupted=number == 3)
+        history.delete_old_results(f"{number}")
+
+    assert [sum(bool(each.metrics) for each in history.results(f"{n}")) for n in range(4)] == [0, 5, 5, 2]
+    assert history._database.execute("SELECT count(*) FROM score").fetchone() == (12,)
+    assert {each.job.key.case.eval_id for each in history.last_verdicts()} == set("abcde")
+    assert all(each.execution.turns for each in history.results("0"))
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
 
 

@@ -443,7 +443,9 @@ MAX_SCORED_RUNS = 2
 MAX_EXECUTIONS = 200_000
 """Beyond this number of executions, even the newest scores of a case are deleted: its dataset may be gone."""
 _MAX_RUNS_SEEN = 20_000
-_MAX_RUNS_COMPARED = 200  # the selections of some runs name thousands of cases
+_MAX_RECORDS_READ = 32_000_000  # characters of the records of these runs; some name thousands of selected cases
+
+_SCORE_COMMAND = "workbench score "
 
 # Only variants of this run can have grown, and few of thousands exceed the limit.
 _OLD_TRACES = """
@@ -470,21 +472,27 @@ _OLD_TRACES = """
         )
     )
 """
-# The newest runs of each selection that ended and judged something. Runs of a watch have no selection.
+# The newest runs of each selection that ended and judged something. Runs of a watch have no selection. Those that score
+# a dataset have none either, but a command that names it.
 _NEWEST_RUNS = f"""
     SELECT id FROM (
-        SELECT id, row_number() OVER (PARTITION BY targets, selections ORDER BY id DESC) AS age FROM (
-            SELECT id, json_extract(record, '$.targets') AS targets,
+        SELECT id, row_number() OVER (
+            PARTITION BY targets, selections, CASE selections WHEN '[]' THEN command END ORDER BY id DESC
+        ) AS age FROM (
+            SELECT id, json_extract(record, '$.targets') AS targets, json_extract(record, '$.command') AS command,
                 json_extract(record, '$.options.{SELECTIONS_OPTION}') AS selections
             FROM (
-                SELECT id, summary, interrupted, CASE WHEN json_valid(record) THEN record ELSE '{{}}' END AS record
-                FROM run ORDER BY id DESC LIMIT {_MAX_RUNS_SEEN}
+                SELECT id, summary, interrupted,
+                    CASE WHEN size <= {_MAX_RECORDS_READ} AND json_valid(record) THEN record ELSE '{{}}' END AS record
+                FROM (
+                    SELECT *, sum(length(record)) OVER (ORDER BY id DESC ROWS UNBOUNDED PRECEDING) AS size
+                    FROM run ORDER BY id DESC LIMIT {_MAX_RUNS_SEEN}
+                )
             )
             WHERE summary IS NOT NULL AND NOT interrupted
-                AND json_array_length(record, '$.options.{SELECTIONS_OPTION}') > 0
                 AND json_extract(record, '$.options.{SCORES_OPTION}') IS NOT 0
-            ORDER BY id DESC LIMIT {_MAX_RUNS_COMPARED}
         )
+        WHERE selections != '[]' OR substr(command, 1, {len(_SCORE_COMMAND)}) = '{_SCORE_COMMAND}'
     ) WHERE age <= {MAX_SCORED_RUNS}
 """
 _OF_NEWEST_RUNS = f"""
@@ -508,6 +516,27 @@ _OLD_EXECUTIONS = """
         )
     )
 """
+# Each run of an unchanged dataset scores the same executions again, for which no agent ran. The newest scores of each
+# case by its criteria stay.
+_OLD_SCORES = f"""
+    SELECT old.id FROM score AS old
+    WHERE old.execution IN (
+        SELECT execution.id FROM job JOIN execution ON execution.id = job.execution
+        WHERE job.run = :run AND job.score IS NOT NULL AND execution.dependency_set IS NULL
+    )
+    AND old.id <= coalesce((SELECT id FROM score ORDER BY id DESC LIMIT 1 OFFSET :kept), 0)
+    AND old.id NOT IN (
+        SELECT score FROM job WHERE score IS NOT NULL AND (run = :run OR run IN ({_NEWEST_RUNS}))
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM job WHERE job.execution = old.execution AND job.score = old.id AND NOT EXISTS (
+            SELECT 1 FROM job AS later
+            WHERE later.eval_set = job.eval_set AND later.eval_id = job.eval_id AND later.target = job.target
+            AND later.occurrence = job.occurrence AND later.repeat = job.repeat
+            AND later.scoring_key = job.scoring_key AND later.score IS NOT NULL AND later.id > job.id
+        )
+    )
+"""
 
 
 def delete_old_results(database: Database, run: int) -> None:
@@ -517,11 +546,21 @@ def delete_old_results(database: Database, run: int) -> None:
         traces = [row[0] for row in database.execute(_OLD_TRACES, {"run": run, "kept": MAX_TRACES_PER_VARIANT})]
         has_trace = {number: bool(has) for number, has in database.execute(_OLD_EXECUTIONS, limits)}
         held = {row[0] for row in database.execute(_OF_NEWEST_RUNS, limits)} if has_trace else set()
+        scores = [row[0] for row in database.execute(_OLD_SCORES, {"run": run, "kept": MAX_SCORED_EXECUTIONS})]
     executions = [number for number in has_trace if number not in held]
     traces += [number for number, has in has_trace.items() if has and number in held]
     for ids in _split_ids(traces):
         with database.transaction():
             _delete_traces(database, ids)
+    for ids in _split_ids(scores):
+        with database.transaction():
+            marks = _make_placeholders(ids)
+            database.execute(
+                "UPDATE job SET score = NULL, is_forgotten = 1 "
+                f"WHERE execution IN (SELECT execution FROM score WHERE id IN ({marks})) AND score IN ({marks})",
+                [*ids, *ids],
+            )
+            database.execute(f"DELETE FROM score WHERE id IN ({marks})", ids)
     for ids in _split_ids(executions):
         with database.transaction():
             _delete_traces(database, ids)
@@ -536,7 +575,7 @@ def delete_old_results(database: Database, run: int) -> None:
         database.execute(
             "DELETE FROM unjudged WHERE execution NOT IN (SELECT id FROM execution WHERE blob IS NOT NULL)"
         )
-    if executions:
+    if executions or scores:
         with database.transaction():
             for table in ("dependency", "dependency_set"):
                 column = "id" if table == "dependency_set" else "dependency_set"
