@@ -402,8 +402,10 @@ class Bisection:
                 if Outcome.FAILED in outcomes:
                     red = pair[outcomes.index(Outcome.FAILED)]
                     break
-                if outcomes[0] is Outcome.PASSED:
-                    return older[place]
+                if Outcome.PASSED in outcomes:
+                    return older[pair[outcomes.index(Outcome.PASSED)]]
+                if len(seen) >= most:
+                    break
         return None
 
     def _sample_end(self, verdicts: CommitVerdicts, commit: Commit, *, until: Outcome | None) -> KnownCommit:

@@ -274,13 +274,13 @@ def test_a_commit_without_the_agent_is_skipped(history: History, bisect: Bisect)
     assert [step["outcome"] for step in done.data["steps"]] == ["failed", "passed", "skipped"]
 
 
-@pytest.mark.parametrize("repeats", ["1", "2"])
+@pytest.mark.parametrize(("repeats", "good", "unusable"), [("1", 2, 2), ("2", 1, 5)])
 def test_a_good_commit_is_found_between_those_without_the_agent_and_those_that_cannot_start(
-    history: History, bisect: Bisect, repeats: str
+    history: History, bisect: Bisect, repeats: str, good: int, unusable: int
 ) -> None:
     history.git("commit", "--quiet", "--allow-empty", "-m", "Begin")
-    goods = [history.commit(GOOD) for _ in range(2)]
-    broken = [history.commit('    raise ValueError("broken")') for _ in range(2)]
+    goods = [history.commit(GOOD) for _ in range(good)]
+    broken = [history.commit('    raise ValueError("broken")') for _ in range(unusable)]
     bads = [history.commit(BAD) for _ in range(2)]
 
     done = bisect(CASE, "--format", "json", "--repeats", repeats)
