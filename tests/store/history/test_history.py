@@ -385,6 +385,10 @@ def test_each_run_of_a_dataset_stores_scores_and_only_the_last_two_keep_them(
     assert history._database.execute("SELECT count(*) FROM score").fetchone() == (12,)
     assert {each.job.key.case.eval_id for each in history.last_verdicts()} == set("abcde")
     assert all(each.execution.turns for each in history.results("0"))
+    reused = {JobKey(case=each.case, repeat=0): ("0", JobKey(case=each.case, repeat=0)) for each in rows}
+    history.begin_run(make_record("4"))
+    history.reuse_results("4", reused)  # as planned by another process before the scores were deleted
+    assert not any(each.job.run_id == "4" for each in history.last_verdicts())
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
 
 

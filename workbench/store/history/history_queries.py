@@ -197,9 +197,9 @@ _WANTED_COLUMNS = "in_run, of_target, of_eval_set, of_eval_id, of_occurrence, of
 COPY_JOB = f"""
     INSERT OR REPLACE INTO job (run, target, eval_set, eval_id, occurrence, repeat, eval_set_id, status,
         duration_seconds, agent_seconds, failure, finished_at, execution_key, scoring_key, lacks_baseline,
-        misses_samples, is_replayed, quarantine, execution, score)
-    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, agent_seconds, failure, finished_at,
-        execution_key, scoring_key, lacks_baseline, misses_samples, is_replayed, quarantine, execution, score
+        misses_samples, is_replayed, quarantine, is_forgotten, execution, score)
+    SELECT ?, ?, ?, ?, ?, ?, eval_set_id, status, duration_seconds, agent_seconds, failure, finished_at, execution_key,
+        scoring_key, lacks_baseline, misses_samples, is_replayed, quarantine, is_forgotten, execution, score
     FROM job WHERE {IS_CASE} AND repeat = ? AND run = (SELECT id FROM run WHERE run_id = ?)
 """
 """Adds a job of one run to another run."""
