@@ -594,6 +594,10 @@ def test_the_state_that_a_graph_returns_repeats_no_message_of_the_user() -> None
 
     assert [turn[::2] for turn in list_turns(session)] == [("hi", "hello"), ("bye", "see you")]
 
+    run = make_run(3, "chain", {"messages": second[:3]}, {"messages": second[2:]})  # a graph that removes old messages
+    (session,) = build_sessions(read_langsmith_steps([{**run, "parent_run_id": None}]))
+    assert [turn[::2] for turn in list_turns(session)] == [("hi", "hello"), ("bye", "see you")]
+
 
 def test_a_run_of_langsmith_that_failed() -> None:
     runs = [make_run(0, "chain", {"input": "do it"}, error="ValueError: no")]

@@ -678,9 +678,10 @@ def _read_outermost(steps: Sequence[TraceStep]) -> list[Turn]:
             continue
         if step.has_messages:
             asked, replied = (read_messages(each).turns for each in (step.messages, step.replies))
-            # The state that a graph returns has all messages, also those that it got.
+            # The state that a graph returns has all messages, also those that it got, unless it removes old ones.
             is_state = bool(asked and replied) and None is not replied[-1].prompt == asked[-1].prompt
-            turns = replied if is_state else read_messages([*step.messages, *step.replies]).turns
+            whole = [*asked[: -len(replied)], *replied] if is_state else None
+            turns = whole or read_messages([*step.messages, *step.replies]).turns
         else:
             turns = [Turn(prompt=step.texts[0], calls=None)]
         if turns:
