@@ -262,8 +262,12 @@ def _report_usage_error(error: click.ClickException) -> None:
 
 def _report_error(error: Exception) -> None:
     """Report an error: its own text if it is meant for users, else what happened and how to get a traceback."""
+    from workbench.store.errors import DamagedFile
+
     if isinstance(error, _find_user_errors()):
         message(str(error))
+        if isinstance(error, DamagedFile) and (schema := _find_history_module()) is not None:
+            schema.pop_notices([error.path])  # this error reports the damage
     elif isinstance(error, OSError) and _is_output_error(error):
         message(f"the output could not be written: {error.strerror}")
     else:

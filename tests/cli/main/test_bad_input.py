@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from workbench.store.history.history import History
+
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, CommandResult
 
@@ -397,3 +399,19 @@ def test_each_command_reports_that_it_moved_a_damaged_history(
 
     assert result.status == status
     assert result.error.count("was damaged: it was moved to history.db.corrupt-1") == 1
+
+
+def test_an_error_that_reports_a_damaged_history_is_the_only_message(workbench: CommandLine) -> None:
+    with History.open(workbench.root) as history:
+        pages = history._database.execute("SELECT rootpage FROM sqlite_master WHERE tbl_name = 'job'").fetchall()
+        size = history._database.execute("PRAGMA page_size").fetchone()[0]
+        path = history.path
+    with path.open("r+b") as file:
+        for (page,) in pages:
+            file.seek((page - 1) * size)
+            file.write(b"damaged ")
+
+    result = workbench("flaky")
+
+    assert result.status == 2
+    assert result.error.count("history.db.corrupt-1") == 1 and "a new one was created" not in result.error
