@@ -532,7 +532,8 @@ def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Seq
     without: set[CaseKey] = set()
     for each in decide_plan(workspace, plan):
         if each.action is Action.NOTHING and each.verdict is not None:
-            held.setdefault(each.job.case, []).append(each.verdict.job._replace(key=each.job))
+            stored = each.verdict.job._replace(key=each.job, quarantine=each.planned.current_quarantine)
+            held.setdefault(each.job.case, []).append(stored)
         else:
             without.add(each.job.case)
     return {case: jobs for case, jobs in held.items() if case not in without}

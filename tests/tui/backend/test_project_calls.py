@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from workbench.cli.main import main as run_command
+from workbench.model.identity import CaseKey
 from workbench.tui.backend.backend import Backend
 from workbench.tui.state.browser_list import CaseContent, ListedSet
 
@@ -94,3 +96,21 @@ async def test_a_changed_tool_simulation_makes_verdicts_stale(
         (project / "tools.json").write_text(make_simulation("off"))
         await screen.press("f5")
         await screen.until(" ms ✓ ")
+
+
+async def test_the_verdict_of_an_equal_case_counts_without_its_quarantine(
+    make_project: Callable[..., Path], make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = [{"eval_id": name, "conversation": [make.turn("Hi", "x")]} for name in ("a", "b")]
+    project = make_project(agent="def answer(prompt):\n    return 'y'\n", criteria={"exact_match": 1.0}, things=cases)
+    monkeypatch.chdir(project)
+    run_command(["flaky", "quarantine", "things.evalset.json:a"])
+    assert run_command(["run", "things.evalset.json:a"]) == 0
+    backend = Backend(project)
+
+    await read_contents(backend)
+    case = CaseKey(target="pinger", eval_set="things.evalset.json", eval_id="b")
+    checked = [each.current async for each in backend.verdict_check.check({case: {}})]
+    backend.close()
+
+    assert [of_repeats[0].stored.quarantine for current in checked for of_repeats in current.values()] == [None]

@@ -343,7 +343,8 @@ class _Checker:
                 not places or (place is not None and get_verdict_key(verdict) != VerdictKey(*place))
             ):
                 hashes = (case.execution_hash, case.scoring_hash)
-                current.setdefault(case.key, {})[job.repeat] = CurrentVerdict(verdict.job, hashes)
+                stored = verdict.job._replace(quarantine=case.current_quarantine)  # it may be that of an equal case
+                current.setdefault(case.key, {})[job.repeat] = CurrentVerdict(stored, hashes)
         held = {key: verdicts for key, verdicts in current.items() if key not in missing}
         return CheckedVerdicts(list({case.key: None for _, case in jobs}), stale, held)
 
