@@ -367,6 +367,24 @@ def test_the_last_two_runs_of_a_selection_keep_their_scores_but_not_their_traces
     assert history._database.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
+def test_a_result_that_each_run_reuses_does_not_keep_the_others(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_writer, "MAX_SCORED_EXECUTIONS", 3)
+    reused = JobKey(case=make_result("same").case, repeat=0)
+    for number in range(5):
+        history.begin_run(make_record(f"{number}"))
+        results = [make_result(name) for name in (*"abcd", *(["same"] if number == 0 else []))]
+        history.finish_jobs(f"{number}", [FinishedJob(each, each.case.eval_id) for each in reversed(results)])
+        if number > 0:
+            history.reuse_results(f"{number}", {reused: (f"{number - 1}", reused)})
+        history.end_run(f"{number}", RunSummary(total=5), duration_seconds=1.0, interrupted=False)
+        history.delete_old_results(f"{number}")
+
+    assert [sum(bool(each.metrics) for each in history.results(f"{n}")) for n in range(5)] == [1, 1, 1, 1, 5]
+    assert history._database.execute("SELECT count(*) FROM execution").fetchone() == (5,)
+
+
 def test_each_run_of_a_dataset_stores_scores_and_only_the_last_two_keep_them(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -503,7 +503,7 @@ _OF_NEWEST_RUNS = f"""
 _OLD_EXECUTIONS = """
     SELECT id, blob IS NOT NULL FROM execution AS old
     WHERE id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :kept), 0)
-    AND id < coalesce((SELECT min(execution) FROM job WHERE run = :run), 9e18)
+    AND id NOT IN (SELECT execution FROM job WHERE run = :run AND execution IS NOT NULL)
     AND (
         id <= coalesce((SELECT id FROM execution ORDER BY id DESC LIMIT 1 OFFSET :newest), 0)
         OR NOT EXISTS (
