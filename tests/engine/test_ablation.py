@@ -268,13 +268,53 @@ def reply_by_prompt(call: Call) -> HttpResponse:
     return openai("use" if "Use the tool." in system and "You switch lights." in system else "no")
 
 
-def test_prompts_of_a_function_in_a_file_and_in_a_constant_are_tried_in_a_copy(house: Project) -> None:
+@pytest.fixture
+def asking_house(house: Project) -> Project:
+    """Add a function that sends a model a prompt in a file and one in a constant. It needs the address of the model."""
     (house.root / "house/__init__.py").write_text("")
     (house.root / "house/test_config.json").write_text('{"criteria": {"tool_trajectory_avg_score": 1.0}}')
     (house.root / "house/prompt.md").write_text("You switch lights.\n\nBe nice.\n")
     (house.root / "workbench.toml").write_text(
         '[targets.house]\nkind = "function"\ntarget = "house.agent:answer"\neval_sets = ["house/*.evalset.json"]\n'
     )
+    return house
+
+
+def test_an_outage_of_the_model_is_no_effect_of_a_part(asking_house: Project) -> None:
+    has_outage = False
+
+    def reply_or_fail(call: Call) -> HttpResponse:
+        return HttpResponse("overloaded", status=503) if has_outage else reply_by_prompt(call)
+
+    def count(status: CaseStatus) -> None:
+        nonlocal has_outage
+        has_outage = True
+
+    reported: list[Effect] = []
+    with run_server(reply_or_fail) as server, Workspace.open(asking_house.root) as workspace:
+        (asking_house.root / "house/agent.py").write_text(ASKING.format(url=server.url))
+        options = RunOptions(models_by_default=ModelMode.AUTO)
+        with CaseExecutor(workspace, [Selection(eval_set="house/h.evalset.json")], options) as executor:
+            ablation = Ablation(executor=executor, by_line=True, budget=20, repeats=1, count=count)
+            ablation.report = lambda found: reported.append(found.effect)
+            early = ablation.run()
+            has_outage, ablation.count = False, lambda _: None
+            found = ablation.run()
+
+    assert early.executions == 1 + 3 + 1  # the whole instruction, three parts, and the whole one again, not replayed
+    assert "JSONDecodeError" in early.error
+    assert {each.effect for each in early.effects} == {Effect.UNTRIED}
+    assert early.can_continue(budget=20, repeats=1)
+    effects = {each.block.text: each.effect for each in found.effects}
+    assert {text for text, effect in effects.items() if effect is Effect.VERDICT} == {
+        "You switch lights.",
+        "Use the tool.",
+    }
+    assert (found.error, Effect.ERROR in reported) == ("", False)
+
+
+def test_prompts_of_a_function_in_a_file_and_in_a_constant_are_tried_in_a_copy(asking_house: Project) -> None:
+    house = asking_house
     with run_server(reply_by_prompt) as server:
         (house.root / "house/agent.py").write_text(ASKING.format(url=server.url))
         before = read_files(house.root)
@@ -326,6 +366,32 @@ def test_a_part_without_which_the_case_fails_in_another_way_matters(reading_hous
         found = ablate(workspace, repeats=1)
 
     assert [each.effect for each in found.effects] == [Effect.FAILURE, Effect.NONE]
+
+
+def test_a_score_that_does_not_exist_without_a_part_changes(reading_house: Project) -> None:
+    (reading_house.root / "house/test_config.json").write_text(
+        '{"criteria": {"trajectory_precision": 0.5, "response_match_score": 0.1}}'
+    )
+
+    with Workspace.open(reading_house.root) as workspace:
+        found = ablate(workspace, repeats=1)
+
+    assert [(each.effect, list(each.changed)) for each in found.effects] == [
+        (Effect.SCORES, ["trajectory_precision"]),
+        (Effect.NONE, []),
+    ]
+
+
+def test_parts_without_which_the_agent_crashes_end_in_error(reading_house: Project) -> None:
+    (reading_house.root / "house/agent.py").write_text(
+        READING.replace("    calls", "    assert 'Be nice.' in text\n    calls")
+    )
+
+    with Workspace.open(reading_house.root) as workspace:
+        found = ablate(workspace, repeats=2)
+
+    assert [each.effect for each in found.effects] == [Effect.VERDICT, Effect.ERROR]
+    assert (found.error, found.executions) == ("", 2 + 4 + 1)
 
 
 def test_an_ablation_continues_after_a_stop_and_with_a_larger_budget_and_more_repeats(reading_house: Project) -> None:

@@ -476,7 +476,7 @@ def why(
     temporary copy of the project. Your files do not change, and nothing is in the history.
 
     Exit status: 0 done; 2 the command, configuration or a file is wrong; 3 the case ended in ERROR with the whole
-    instruction; 130 interrupted.
+    instruction, at first or during the search; 130 interrupted.
     """
     from workbench.cli.printers import Progress
     from workbench.cli.run_commands import open_workspace, select_cases
@@ -513,7 +513,9 @@ def why(
         failures = [each.result.failure for each in found.whole.variants if each.result.failure is not None]
         why_not = f": {failures[0].message}" if failures else ""
         message(f"{found.case} ended in ERROR with the whole instruction{why_not}")
-    return INTERRUPTED if found.is_interrupted else ERRORS if found.is_error else 0
+    if found.error:
+        message(f"the search stopped, because the case ends in ERROR now, which it did not before: {found.error}")
+    return INTERRUPTED if found.is_interrupted else ERRORS if found.is_error or found.error else 0
 
 
 def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool) -> Ablated:
@@ -532,7 +534,7 @@ def _run_ablation(ablation: Ablation, progress: Progress, *, shows_effects: bool
 
     def report(effect: BlockEffect) -> None:
         heading = effect.block.agent, effect.block.field
-        lines = [] if heading in place else ["", f"{heading[0]}, {heading[1]}"]
+        lines = [] if heading in place else ["", one_line(f"{heading[0]}, {heading[1]}")]
         place.append(heading)
         with progress.pause():
             write_lines([*lines, *_format_effect(effect)])
@@ -551,8 +553,9 @@ def _format_effect(found: BlockEffect) -> Iterator[str]:
     block = found.block
     lines = str(block.first_line) if block.first_line == block.last_line else f"{block.first_line}-{block.last_line}"
     first = redact(block.text).strip().split("\n")[0]
-    more = " …" if block.last_line > block.first_line else ""
-    yield f"  {lines:>7}  {found.effect.value:<20}  {one_line(first, width=_LONGEST_LINE)}{more}"
+    shown = one_line(first, width=_LONGEST_LINE)
+    more = " …" if block.last_line > block.first_line and not shown.endswith("…") else ""
+    yield f"  {lines:>7}  {found.effect.value:<20}  {shown}{more}"
     if found.effect is Effect.UNUSED:
         return
     notes = [f"{found.without.describe()} without it"]
@@ -560,8 +563,9 @@ def _format_effect(found: BlockEffect) -> Iterator[str]:
         notes += map(str, sorted(found.without.symptoms))
     notes += [each.result.failure.message for each in found.without.variants[:1] if each.result.failure is not None]
     for name in found.changed:
-        low, high = found.without.score_ranges[name]
-        notes.append(f"{name}: {low:.2f}" + ("" if low == high else f" to {high:.2f}"))
+        scores = found.without.score_ranges.get(name)
+        text = "no score" if scores is None else f"{scores[0]:.2f}"
+        notes.append(f"{name}: {text}" + (f" to {scores[1]:.2f}" if scores and scores[0] != scores[1] else ""))
     yield from (f"{'':11}{one_line(redact(note))}" for note in notes)
 
 
@@ -575,8 +579,7 @@ def _format_closing(found: Ablated, *, budget: int) -> Iterator[str]:
     yield ""
     yield f"{pluralise(found.executions, 'execution')} of {budget}"
     if found.untried and not found.is_error:
-        reason = "interrupted" if found.is_interrupted else "the budget was used up"
-        yield f"not tried ({reason}): {pluralise(found.untried, 'part')} of the instruction"
+        yield f"not tried ({found.reason_untried}): {pluralise(found.untried, 'part')} of the instruction"
     if found.changed_files:
         yield one_line(explain_changed_files(found.changed_files))
     for sentence in found.unknown:

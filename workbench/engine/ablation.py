@@ -281,7 +281,8 @@ class Executions:
         replayed = (
             f" ({pluralise(self.replayed, 'execution')} with recorded answers of models)" if self.replayed else ""
         )
-        noise = "" if self.verdict is not None else "; the case is flaky, so that differences may be chance"
+        is_flaky = self.verdict is None and CaseStatus.ERROR not in self.statuses
+        noise = "; the case is flaky, so that differences may be chance" if is_flaky else ""
         return f"{self.describe()} with the whole instruction{replayed}{noise}"
 
     @property
@@ -310,10 +311,18 @@ class Executions:
                     scores.setdefault(metric.name, []).append(metric.score)
         return {name: (min(values), max(values)) for name, values in scores.items()}
 
+    def has_each_score(self, metric: str) -> bool:
+        """Return True if each execution has a score of a metric."""
+        return all(
+            any(each.name == metric and each.score is not None for each in variant.result.metrics)
+            for variant in self.variants
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockEffect:
-    """The effect of one block. `changed` are the metrics whose scores are all outside of the range before."""
+    """The effect of one block. `changed` are the metrics whose scores are all outside of the range before, or missing
+    on one side only."""
 
     block: Block
     effect: Effect
@@ -329,6 +338,7 @@ def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, 
     """Return the effect of leaving something out, and the metrics whose scores changed.
 
     A score changed only if it is beyond all scores of the whole instruction in every execution: these show the noise.
+    So did a score that all executions of one side have, and none of the other one.
     A failure changed only if no execution has the symptoms of one with the whole instruction.
     """
     if without.verdict is CaseStatus.ERROR:
@@ -337,8 +347,15 @@ def compare_executions(whole: Executions, without: Executions) -> tuple[Effect, 
         share = [each.statuses[CaseStatus.PASSED] / len(each.variants) for each in (whole, without)]
         return (Effect.UNCLEAR if share[0] != share[1] or without.verdict is None else Effect.NONE), ()
     before, after = whole.score_ranges, without.score_ranges
-    both = [name for name in before if name in after]
-    changed = [name for name in both if after[name][1] < before[name][0] or after[name][0] > before[name][1]]
+    changed = [
+        name
+        for name in dict.fromkeys([*before, *after])
+        if (
+            after[name][1] < before[name][0] or after[name][0] > before[name][1]
+            if name in before and name in after
+            else whole.has_each_score(name) or without.has_each_score(name)
+        )
+    ]
     if without.verdict is not whole.verdict:
         return Effect.VERDICT, changed
     if changed:
@@ -354,7 +371,7 @@ class Ablated:
     """The result of an ablation. Blocks have an effect only if the `whole` instruction did not end in ERROR.
 
     `unknown` are sentences about instructions that cannot be left out. `changed_files` are files of the agent that
-    changed during the ablation.
+    changed during the ablation. `error` is set if the whole instruction ended in ERROR later: something broke.
     """
 
     case: CaseKey
@@ -363,6 +380,7 @@ class Ablated:
     executions: int
     unknown: Sequence[str] = ()
     is_interrupted: bool = False
+    error: str = ""
     changed_files: Sequence[str] = ()
 
     @property
@@ -375,10 +393,20 @@ class Ablated:
         """The number of blocks that were not tried."""
         return sum(each.effect is Effect.UNTRIED for each in self.effects)
 
+    @property
+    def reason_untried(self) -> str:
+        """Why blocks were not tried."""
+        if self.error:
+            return "the whole instruction ends in ERROR now, too"
+        return "interrupted" if self.is_interrupted else "the budget was used up"
+
     def can_continue(self, *, budget: int, repeats: int) -> bool:
-        """Return True if a block, or the whole instruction, lacks executions and the budget suffices for some."""
+        """Return True if a block, or the whole instruction, lacks executions and the budget suffices for some.
+
+        Executions before and after a change of the agent cannot be compared.
+        """
         left = budget - self.executions
-        if self.is_error or left <= 0:
+        if self.is_error or self.changed_files or left <= 0:
             return False
         return len(self.whole.variants) < repeats or any(
             missing and (missing <= left or effect is not Effect.NONE)
@@ -390,13 +418,21 @@ class _BudgetUsedUp(Exception):
     """No execution is left."""
 
 
+class _AgentFailed(Exception):
+    """The whole instruction, which ended without an error before, ends in ERROR now."""
+
+
+_ERRORS_IN_A_ROW = 3  # after which the whole instruction is executed again, then after twice as many
+
+
 @dataclass(kw_only=True)
 class Ablation:
     """Leaves out the blocks of the instructions one by one.
 
     A block is executed `repeats` times. If the budget does not suffice for as many of each block that follows, a block
     that makes no difference is executed once, unless the case itself is not the same each time. `budget` and `repeats`
-    may change at any time, from any thread.
+    may change at any time, from any thread. After errors the whole instruction is executed again: if it ends in ERROR,
+    too, the errors say nothing about the blocks, and the ablation stops.
     `report_blocks` gets all blocks before the first execution, `report_whole` the executions with the whole
     instruction, `report` the effect of each block as soon as it is known, `count` the status of each execution.
     `announce` gets what is tried; `trying` is then the block that is left out.
@@ -419,6 +455,8 @@ class Ablation:
     _contents: dict[str, bytes] = field(default_factory=dict)  # of their files, in which they have these places
     _whole: Executions = Executions()
     _effects: list[BlockEffect] = field(default_factory=list)
+    _errors: list[int] = field(default_factory=list)  # the blocks of the newest executions, if these ended in ERROR
+    _next_check: int = _ERRORS_IN_A_ROW
 
     def run(self) -> Ablated:
         """Run the case with the whole instructions, and without each block.
@@ -426,7 +464,7 @@ class Ablation:
         Another call continues after an interruption, with a larger budget, or with more repeats. Raises PlanError
         without instructions, and StoreError.
         """
-        is_interrupted = False
+        is_interrupted, problem = False, ""
         try:
             if not self._effects:
                 self._effects = [BlockEffect(block=each, effect=Effect.UNTRIED) for each in self._find_blocks()]
@@ -438,9 +476,12 @@ class Ablation:
             pass
         except Interrupted:
             is_interrupted = True
-        return self.make_result(is_interrupted=is_interrupted)
+        except _AgentFailed as error:
+            problem = str(error)
+        self._report_errors()
+        return self.make_result(is_interrupted=is_interrupted, error=problem)
 
-    def make_result(self, *, is_interrupted: bool) -> Ablated:
+    def make_result(self, *, is_interrupted: bool, error: str = "") -> Ablated:
         """Return what is known so far."""
         return Ablated(
             case=self.executor.key,
@@ -453,6 +494,7 @@ class Ablation:
                 if "instruction" in each and not (self._prompts and each.endswith("in its code"))
             ],
             is_interrupted=is_interrupted,
+            error=error,
             changed_files=self.executor.changed_files,
         )
 
@@ -491,8 +533,10 @@ class Ablation:
                 try:
                     self._try_block(number, reserved=self.repeats * following.count(Effect.UNTRIED))
                 finally:
-                    if self._effects[number].effect is not Effect.UNTRIED:
+                    if self._effects[number].effect is not Effect.UNTRIED and number not in self._errors:
                         self.report(self._effects[number])
+        if self._errors:
+            self._check_agent()
 
     def _try_block(self, number: int, *, reserved: int) -> None:
         """Execute a block. `reserved` executions are for the blocks that follow."""
@@ -502,7 +546,41 @@ class Ablation:
                 return
             self.trying = found.block
             self.announce(f"without line {found.block.first_line} of {found.block.agent}")
-            self._effects[number] = self._judge(found.block, self._execute(found.block, found.without))
+            without = self._execute(found.block, found.without)
+            self._effects[number] = self._judge(found.block, without)
+            if without.variants[-1].result.status is not CaseStatus.ERROR:
+                self._report_errors(besides=number)
+                self._next_check = _ERRORS_IN_A_ROW
+                continue
+            self._errors.append(number)
+            if len(self._errors) >= self._next_check:
+                self._next_check *= 2
+                self._check_agent()
+
+    def _report_errors(self, *, besides: int | None = None) -> None:
+        """Report the blocks whose errors are not those of an agent that is broken."""
+        numbers, self._errors = dict.fromkeys(self._errors), []
+        for number in numbers:
+            if number != besides:
+                self.report(self._effects[number])
+
+    def _check_agent(self) -> None:
+        """Execute the whole instruction again after errors. Raises _AgentFailed if it ends in ERROR, too.
+
+        Then the executions with these errors are forgotten, and another call repeats them.
+        """
+        self.trying = None
+        self.announce("the whole instruction again, after errors")
+        result = self._execute(None, Executions(), replays=False).variants[0].result
+        if result.status is not CaseStatus.ERROR:
+            self._report_errors()
+            return
+        errors, self._errors = self._errors, []
+        for number in errors:
+            found = self._effects[number]
+            self._effects[number] = self._judge(found.block, Executions(variants=found.without.variants[:-1]))
+        self._next_check = _ERRORS_IN_A_ROW
+        raise _AgentFailed("a criterion has no score" if result.failure is None else result.failure.message)
 
     def _judge(self, block: Block, without: Executions) -> BlockEffect:
         """Compare the executions without a block with those of the whole instruction."""
@@ -534,7 +612,7 @@ class Ablation:
             'prompt into a file such as prompt.md beside the agent, or into a constant such as SYSTEM_PROMPT = "…"'
         )
 
-    def _execute(self, block: Block | None, before: Executions) -> Executions:
+    def _execute(self, block: Block | None, before: Executions, *, replays: bool = True) -> Executions:
         """Execute the next repeat without a block. Return it with those `before`.
 
         Raises _BudgetUsedUp if no execution is left.
@@ -543,7 +621,7 @@ class Ablation:
             raise _BudgetUsedUp
         prompt = None if block is None else self._prompts.get((block.agent, block.field))
         if block is None or prompt is None:
-            return self._execute_repeat(before, self._list_instructions(block))
+            return self._execute_repeat(before, self._list_instructions(block), replays=replays)
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             # An agent may be named after the folder that it lies in.
             copy = Path(folder).resolve() / (self.executor.root.name or "project")
@@ -560,11 +638,18 @@ class Ablation:
         return {block.agent: {block.field: remove_block(part.instructions[block.field], block)}}
 
     def _execute_repeat(
-        self, before: Executions, instructions: Mapping[str, Mapping[str, str]], *, copy: Path | None = None
+        self,
+        before: Executions,
+        instructions: Mapping[str, Mapping[str, str]],
+        *,
+        copy: Path | None = None,
+        replays: bool = True,
     ) -> Executions:
         self._executions += 1
         repeat = len(before.variants)
-        variant = self.executor.execute(self.executor.data, repeat=repeat, instructions=instructions, copy=copy)
+        variant = self.executor.execute(
+            self.executor.data, repeat=repeat, instructions=instructions, copy=copy, replays=replays
+        )
         self.count(variant.result.status)
         return Executions(variants=[*before.variants, variant])
 

@@ -22,7 +22,7 @@ from workbench.model.criteria import EvalConfig
 from workbench.model.evalset import EvalCase
 from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, CaseStatus
-from workbench.model.target import AgentDescription, AgentKind, Target
+from workbench.model.target import AgentDescription, AgentKind, ModelMode, Target
 from workbench.model.text import pluralise
 from workbench.simulation.replayed_models import hash_calls
 from workbench.store.evalsets.case_frame import DocumentFormat
@@ -201,9 +201,10 @@ class CaseExecutor:
         repeat: int,
         instructions: Mapping[str, Mapping[str, str]],
         copy: Path | None = None,
+        replays: bool = True,
     ) -> Variant:
         """Execute a variant as this repeat. `instructions` replace those of agents: see `SessionRequest`. `copy` is a
-        copy of the project, whose code runs instead.
+        copy of the project, whose code runs instead. Without `replays` known answers of models are not used.
 
         Raises Interrupted if the executions were stopped, and PlanError.
         """
@@ -212,9 +213,9 @@ class CaseExecutor:
                 raise Interrupted
         self._note_changed_files()
         if copy is None:
-            found = self._follow(*self._call(lambda: self._start(data, repeat=repeat, instructions=instructions)))
+            found = self._follow(*self._call(lambda: self._start(data, repeat, instructions, replays=replays)))
         else:
-            plan, case = self._call(lambda: self._make_plan(data, repeat=repeat, instructions=instructions))
+            plan, case = self._call(lambda: self._make_plan(data, repeat, instructions, replays=replays))
             # It has processes of its own: the code differs.
             with Workspace(self._workspace.project, load_settings(self.root)) as workspace:
                 found = self._follow(workspace.start(_move_plan(plan, self.root, copy)), case)
@@ -251,13 +252,13 @@ class CaseExecutor:
         return Variant(case, results[0])
 
     def _start(
-        self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]
+        self, data: CaseData, repeat: int, instructions: Mapping[str, Mapping[str, str]], *, replays: bool
     ) -> tuple[Run, EvalCase]:
-        plan, case = self._make_plan(data, repeat=repeat, instructions=instructions)
+        plan, case = self._make_plan(data, repeat, instructions, replays=replays)
         return self._workspace.start(plan), case
 
     def _make_plan(
-        self, data: CaseData, *, repeat: int, instructions: Mapping[str, Mapping[str, str]]
+        self, data: CaseData, repeat: int, instructions: Mapping[str, Mapping[str, str]], *, replays: bool
     ) -> tuple[Plan, EvalCase]:
         key = self.key
         document = self._make_document(data)
@@ -267,7 +268,11 @@ class CaseExecutor:
         if not plan.cases:  # the agent was removed meanwhile
             raise PlanError(*plan.problems, f"{key}: it can no longer be planned")
         planned = replace(plan.cases[0], key=key, repeat=repeat)
-        models = plan.models if plan.models is None else replace(plan.models, folder=self._copy_recordings(repeat))
+        models = plan.models
+        if models is not None and models.mode is ModelMode.AUTO and not replays:
+            models = None
+        elif models is not None:
+            models = replace(models, folder=self._copy_recordings(repeat))
         limits = plan.limits.model_copy(update={"runs": repeat + 1})
         plan = replace(
             plan, cases=(planned,), limits=limits, models=models, instructions=instructions, whole_sets=frozenset()

@@ -726,7 +726,7 @@ class Shrinker:
             return
         self._next_check *= 2
         self.announce("the smallest case again, after errors")
-        variant = self._execute(self._smallest, 0)
+        variant = self._execute(self._smallest, 0, replays=False)
         if self.test.classify(variant) is Outcome.ERROR:
             for name in self._errors:
                 del self._known[name]
@@ -734,11 +734,11 @@ class Shrinker:
             failure = variant.result.failure
             raise _AgentFailed("a criterion has no score" if failure is None else failure.message)
 
-    def _execute(self, data: CaseData, repeat: int) -> Variant:
+    def _execute(self, data: CaseData, repeat: int, *, replays: bool = True) -> Variant:
         if self._executions >= self.budget:
             raise _BudgetUsedUp
         self._executions += 1
-        return self.executor.execute(data, repeat=repeat, instructions={})
+        return self.executor.execute(data, repeat=repeat, instructions={}, replays=replays)
 
     def _add_step(
         self,

@@ -136,11 +136,25 @@ def test_a_search_that_ended_early_says_why_and_continues(search: Search) -> Non
     assert "not tried: instruction of idle is computed" in search.text
     assert search.steps.has_result and not search.steps.can_continue
     search.steps.budget = 10
-    assert search.steps.can_continue
+    assert not search.steps.can_continue  # executions of different code cannot be compared
+    search.finish(error="503 overloaded \x1b")
+    assert "not tried (the whole instruction ends in ERROR now, too): 3 paragraphs" in search.text
+    search.steps.move_to(0)
+    assert "503 overloaded ␛" in search.text
     search.finish(is_interrupted=True)
+    assert search.steps.can_continue
     assert "not tried (stopped): 3 paragraphs" in search.text
     search.steps.begin(is_continued=True)
     assert "no difference" in search.text
+
+
+def test_a_score_that_only_one_side_has_is_shown(search: Search, make: Any) -> None:
+    search.steps.set_parts(BLOCKS)
+    unscored = make.result(search.key, CaseStatus.PASSED)
+    search.steps.set_whole(Executions(variants=[Variant(make.case("day"), unscored)]))
+    search.add(0, Effect.SCORES, 1.0, changed=["response_match_score"])
+
+    assert "response_match_score  no score → 1.00" in search.text
 
 
 def test_a_flaky_case_and_one_that_ends_in_error_are_not_explained(search: Search, make: Any) -> None:

@@ -261,7 +261,7 @@ class AblationSteps(SearchSteps[Ablated]):
         found = self._found
         pieces = [StyledText(f"   up to {self.repeats} for each {self.unit}", Style.MUTED)]
         if found is not None and found.untried and not found.is_error:
-            reason = "stopped" if found.is_interrupted else "the budget was used up"
+            reason = "stopped" if found.is_interrupted else found.reason_untried
             text = f"   not tried ({reason}): {plural(found.untried, self.unit)}"
             pieces.insert(0, StyledText(text, Style.WARNING))
         return tuple(pieces)
@@ -277,6 +277,11 @@ class AblationSteps(SearchSteps[Ablated]):
         if found is not None and found.is_error:
             yield Paragraph.from_text(f"{whole.describe()}, so no part was left out", Style.ERROR)
             yield from _describe_failures(whole)
+        if found is not None and found.error:
+            yield Paragraph.from_text(
+                "the whole instruction ends in ERROR now, too, so the search stopped", Style.ERROR
+            )
+            yield Paragraph.from_text(safe(redact(found.error)), Style.ERROR, indent=2)
         for symptom in sorted(whole.symptoms):
             yield Paragraph.from_text(safe(redact(str(symptom))), Style.FAILED, hang=2)
         for block in self._list_blocks():
@@ -301,7 +306,7 @@ class AblationSteps(SearchSteps[Ablated]):
             return
         yield Paragraph.from_text(f"{found.without.describe()} without it")
         for name in found.changed:
-            before, after = (_format_range(each.score_ranges[name]) for each in (self._whole, found.without))
+            before, after = (_format_range(each.score_ranges.get(name)) for each in (self._whole, found.without))
             change = StyledText(f"  {before} → "), StyledText(after, Style.WARNING)
             yield Paragraph((StyledText(safe_line(name), Style.STRONG), *change), hang=2)
         if found.effect is not Effect.NONE:
@@ -310,7 +315,9 @@ class AblationSteps(SearchSteps[Ablated]):
         yield from _describe_failures(found.without)
 
 
-def _format_range(scores: tuple[float, float]) -> str:
+def _format_range(scores: tuple[float, float] | None) -> str:
+    if scores is None:
+        return "no score"
     low, high = scores
     return score_text(low) if low == high else f"{score_text(low, high)} to {score_text(high, low)}"
 
