@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from workbench.engine.ablation import (
     Ablation,
     Effect,
     PromptText,
+    copy_project,
     iter_constants,
     list_blocks,
     remove_block,
@@ -213,6 +215,40 @@ def test_an_agent_without_known_instructions_is_refused(project: Project) -> Non
             ablation.run()
 
 
+def test_two_prompts_in_one_line_are_two_places() -> None:
+    source = 'crew = [Agent(instructions="Be A."), Agent(instructions="Be B.")]'
+
+    first, second = iter_constants(source, None)
+
+    assert (first[0], second[0]) == ("Agent(instructions), line 1", "Agent(instructions), line 1, column 57")
+
+
+def test_files_that_disappear_are_not_copied_and_unreadable_ones_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, folder, other = (tmp_path / name for name in ("root", "copy", "other"))
+    for each in (root, folder, other):
+        each.mkdir()
+    for name in ("agent.py", "gone.tmp"):
+        (root / name).write_text("x")
+    copy = shutil.copy2
+
+    def copy_late(source: Path, place: Path) -> None:
+        (root / "gone.tmp").unlink(missing_ok=True)
+        copy(source, place)
+
+    def refuse(source: Path, place: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(source))
+
+    monkeypatch.setattr(shutil, "copy2", copy_late)
+    copy_project(root, folder, {})
+    monkeypatch.setattr(shutil, "copy2", refuse)
+    with pytest.raises(PlanError, match=r"agent\.py: the agent runs in a copy of the project, but it cannot be copied"):
+        copy_project(root, other, {})
+
+    assert [each.name for each in folder.iterdir()] == ["agent.py"]
+
+
 def describe(text: str) -> AgentDescription:
     return AgentDescription(agents=(AgentPart(name="a", instructions={"instruction": text}),))
 
@@ -237,6 +273,15 @@ def test_a_blank_line_around_a_removed_paragraph_goes_with_it() -> None:
     assert remove_block(text, first) == "C\n\nD"
     assert remove_block(text, second) == "A\nB\n\nD"
     assert remove_block(text, third) == "A\nB\n\nC\n"
+
+
+def test_lines_that_end_with_a_carriage_return_are_shown_without_it() -> None:
+    text = "A\r\nB\r\n\r\nC\r\n"
+
+    blocks = list_blocks(describe(text), by_line=False)
+
+    assert [block.text for block in blocks] == ["A\nB", "C"]
+    assert remove_block(text, blocks[0]) == "C\r\n"
 
 
 ASKING = '''

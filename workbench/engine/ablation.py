@@ -45,11 +45,18 @@ class Block(NamedTuple):
 def list_blocks(description: AgentDescription, *, by_line: bool) -> list[Block]:
     """Return the paragraphs of all instructions that are texts; with `by_line` the lines that are not blank."""
     return [
-        Block(part.name, name, first, last, "\n".join(text.split("\n")[first - 1 : last]))
+        block
         for part in description.agents
         for name, text in part.instructions.items()
-        for first, last in _split_lines(text, by_line=by_line)
+        for block in _split_text(part.name, name, text, by_line=by_line)
     ]
+
+
+def _split_text(agent: str, name: str, text: str, *, by_line: bool) -> Iterator[Block]:
+    """Yield the blocks of a text, without carriage returns at the ends of lines."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    for first, last in _split_lines(text, by_line=by_line):
+        yield Block(agent, name, first, last, "\n".join(lines[first - 1 : last]))
 
 
 def _split_lines(text: str, *, by_line: bool) -> Iterator[tuple[int, int]]:
@@ -93,11 +100,7 @@ class PromptText(NamedTuple):
 
     def list_blocks(self, *, by_line: bool) -> list[Block]:
         """Return its paragraphs, or its lines."""
-        lines = self.text.split("\n")
-        return [
-            Block(self.file, self.name, first, last, "\n".join(lines[first - 1 : last]))
-            for first, last in _split_lines(self.text, by_line=by_line)
-        ]
+        return list(_split_text(self.file, self.name, self.text, by_line=by_line))
 
     def edit(self, content: bytes, block: Block) -> bytes:
         """Return the content of the file without a block of this text."""
@@ -165,6 +168,7 @@ def iter_constants(text: str, names: Collection[str] | None) -> Iterator[tuple[s
     for line in text.encode().split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
     seen: set[int] = set()
+    places: set[str] = set()
     for name, value in [*_iter_assigned(tree, names), *_iter_passed(tree, names)]:
         content = _get_text(value)
         if value is None or content is None or not content.strip() or id(value) in seen:
@@ -172,7 +176,9 @@ def iter_constants(text: str, names: Collection[str] | None) -> Iterator[tuple[s
         seen.add(id(value))
         end_line, end_column = value.end_lineno or value.lineno, value.end_col_offset or 0
         span = (starts[value.lineno - 1] + value.col_offset, starts[end_line - 1] + end_column)
-        yield f"{name}, line {value.lineno}", content, span
+        place = f"{name}, line {value.lineno}"
+        yield place if place not in places else f"{place}, column {value.col_offset + 1}", content, span
+        places.add(place)
 
 
 def _iter_assigned(tree: ast.Module, names: Collection[str] | None) -> Iterator[tuple[str, ast.expr | None]]:
@@ -212,9 +218,10 @@ def _get_text(value: ast.expr | None) -> str | None:
 def copy_project(root: Path, folder: Path, changed: Mapping[str, bytes]) -> None:
     """Copy a project, with other content of some files. Environments, results and version control are left out.
 
-    Large files and those with secrets (`.env`) are links.
+    Large files and those with secrets (`.env`) are links. What disappears meanwhile is left out: agents write temporary
+    files. Raises PlanError if a file cannot be copied.
     """
-    for source in sorted(root.iterdir()):
+    for source in _list_folder(root):
         name = source.name
         place = folder / name
         if name in _NOT_COPIED:
@@ -226,11 +233,32 @@ def copy_project(root: Path, folder: Path, changed: Mapping[str, bytes]) -> None
             prefix = f"{name}/"
             inner = {key.removeprefix(prefix): data for key, data in changed.items() if key.startswith(prefix)}
             copy_project(source, place, inner)
-        elif source.is_symlink() or name.startswith(".env") or (source.is_file() and _is_large(source)):
-            if source.exists():
-                place.symlink_to(source.resolve())
-        elif source.is_file():
-            shutil.copy2(source, place)
+        else:
+            try:
+                _copy_file(source, place)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise PlanError(
+                    f"{source}: the agent runs in a copy of the project, but it cannot be copied: {error}"
+                ) from error
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise PlanError(f"{folder}: the agent runs in a copy of the project, but it cannot be read: {error}") from error
+
+
+def _copy_file(source: Path, place: Path) -> None:
+    if source.is_symlink() or source.name.startswith(".env") or (source.is_file() and _is_large(source)):
+        if source.exists():
+            place.symlink_to(source.resolve())
+    elif source.is_file():
+        shutil.copy2(source, place)
 
 
 def _is_large(path: Path) -> bool:
