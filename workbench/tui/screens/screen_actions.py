@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from textual import work
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.worker import Worker
 
 from workbench.model.identity import CaseKey
 from workbench.store.errors import FileChanged, StoreError
@@ -129,7 +128,9 @@ class SearchController(Controller, Generic[Steps, Engine]):
         self.on_change: Callable[[], None] = lambda: None
         self._steps: Steps | None = None
         self._engine: Engine | None = None
-        self._searching: Worker[None] | None = None
+        self._ended = asyncio.Event()  # set while no search runs
+        self._ended.set()
+        self._changes: list[Callable[[], None]] = []  # of the options, for the search that begins next
         self._is_shown = False
 
     @property
@@ -182,7 +183,8 @@ class SearchController(Controller, Generic[Steps, Engine]):
         if self._engine is not None and self.steps.can_continue:
             self._engine.executor.reopen()
             self.steps.begin(is_continued=True)
-            self._searching = self._search()
+            self._ended.clear()
+            self._search()
         else:
             self._start_again()
 
@@ -266,13 +268,17 @@ class SearchController(Controller, Generic[Steps, Engine]):
 
     @background(group="start_search", exclusive=True)
     async def _start_again(self, change: Callable[[], None] = lambda: None) -> None:
-        """Begin again after a `change` of the options. A search that runs is stopped first."""
+        """Begin again after a `change` of the options. A search that runs is stopped first.
+
+        Another call replaces one that waits for that; its change counts, too.
+        """
         if not await self._may_discard("Discard it and begin again?"):
             return
+        self._changes.append(change)
         self.stop()
-        if self._searching is not None and self.steps.is_running:
-            await self._searching.wait()
-        change()
+        await self._ended.wait()  # not the worker: it would be cancelled together with this one
+        while self._changes:
+            self._changes.pop(0)()
         self._begin()
 
     def _begin(self) -> None:
@@ -283,11 +289,18 @@ class SearchController(Controller, Generic[Steps, Engine]):
             self._engine = None
         self.steps.notes = list_influences(self.state, self.steps.case)
         self.steps.begin()
-        self._searching = self._search()
+        self._ended.clear()
+        self._search()
 
     @background(group="search")
     async def _search(self) -> None:
         """Search on a thread until everything was tried, the budget is used up, or the user stops it."""
+        try:
+            await self._search_and_say()
+        finally:
+            self._ended.set()
+
+    async def _search_and_say(self) -> None:
         from workbench.engine.plan import PlanError
 
         steps, loop = self.steps, asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,12 @@ async def test_a_search_is_stopped_and_continues_behind_its_screen(project: Path
         await screen.until("parts of the instruction are still left out for day. Stop that and quit?")
         await screen.press("n", "alt+y")
         await screen.until("trying the whole instruction …")
+        for key in "lll":  # all before the search has stopped
+            screen.app.simulate_key(key)
+            await asyncio.sleep(0.005)
+        await screen.until("which lines of the instruction", "trying the whole instruction …")
+        await screen.press("l")
+        await screen.until("which paragraphs of the instruction", "trying the whole instruction …")
         await screen.press("x")
         await screen.until("not tried (stopped): 2 paragraphs", "r continue")
         await screen.press("b", "ctrl+u", *"3", "enter")
