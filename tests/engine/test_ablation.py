@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -437,6 +438,21 @@ def test_parts_without_which_the_agent_crashes_end_in_error(reading_house: Proje
 
     assert [each.effect for each in found.effects] == [Effect.VERDICT, Effect.ERROR]
     assert (found.error, found.executions) == ("", 2 + 4 + 1)
+
+
+def test_an_ablation_stops_while_the_import_of_the_agent_hangs(reading_house: Project) -> None:
+    (reading_house.root / "house/agent.py").write_text("import time\ntime.sleep(600)\n")
+    selection = Selection(eval_set="house/h.evalset.json")
+    with (
+        Workspace.open(reading_house.root) as workspace,
+        CaseExecutor(workspace, [selection], RunOptions()) as executor,
+    ):
+        timer = threading.Timer(0.5, executor.cancel)
+        timer.start()
+        found = Ablation(executor=executor, by_line=True, budget=9, repeats=1).run()
+        timer.join()
+
+    assert found.is_interrupted and not found.executions
 
 
 def test_an_ablation_continues_after_a_stop_and_with_a_larger_budget_and_more_repeats(reading_house: Project) -> None:

@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -98,6 +98,7 @@ class CaseExecutor:
         self.document = self._open_document().make_scratch()  # it stays as it is now
         self.data: CaseData = self.document.raw_case(self._find_index())
         self._run: Run | None = None
+        self._describing: Future[AgentDescription] | None = None
         self._is_cancelled = False
         self._lock = threading.Lock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -141,10 +142,15 @@ class CaseExecutor:
         return sorted(self._changed_files)
 
     def describe(self) -> AgentDescription:
-        """Describe the agent. Raises PlanError if it cannot, and Interrupted if the project was closed."""
+        """Describe the agent. Raises PlanError if it cannot, and Interrupted if it was stopped."""
         self._note_changed_files()
+        future = self._call(lambda: self._workspace.start_describing(self.key.target))
+        with self._lock:
+            self._describing = future
+            if self._is_cancelled:
+                future.cancel()
         try:
-            return self._call(lambda: self._workspace.start_describing(self.key.target))()
+            return future.result()
         except CancelledError:
             raise Interrupted from None
 
@@ -181,7 +187,9 @@ class CaseExecutor:
         """Stop the present execution, and allow no other. Any thread may call it."""
         with self._lock:
             self._is_cancelled = True
-            run = self._run
+            run, describing = self._run, self._describing
+        if describing is not None:
+            describing.cancel()
         if run is not None:
             run.cancel()
 

@@ -63,6 +63,8 @@ from workbench.store.project_discovery import Project, discover
 from workbench.store.settings import LoadedSettings, Settings, load_settings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from workbench.engine.scenario_generation import AskOptions, Generation
 
 
@@ -434,12 +436,12 @@ class Workspace:
 
         Raises PlanError if there is no such target or the agent cannot be described.
         """
-        return self.start_describing(target)()
+        return self.start_describing(target).result()
 
-    def start_describing(self, target: str) -> Callable[[], AgentDescription]:
-        """Begin to describe an agent. The returned function waits for the result; any thread may call it.
+    def start_describing(self, target: str) -> Future[AgentDescription]:
+        """Begin to describe an agent. Any thread may wait for the result, and cancel it.
 
-        Raises PlanError as `describe_agent` does, and CancelledError if this workspace was closed meanwhile.
+        It raises PlanError as `describe_agent` does, and CancelledError also if this workspace was closed meanwhile.
         """
         from workbench.engine.scenario_generation import NotDescribed, describe_agent
 
@@ -451,15 +453,13 @@ class Workspace:
             found, isolation=run.isolation, concurrency=run.concurrency, ray=run.cluster
         )
 
-        future = self._resources.thread.submit(describe_agent(found, host, timeout_seconds=run.timeout_seconds))
-
-        def wait() -> AgentDescription:
+        async def describe() -> AgentDescription:
             try:
-                return future.result()
+                return await describe_agent(found, host, timeout_seconds=run.timeout_seconds)
             except NotDescribed as error:
                 raise PlanError(str(error)) from error
 
-        return wait
+        return self._resources.thread.submit(describe())
 
     def generate(
         self, target: str, wanted: ScenarioRequest, *, known: Sequence[ConversationScenario], options: AskOptions
