@@ -129,6 +129,8 @@ def test_a_search_that_ended_early_says_why_and_continues(search: Search) -> Non
     search.steps.set_parts(BLOCKS)
     search.add(0, Effect.NONE, 1.0, 1.0, 1.0)
     search.steps.budget = 9
+    search.steps.changed_files = ["prompt.md"]
+    assert "prompt.md changed during the search" in join(search.steps.note_line())
     search.finish(changed_files=["agent.py"], unknown=["instruction of idle is computed by a function at run time"])
 
     assert "9 of 9 executions   not tried (the budget was used up): 3 paragraphs   up to 3 for each" in search.text

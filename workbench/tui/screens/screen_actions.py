@@ -308,6 +308,8 @@ class SearchController(Controller, Generic[Steps, Engine]):
 
         def apply(change: Callable[[], None]) -> None:
             change()
+            if self._engine is not None:
+                steps.changed_files = self._engine.executor.changed_files
             self.on_change()
 
         def report(change: Callable[[], None]) -> None:

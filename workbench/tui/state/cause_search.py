@@ -256,6 +256,8 @@ class SearchSteps(CursorRows, Generic[Found]):
         self.budget = budget
         self.change: CaseChange | None = None
         """What became of the case in its eval set; None while it is as it was."""
+        self.changed_files: Sequence[str] = ()
+        """Files of the agent that changed since the search began."""
         self.is_running = False
         self.is_stopping = False
         self._problem = ""
@@ -269,7 +271,7 @@ class SearchSteps(CursorRows, Generic[Found]):
     def begin(self, *, is_continued: bool = False) -> None:
         """Begin the search, or continue one that ended early."""
         if not is_continued:
-            self.cursor, self.change = 0, None
+            self.cursor, self.change, self.changed_files = 0, None, ()
         self._found, self._problem, self._trying = None, "", ""
         self.is_running, self.is_stopping = True, False
 
@@ -358,7 +360,7 @@ class SearchSteps(CursorRows, Generic[Found]):
 
     def note_line(self) -> Line:
         """Format what changed since the search began, and what may influence it; empty if nothing does."""
-        changed = "" if self._found is None else explain_changed_files(self._found.changed_files)
+        changed = explain_changed_files(self.changed_files if self._found is None else self._found.changed_files)
         notes = [
             *([self.change.value] if self.change is not None else ()),
             *([changed] if changed else ()),
