@@ -297,7 +297,7 @@ class CaseExecutor:
     def _copy_recordings(self, repeat: int) -> Path:
         """Copy the recorded model calls of a repeat to the temporary folder, once. Return the folder."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="workbench-")
+            self._folder = tempfile.TemporaryDirectory(prefix="workbench-", ignore_cleanup_errors=True)
         folder = Path(self._folder.name)
         if repeat not in self._recorded:
             self._recorded.add(repeat)

@@ -142,7 +142,9 @@ class MainScreen(ScreenActions):
         self._reader.open()
 
     async def on_unmount(self) -> None:
-        """End the watch, or the observation of files that replaces it."""
+        """End the watch, or the observation of files that replaces it, and the searches."""
+        self.shrinking.close()
+        self.ablating.close()
         await self._watching.shut_down()
         await self._verdicts.close()
 

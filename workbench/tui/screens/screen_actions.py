@@ -281,6 +281,12 @@ class SearchController(Controller, Generic[Steps, Engine]):
             self._changes.pop(0)()
         self._begin()
 
+    def close(self) -> None:
+        """Stop the search, and remove its recordings of model calls. A process whose terminal is gone ends at once."""
+        if self._engine is not None:
+            self._engine.executor.cancel()
+            self._engine.executor.close()
+
     def _begin(self) -> None:
         from workbench.tui.state.cause_search import list_influences
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,11 @@ def project(make_project: Open, make: Any) -> Path:
     return path
 
 
-async def test_the_parts_that_matter_are_found_and_looked_at(project: Path, open_app: Open) -> None:
+async def test_the_parts_that_matter_are_found_and_looked_at(
+    project: Path, open_app: Open, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path_factory.mktemp("t")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     files = {path: path.read_bytes() for path in project.glob("*.*")}
     async with open_app(project) as screen:
         await screen.until("0/2")
@@ -63,6 +68,7 @@ async def test_the_parts_that_matter_are_found_and_looked_at(project: Path, open
         await screen.press("k", "alt+y")
         await screen.until("▸ 2 of 3 lines matter")
     assert {path: path.read_bytes() for path in project.glob("*.*")} == files
+    assert not list(temporary.glob("workbench-*"))
 
 
 async def test_a_search_is_stopped_and_continues_behind_its_screen(project: Path, open_app: Open) -> None:
