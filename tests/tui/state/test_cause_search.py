@@ -11,6 +11,7 @@ import pytest
 
 from workbench.engine.case_variants import Variant
 from workbench.engine.shrinking import Failing, Outcome, Part, ShrinkStep, Shrunk, Symptom
+from workbench.model.identity import CaseKey
 from workbench.model.results import CaseStatus
 from workbench.report.bisect_report import Commit, Step
 from workbench.report.bisect_report import Outcome as BisectOutcome
@@ -213,8 +214,11 @@ def test_a_problem_is_shown_with_the_command_that_has_the_options(search: Search
     search.steps.fail("\x1b[31mno: use --config")
 
     assert "the search found nothing" in search.text
-    assert "Options are those of the command `workbench shrink sets/lights.evalset.json:day [b]" in search.text
+    assert "Options are those of the command `workbench shrink 'sets/lights.evalset.json:day [b]␛'`" in search.text
     assert "\x1b" not in search.text
+
+    search.steps.case = CaseKey(target="t", eval_set="s.evalset.json", eval_id="at 8:00")
+    assert "`workbench shrink s.evalset.json --case 'at 8:00'`" in search.text
 
 
 @pytest.mark.parametrize(

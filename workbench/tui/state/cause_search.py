@@ -5,6 +5,7 @@ What searches with variants of one case have in common is here, too; that in the
 
 from __future__ import annotations
 
+import shlex
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -172,8 +173,7 @@ class BisectSteps(CursorRows):
             words = "The number of repeats is asked for when you press escape, and then b again."
             yield Paragraph.from_text(words, Style.MUTED)
         if " --" in text.replace(" --repeats", ""):
-            command = f"workbench bisect {self._case.eval_set}:{self._case.name}"
-            yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
+            yield _name_command("bisect", self._case)
 
     @staticmethod
     def _result_text(report: BisectReport) -> str:
@@ -183,6 +183,14 @@ class BisectSteps(CursorRows):
         if found is None:
             return f"one of {plural(len(report.suspects), 'commit')}"
         return f"{found.short}  {safe_line(found.subject)}"
+
+
+def _name_command(command: str, case: CaseKey) -> Block:
+    """Name the command for a case as one types it in a shell. In `SET:CASE` a colon or comma of an id would separate."""
+    is_plain = not set(":,").intersection(case.name)
+    words = [f"{case.eval_set}:{case.name}"] if is_plain else [case.eval_set, "--case", case.name]
+    typed = shlex.join(["workbench", command, *words])
+    return Paragraph.from_text(f"Options are those of the command `{safe_line(typed)}`.", Style.MUTED)
 
 
 def _format_wait(since: float) -> str:
@@ -421,8 +429,7 @@ class SearchSteps(CursorRows, Generic[Found]):
         if self._problem:
             yield Paragraph.from_text(safe(redact(self._problem)), Style.ERROR)
             if " --" in self._problem:
-                command = f"workbench {self.COMMAND} {self.case.eval_set}:{self.case.name}"
-                yield Paragraph.from_text(f"Options are those of the command `{safe_line(command)}`.", Style.MUTED)
+                yield _name_command(self.COMMAND, self.case)
             yield BLANK
 
 
