@@ -315,6 +315,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
         """Fit the height of the list to the screen."""
         self.call_after_refresh(self._share_height)
 
+    @on(FilterLine.Resized)
     def _share_height(self) -> None:
         around = self.query_one(Static).size.height + self.query_one(FilterLine).outer_size.height + _AROUND_LIST
         self.query_one(RowList).styles.height = min(len(self._choices), max(self.size.height * 9 // 10 - around, 3))
@@ -345,7 +346,6 @@ class ChooseScreen(Dialog[int | None], Filtering):
         self._choices.has_digits = not text
         self._listed.filter(text)
         self.query_one(RowList).show(self._listed)
-        self.call_after_refresh(self._share_height)
         return self._listed.is_found
 
     def action_cancel(self) -> None:

@@ -106,6 +106,9 @@ class FilterInput(FindInput):
 class FilterLine(Vertical):
     """The filter line with its name and help; hidden without a filter."""
 
+    class Resized(Message):
+        """It has more or fewer lines, or is shown or hidden."""
+
     def __init__(self, placeholder: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
@@ -147,6 +150,11 @@ class FilterLine(Vertical):
     def on_descendant_focus(self) -> None:
         """Show the help while the input has the focus."""
         self.add_class("-writing")
+
+    @on(events.Resize)
+    @on(events.Hide)
+    def _on_resized(self) -> None:
+        self.post_message(self.Resized())
 
     @on(FilterInput.Blurred)
     def _on_blurred(self, message: FilterInput.Blurred) -> None:
