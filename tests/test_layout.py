@@ -11,7 +11,7 @@ import grimp
 
 PACKAGE = Path(__file__).parent.parent / "workbench"
 _LONGEST = 800  # lines
-_MOST = 293  # modules, except `__init__.py` files with only a docstring; 260 before the commands that search for causes
+_MOST = 294  # modules, except `__init__.py` files with only a docstring; 260 before the commands that search for causes
 
 
 def test_modules_are_short_and_few() -> None:

@@ -743,15 +743,17 @@ def dump_runs(trees: Sequence[Any]) -> list[Any]:
 
 
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> Any:
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return a client of LangSmith that sends nothing."""
     langsmith = pytest.importorskip("langsmith")
     from unittest.mock import MagicMock
 
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
+    langsmith.utils.get_env_var.cache_clear()  # another test may have used LangChain
     made = MagicMock(spec=langsmith.Client)
     made.tracing_queue = None
-    return made
+    yield made
+    langsmith.utils.get_env_var.cache_clear()
 
 
 def test_runs_of_traced_functions(client: Any) -> None:

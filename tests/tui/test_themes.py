@@ -21,7 +21,7 @@ from workbench.model.results import CaseStatus
 from workbench.store.settings import LoadedSettings, Settings, TuiSettings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.themes import ParsedStylesheet, ThemeChanges, load_themes, make_readable, theme_folders
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 OURS = ("dark", "light", "high_contrast", "colour_blind", "terminal")
 

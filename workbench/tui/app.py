@@ -88,7 +88,7 @@ from workbench.tui.themes import (
     theme_folders,
     theme_problem,
 )
-from workbench.tui.widgets.inputs import KeyLine, is_offered, say
+from workbench.tui.widgets.key_line import KeyLine, is_offered, say
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
 

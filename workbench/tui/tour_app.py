@@ -25,7 +25,8 @@ from workbench.tui.keys import bindings
 from workbench.tui.screens.main_frame import Frame
 from workbench.tui.state.text_layout import Line
 from workbench.tui.state.tour import AGENT_FILE, EVAL_SET, Change, Tour, View, mend_agent
-from workbench.tui.widgets.inputs import TypedText, say
+from workbench.tui.widgets.inputs import TypedText
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import make_strip
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.browser_state import Browser
 from workbench.tui.state.case_status import StatusBoard
 from workbench.tui.themes import load_themes, theme_folders
-from workbench.tui.widgets.inputs import KeyLine, shorten_labels
+from workbench.tui.widgets.key_line import KeyLine, shorten_labels
 from workbench.tui.widgets.row_lists import CaseList
 
 CASES = [

@@ -11,7 +11,7 @@ from textual.geometry import Region
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from workbench.tui.widgets.inputs import KeyLine
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_lists import RowList
 
 LONG = "a very long name that does not end anywhere soon 打开卧室的灯 " * 4

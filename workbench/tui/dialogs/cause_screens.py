@@ -33,7 +33,7 @@ from workbench.tui.state.cause_search import (
     has_unsaved_edits,
 )
 from workbench.tui.state.text_layout import Paragraph, Style, StyledText, safe_line
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.key_line import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
 if TYPE_CHECKING:

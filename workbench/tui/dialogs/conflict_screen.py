@@ -26,7 +26,8 @@ from workbench.tui.state.diff_state import find_merge_mark, merged_text, version
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import RecoveryList
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
-from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine
+from workbench.tui.widgets.key_line import KeyLine, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
 # Comparison of two versions of an eval set.

@@ -40,7 +40,8 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine, KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine
+from workbench.tui.widgets.key_line import KeyLine, say
 from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, RowsAndText, StatusLine, StyledScreen
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.

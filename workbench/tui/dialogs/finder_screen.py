@@ -22,7 +22,8 @@ from workbench.tui.dialogs.dialogs import Dialog
 from workbench.tui.keys import KeyAction, dialog_bindings
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.finder import Finder, Group, Item, Kind, make_run_group, make_setting_group, make_tool_group
-from workbench.tui.widgets.inputs import FilterInput, KeyLine
+from workbench.tui.widgets.inputs import FilterInput
+from workbench.tui.widgets.key_line import KeyLine
 from workbench.tui.widgets.row_lists import PickList, RowList
 
 _SLICE = 0.008  # seconds of searching between two looks at the keys

@@ -45,7 +45,8 @@ from workbench.tui.state.case_filter import (
 )
 from workbench.tui.state.project_state import find_edit_obstacle, find_removal_obstacle, has_use
 from workbench.tui.state.text_layout import plural, safe_line
-from workbench.tui.widgets.inputs import FilterInput, FilterLine, say
+from workbench.tui.widgets.inputs import FilterInput, FilterLine
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import CaseList, FramedBox
 
 if TYPE_CHECKING:

@@ -70,7 +70,8 @@ from workbench.tui.state.editor_state import (
 )
 from workbench.tui.state.outline_view import OutlineView
 from workbench.tui.state.text_layout import safe
-from workbench.tui.widgets.inputs import EditorBox, TypedText, say
+from workbench.tui.widgets.inputs import EditorBox, TypedText
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
 # Drafts in a file: text that was typed and not applied survives a crash.

@@ -54,7 +54,7 @@ from workbench.tui.state.chat_state import (
     propose_case_id,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.key_line import KeyLine, say
 from workbench.tui.widgets.row_lists import FollowingLines, StatusLine
 
 if TYPE_CHECKING:

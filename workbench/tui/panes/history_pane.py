@@ -22,7 +22,7 @@ from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_scores import describe_unreadable_history
 from workbench.tui.state.history_state import CURRENT, Executions, GroupRuns
 from workbench.tui.state.text_layout import BLANK, Paragraph, Style, safe_line
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 

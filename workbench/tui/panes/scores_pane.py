@@ -34,7 +34,7 @@ from workbench.tui.state.dashboard import Dashboard, list_sets_of
 from workbench.tui.state.group_scores import GroupKey, GroupReport, GroupScores, GroupSummary
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Line, Paragraph, Style, plural
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import ClickableLines, RowList, RowsAndText
 
 _PAUSE = 1.0  # seconds between two updates of the scores of a set during a run

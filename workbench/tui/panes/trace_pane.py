@@ -23,7 +23,8 @@ from workbench.tui.state.span_detail import DetailTab, SpanDetail
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText, cut_parts
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
-from workbench.tui.widgets.inputs import FindInput, say
+from workbench.tui.widgets.inputs import FindInput
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine, make_strip
 
 # The detail of a step: its tabs, and the lines of the open tab.

@@ -53,7 +53,8 @@ from workbench.tui.state.text_layout import (
     safe_line,
     shorten,
 )
-from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine
+from workbench.tui.widgets.key_line import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 from workbench.watch.case_coverage import measure_coverage
 

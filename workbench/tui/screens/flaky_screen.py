@@ -60,7 +60,8 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.inputs import Filtering, FilterLine, KeyLine, say
+from workbench.tui.widgets.inputs import Filtering, FilterLine
+from workbench.tui.widgets.key_line import KeyLine, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 _USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
 """The widths of columns, in cells."""

@@ -12,7 +12,7 @@ from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
 from workbench.tui.state.text_layout import Heading, shorten
-from workbench.tui.widgets.inputs import TabBar
+from workbench.tui.widgets.key_line import TabBar
 from workbench.tui.widgets.row_lists import FramedBox
 
 # The right side of the main screen: a frame with tabs and one open pane.

@@ -55,7 +55,7 @@ from workbench.tui.state.project_state import (
 from workbench.tui.state.results_table import Scope
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
-from workbench.tui.widgets.inputs import KeyLine, TabBar, copy, is_offered, say
+from workbench.tui.widgets.key_line import KeyLine, TabBar, copy, is_offered, say
 from workbench.tui.widgets.row_lists import CaseList, StatusLine
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 _HELD = 0.1  # seconds; if the cursor moves faster, a key is held down
 _SETTLE = 0.03  # seconds; while a key is held down, read a case only after this pause

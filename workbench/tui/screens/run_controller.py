@@ -29,7 +29,7 @@ from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.project_state import StoppedRun, explain_empty_selection
 from workbench.tui.state.run_plan import PlannedRun, check_setting, sort_by_list
 from workbench.tui.state.run_progress import RunProgress
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run

@@ -26,7 +26,7 @@ from workbench.tui.screen_context import (
     background,
 )
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 if TYPE_CHECKING:
     from workbench.engine.open_documents import FoundEdits, OpenDocuments

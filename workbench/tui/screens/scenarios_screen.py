@@ -36,7 +36,7 @@ from workbench.tui.state.case_filter import problem_of_set_name, propose_set_nam
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.project_state import explain_empty_selection
 from workbench.tui.state.text_layout import Line, plural, safe, safe_line
-from workbench.tui.widgets.inputs import KeyLine, say
+from workbench.tui.widgets.key_line import KeyLine, say
 
 if TYPE_CHECKING:
     from workbench.engine.scenario_generation import Generation

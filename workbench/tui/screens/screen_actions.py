@@ -19,7 +19,7 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.screen_context import Controller, DocumentsChanged, SaveWanted, ScreenContext, background
 from workbench.tui.state.project_state import find_obstacle
 from workbench.tui.state.text_layout import safe_line
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 from workbench.tui.widgets.row_lists import StyledScreen
 
 if TYPE_CHECKING:

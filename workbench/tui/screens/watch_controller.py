@@ -27,7 +27,7 @@ from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.screens.run_controller import FollowedRun
 from workbench.tui.state.case_status import ResultLocation
 from workbench.tui.state.watch_state import ReusedVerdict, WatchMode
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run

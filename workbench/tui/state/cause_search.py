@@ -186,7 +186,7 @@ class BisectSteps(CursorRows):
 
 
 def _name_command(command: str, case: CaseKey) -> Block:
-    """Name the command for a case as one types it in a shell. In `SET:CASE` a colon or comma of an id would separate."""
+    """Name the command as one types it in a shell. In `SET:CASE` a colon or comma of an id would separate."""
     is_plain = not set(":,").intersection(case.name)
     words = [f"{case.eval_set}:{case.name}"] if is_plain else [case.eval_set, "--case", case.name]
     typed = shlex.join(["workbench", command, *words])

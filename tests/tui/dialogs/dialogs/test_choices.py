@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
-from workbench.tui.widgets.inputs import say
+from workbench.tui.widgets.key_line import say
 
 
 async def test_a_digit_chooses_and_digits_without_a_choice_do_nothing(open_fake_app: Any, backend: Any) -> None:

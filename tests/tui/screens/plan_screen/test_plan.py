@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from workbench.tui.state.run_plan import check_setting
-from workbench.tui.widgets.inputs import KeyLine
+from workbench.tui.widgets.key_line import KeyLine
 
 AGENT = """
 def answer(prompt):
