@@ -746,14 +746,15 @@ def dump_runs(trees: Sequence[Any]) -> list[Any]:
 def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return a client of LangSmith that sends nothing."""
     langsmith = pytest.importorskip("langsmith")
+    utils = pytest.importorskip("langsmith.utils")
     from unittest.mock import MagicMock
 
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
-    langsmith.utils.get_env_var.cache_clear()  # another test may have used LangChain
+    utils.get_env_var.cache_clear()  # another test may have used LangChain
     made = MagicMock(spec=langsmith.Client)
     made.tracing_queue = None
     yield made
-    langsmith.utils.get_env_var.cache_clear()
+    utils.get_env_var.cache_clear()
 
 
 def test_runs_of_traced_functions(client: Any) -> None:
