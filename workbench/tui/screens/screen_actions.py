@@ -170,7 +170,7 @@ class SearchController(Controller, Generic[Steps, Engine]):
             if reason and (steps is None or not steps.is_lost):
                 say(self.widget, reason, severity="warning")
                 return
-            if not reason and await self._may_discard("Discard it and shrink another case? n shows it"):
+            if not reason and await self._may_discard("Discard it and begin with another case? n shows it"):
                 self._steps = self._make_steps(case)
                 self._begin()
         self._is_shown = True

@@ -189,7 +189,7 @@ async def test_the_result_of_a_renamed_or_edited_case_is_not_lost(project: Path,
         await screen.press("escape", "u", "i", "ctrl+u", *"moved", "enter")
         await screen.until("✗ moved")
         await screen.press("alt+h")
-        await screen.until("The smaller case of day is not kept. Discard it and shrink another case? n shows it")
+        await screen.until("The smaller case of day is not kept. Discard it and begin with another case? n shows it")
         await screen.press("n")
         await screen.until("the case was renamed or deleted after the search began", "not kept yet")
         await screen.press("escape")
