@@ -179,12 +179,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = _put_waiting_tests_first(items, processes)
 
 
+_WAITING = {
+    "watch",
+    "test_browser_server.py",
+    "test_everywhere.py",
+    "test_in_a_terminal.py",
+    "test_nasty.py",
+    "test_ray_hosts.py",
+    "test_results_screen.py",
+    "test_small_screens.py",
+    "test_typing_in_rows.py",
+}
+"""Folders and files with tests that take ten seconds or more, most of it waiting."""
+
+
 def _put_waiting_tests_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Order the tests so that each process starts with files that mostly wait.
+    """Order the tests so that each process starts with files that mostly wait: the last process to end waits alone.
 
     xdist assigns equal shares to the processes, in this order.
     """
-    waiting = list(dict.fromkeys(item.path for item in items if "watch" in item.path.parts))
+    waiting = list(dict.fromkeys(item.path for item in items if _WAITING & set(item.path.parts)))
     others = [item for item in items if item.path not in waiting]
     ordered: list[pytest.Item] = []
     for number in range(processes):

@@ -81,8 +81,8 @@ async def test_the_question_about_judging_again_fits_in_a_small_terminal(judged_
         await screen.press("j", "j", "4")
         await screen.until("samples agree")
         await screen.press("J")
-        text = await screen.until("Judge this case again?")
-        assert "the agent does not run." in " ".join(text.replace("│", " ").split())
+        await screen.until("Judge this case again?", "does not run.")
+        assert "the agent does not run." in " ".join(screen.text.replace("│", " ").split())
 
 
 async def test_a_different_judgement_replaces_the_earlier_one(
