@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import settings
 
@@ -108,6 +109,15 @@ def _own_user_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the user's folders for state and cache out of tests and of the processes that they start."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_trusted_authority(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Trust one certificate authority: to read all of certifi's takes most of the time to make a client for HTTP."""
+    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----\n")
+    bundle = tmp_path_factory.mktemp("authorities") / "one.pem"
+    bundle.write_text(first + end, encoding="utf-8")
+    os.environ["SSL_CERT_FILE"] = str(bundle)
 
 
 PREPARED = {

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import _wait
 from textual._compositor import Compositor
@@ -24,6 +25,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from tests.tui.history_projects import make_case, make_history_project
 from workbench.engine.plan import Plan, RunOptions, Selection, resolve_limits
@@ -623,8 +625,25 @@ def main_screen(app: WorkbenchApp) -> MainScreen:
 
 
 def visible_text(app: WorkbenchApp) -> str:
-    """Return all text on the screen."""
-    return "\n".join("".join(segment.text for segment in strip) for strip in visible_strips(app))
+    """Return all text on the screen. Textual would divide each line at the edges of all widgets, which takes longer."""
+    compositor = app.screen._compositor
+    size = compositor.size
+    lines = [[" "] * size.width for _ in range(size.height)]
+    for region, clip, strips in reversed(list(compositor._get_renders(size.region))):  # from the back to the front
+        visible = region.intersection(clip)
+        for y, strip in zip(visible.line_range, strips, strict=False):
+            cells = _list_cells(strip)
+            if len(cells) != visible.width:  # characters that combine to one
+                return "\n".join("".join(segment.text for segment in strip) for strip in visible_strips(app))
+            lines[y][visible.x : visible.right] = cells
+    return "\n".join(map("".join, lines))
+
+
+def _list_cells(strip: Strip) -> list[str]:
+    """List the text of each cell; it is empty for the second cell of a wide character."""
+    if len(strip.text) == strip.cell_length:
+        return list(strip.text)
+    return list(itertools.chain.from_iterable((c, *[""] * (cell_len(c) - 1)) for c in strip.text))
 
 
 def visible_strips(app: WorkbenchApp) -> Sequence[Iterable[Segment]]:

@@ -27,6 +27,11 @@ SAMPLES = Path(__file__).parents[2] / "sample_agents"
 BEGIN = make_first_layout({"home_automation": [EVAL_SET]})
 
 
+@pytest.fixture(autouse=True)
+def _look_often_whether_it_is_idle() -> None:
+    """Wait for an idle screen as long as Textual does: keys pressed before a panel follows begin steps twice."""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Copy the sample agent of the tour."""

@@ -1,6 +1,6 @@
 """The proof of watching: random edits, and after each one every claim is compared with a fresh run of all cases.
 
-A normal run makes about 180 edits, most of them with the decisions alone and one process per case. Before a merge,
+A normal run makes about 90 edits, most of them with the decisions alone and one process per case. Before a merge,
 `WORKBENCH_PROOF_EDITS=10000 pytest -n 2 tests/watch/watch_session/test_proof.py` spreads that many over all ways to
 watch and to run, and prints a summary. `WORKBENCH_PROOF_SEED` selects other packages.
 """
@@ -54,10 +54,10 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "decisions-fork": Way(DecisionsOnly, "fork", "", 2, 40),
-    "decisions-worker": Way(DecisionsOnly, "fork", _WORKER, 1, 20),
-    "decisions-once-worker": Way(DecisionsOnly, "once", _WORKER, 1, 20),
-    "decisions-once": Way(DecisionsOnly, "once", "", 1, 20),
+    "decisions-fork": Way(DecisionsOnly, "fork", "", 2, 20),
+    "decisions-worker": Way(DecisionsOnly, "fork", _WORKER, 1, 10),
+    "decisions-once-worker": Way(DecisionsOnly, "once", _WORKER, 1, 10),
+    "decisions-once": Way(DecisionsOnly, "once", "", 1, 10),
     "live-fork": Way(LiveWatch, "fork", "", 1, 10),
     "live-worker": Way(partial(LiveWatch, pause=1.0), "fork", _WORKER, 1, 10),
     "affected-fork": Way(RunAffected, "fork", "", 1, 10),
