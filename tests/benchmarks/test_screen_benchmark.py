@@ -153,20 +153,20 @@ class _Presses:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._walls: list[float] = []
+        self.walls: list[float] = []
         self._cpu: list[float] = []
         self._waited: list[float] = []
 
     def measure(self, screen: TerminalProgram, press: Callable[[], float]) -> None:
         before = screen.loop_seconds
-        self._walls.append(press())
+        self.walls.append(press())
         after = screen.loop_seconds
         self._cpu.append(after.cpu - before.cpu)
         self._waited.append(after.waiting - before.waiting)
 
     def print(self) -> None:
-        _print_percentiles(f"{self._name}, until the paint", self._walls)
-        without = [max(wall - waited, 0.0) for wall, waited in zip(self._walls, self._waited, strict=True)]
+        _print_percentiles(f"{self._name}, until the paint", self.walls)
+        without = [max(wall - waited, 0.0) for wall, waited in zip(self.walls, self._waited, strict=True)]
         _print_percentiles("  without waiting for a core", without)
         _print_percentiles("  CPU of the event loop", self._cpu)
 
@@ -203,6 +203,7 @@ def _press_keys(screen: TerminalProgram, seconds: float, name: str) -> None:
         screen.wait(0.5)
     for each in presses.values():
         each.print()
+    _print_percentiles(f"{name}, all keys", [wall for each in presses.values() for wall in each.walls])
 
 
 def test_keys_during_a_run_of_a_hundred_thousand_cases(large_project: Path) -> None:

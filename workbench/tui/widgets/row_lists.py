@@ -43,6 +43,14 @@ class DrawnLines(Generic[Key]):
         self._view = view
         self._keys: dict[int, Key] = {}  # by line of the screen
         self._strips: dict[Key, Strip] = {}
+        self._base: RichStyle | None = None
+
+    @property
+    def base(self) -> RichStyle:
+        """The style of the view, below that of its texts. Textual takes long to find it."""
+        if self._base is None:
+            self._base = self._view.rich_style
+        return self._base
 
     def get_strip(self, y: int, key: Key, draw: Callable[[Key], Strip]) -> Strip:
         """Return the strip for a line of the screen; reuse one with the same key."""
@@ -66,6 +74,7 @@ class DrawnLines(Generic[Key]):
         """Discard all strips, because the styles changed."""
         self._keys.clear()
         self._strips.clear()
+        self._base = None
 
 
 def set_content_size(view: ScrollView, size: Size) -> None:
@@ -138,13 +147,15 @@ class StyledScreen(Screen[Result]):
         return own + RichStyle.from_color((background + color).rich_color)
 
 
-def make_strip(widget: Widget, line: Line, *, width: int, uniform: RichStyle | None = None) -> Strip:
+def make_strip(
+    widget: Widget, line: Line, *, width: int, base: RichStyle | None = None, uniform: RichStyle | None = None
+) -> Strip:
     """Make a strip of exactly `width` cells from a line, in the styles of `widget`, or all in the `uniform` style.
 
-    The screen of the widget is a `StyledScreen`.
+    `base` is the style of the widget if it is known. The screen of the widget is a `StyledScreen`.
     """
     line = cut_line(line, width)
-    base, screen = uniform or widget.rich_style, widget.screen
+    base, screen = uniform or base or widget.rich_style, widget.screen
     assert isinstance(screen, StyledScreen)
     segments = [
         Segment(piece.text, uniform or screen.get_text_style(base, piece.style)) for piece in line if piece.text
@@ -318,9 +329,9 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _draw(self, look: _RowKey) -> Strip:
         if look.line is None:
-            return Strip.blank(look.width, self.rich_style)
+            return Strip.blank(look.width, self._drawn.base)
         uniform = self.get_component_rich_style(look.cursor) if look.cursor else None
-        return make_strip(self, look.line, width=look.width, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, base=self._drawn.base, uniform=uniform)
 
     def on_resize(self) -> None:
         """Redraw the rows for the new size."""
@@ -572,7 +583,7 @@ class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _draw(self, look: _LineKey) -> Strip:
         uniform = self.get_component_rich_style("lines-view--cursor") if look.is_cursor else None
-        return make_strip(self, look.line, width=look.width, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, base=self._drawn.base, uniform=uniform)
 
     def _make_key(self, y: int, width: int) -> _LineKey:
         index = y + self.scroll_offset.y
