@@ -27,6 +27,8 @@ from workbench.agents.worker.model_interception import Models
 from workbench.agents.worker.model_proxy import ModelProxy
 from workbench.simulation.model_requests import ENDPOINTS
 
+pytestmark = pytest.mark.prepared("http")
+
 KEY = "sk-averysecretkey-0123456789"
 OTHER = {"messages": [{"role": "user", "content": "hello"}]}  # which names no model
 BODY = {"model": "m", **OTHER}

@@ -16,6 +16,8 @@ from workbench.agents.worker.adapters.base import AgentFault
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind
 
+pytestmark = pytest.mark.prepared("http")
+
 RESOURCE = "projects/p/locations/europe-west1/reasoningEngines/7"
 STEPS = [[{"lc": 1, "kwargs": {"tool": "look", "tool_input": {"at": "moon"}}}, {"seen": True}]]
 

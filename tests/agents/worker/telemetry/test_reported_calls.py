@@ -11,6 +11,8 @@ from workbench.model.results import TurnResult
 from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
 
+pytestmark = pytest.mark.prepared("nothing")
+
 pytest.importorskip("opentelemetry.sdk")  # comes with google-adk, and with many agents
 
 # Each function makes the spans of one run of an agent, as recorded from the framework and its instrumentation.

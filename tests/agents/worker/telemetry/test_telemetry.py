@@ -10,6 +10,8 @@ import pytest
 from workbench.model.target import AgentKind
 from workbench.model.trace import Span, SpanKind
 
+pytestmark = pytest.mark.prepared("nothing")
+
 pytest.importorskip("opentelemetry.sdk")  # comes with google-adk, and with many agents
 
 EMITTING = '''

@@ -20,6 +20,8 @@ from workbench.agents.worker.model_interception import Models, forget, open_sess
 from workbench.model.evalset import Content, Invocation
 from workbench.model.results import Failure, FailureKind
 
+pytestmark = pytest.mark.prepared("http")
+
 ASK = """
 from urllib.request import Request, urlopen
 
@@ -250,6 +252,7 @@ async def test_a_program_may_export_its_spans_too(bench: Any, write_program: Pro
     assert server.url.removeprefix("http://") not in (spans, models)
 
 
+@pytest.mark.prepared(None)  # aiohttp reads the authorities when it is imported
 async def test_a_metric_trusts_the_authority_of_the_env_file(
     bench: Any, write_program: Program, server: ModelServer, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

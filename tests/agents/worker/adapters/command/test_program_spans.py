@@ -10,6 +10,8 @@ import pytest
 from tests.agents import otlp
 from tests.agents.worker.adapters.command.conftest import Program
 
+pytestmark = pytest.mark.prepared("http")
+
 
 async def test_spans_that_a_program_writes_become_its_tool_calls(bench: Any, write_program: Program) -> None:
     spans = otlp.resource_spans(otlp.tool("find", arguments='{"title": "Kindred"}'), otlp.model())

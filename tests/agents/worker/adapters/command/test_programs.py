@@ -13,6 +13,8 @@ from tests.agents.worker.adapters.command.conftest import Program
 from workbench.model.target import AgentKind
 from workbench.model.trace import SpanKind
 
+pytestmark = pytest.mark.prepared("http")
+
 
 async def test_a_program_answers_turn_by_turn_in_one_process(
     bench: Any, write_program: Program, way: dict[str, Any]

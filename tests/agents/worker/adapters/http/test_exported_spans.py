@@ -20,6 +20,8 @@ from workbench.agents.worker.otlp_receiver import Receiver
 from workbench.model.evalset import Content
 from workbench.model.trace import SpanKind
 
+pytestmark = pytest.mark.prepared("http")
+
 
 @pytest.fixture
 def port() -> Iterator[int]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+pytestmark = pytest.mark.prepared("http")
+
 
 @pytest.mark.parametrize(
     ("status", "kind"),

@@ -10,6 +10,8 @@ import pytest
 from tests.agents import otlp
 from tests.agents.worker.adapters.http.spans import NOTES, get_kinds, get_parent
 
+pytestmark = pytest.mark.prepared("http")
+
 
 async def test_spans_in_an_answer_become_trace_trajectory_and_tokens(bench: Any, serve: Any) -> None:
     def answer(request: Any) -> Any:

@@ -12,6 +12,8 @@ from aiohttp import web
 from tests.agents import otlp
 from workbench.model.trace import get_trajectory
 
+pytestmark = pytest.mark.prepared("http")
+
 CALLS_UNKNOWN = (
     "the answer does not say which tools were called: it has no predicted_trajectory, and [targets.web.http] names "
     "no path to it"
