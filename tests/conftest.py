@@ -204,7 +204,7 @@ _WAITING = {
 
 
 def _put_waiting_tests_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Order the tests so that each process starts with files that mostly wait: the last process to end waits alone.
+    """Order the tests so that each process starts with files that mostly wait, and none of these comes last.
 
     xdist assigns equal shares to the processes, in this order.
     """

@@ -398,7 +398,7 @@ def _parse_styles_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _look_often_whether_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look every five milliseconds, not every 20, whether a key has had its effect: it halves the time of a test."""
+    """Look every five milliseconds, not every 20, whether a key has had its effect: tests wait a third less."""
     monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", 1 / 200)
     monkeypatch.setattr(_wait, "SLEEP_IDLE", _wait.SLEEP_IDLE / 4)
 
