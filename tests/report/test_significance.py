@@ -6,6 +6,7 @@ Both are imported where they are used: the import takes longer than the tests.
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
@@ -392,6 +393,15 @@ def test_the_scores_of_a_case_are_drawn_together() -> None:
     assert alone is not None
     assert together.high - together.low > 2 * (alone.high - alone.low)
     assert mean_interval([(float("inf"), 1)] * 10) is None
+
+
+@pytest.mark.parametrize("scores", [[1.0] * 600, [0.1 + 0.2, 0.3] * 10])
+def test_equal_scores_have_no_interval_and_do_not_load_numpy(
+    scores: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)  # an import of it then fails
+
+    assert mean_interval([(score, 1) for score in scores]) is None
 
 
 @pytest.mark.parametrize("count", [10, 40, 600])

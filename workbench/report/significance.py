@@ -416,7 +416,7 @@ def _bootstrap_ratio(totals: Sequence[float], counts: Sequence[int]) -> Interval
     ratio = sum(totals) / sum(counts)
     distances = [total - ratio * count for total, count in zip(totals, counts, strict=True)]
     squares = [each * each for each in distances]  # infinite for 1e200, while `**` raises
-    if not isfinite(sum(squares)):
+    if not isfinite(sum(squares)) or 2 * max(map(abs, distances)) <= _SAME:  # the second: all draws are equal
         return None
     if len(totals) > _MOST_DRAWN and max(squares) < _LARGEST_SHARE * sum(squares):
         half = _Z * sqrt(sum(squares)) / sum(counts)

@@ -329,7 +329,7 @@ def numbers_from_blob(blob: bytes) -> list[MetricNumbers]:
 
 def scores_from_blob(blob: bytes) -> MetricScores:
     """Decode only the scores of metrics."""
-    return tuple((sys.intern(metric["name"]), metric.get("score")) for metric in _from_blob(blob))
+    return tuple((sys.intern(metric["name"]), metric.get("score")) for metric in _read_json(_decompress(blob)))
 
 
 def failure_to_text(failure: Failure | None) -> str | None:
