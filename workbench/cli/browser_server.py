@@ -23,6 +23,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 from workbench.cli.console import message, write_lines
+from workbench.store.files import real_path
 
 _COOKIE = "workbench-session"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -88,7 +89,7 @@ class BrowserServer:
 
     def _make_app(self) -> web.Application:
         # The screen is a process of its own for each connection.
-        command = shlex.join([sys.executable, "-m", "workbench.cli.main", str(self._path.resolve())])
+        command = shlex.join([sys.executable, "-m", "workbench.cli.main", str(real_path(self._path))])
         pages = Server(command)
 
         async def show_screen(request: web.Request) -> web.StreamResponse:

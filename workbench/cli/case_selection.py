@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,7 +12,7 @@ from workbench.engine.plan import NoCases, PlanError, Selection
 from workbench.engine.project_selection import require_target
 from workbench.model.text import shorten, suggest_name
 from workbench.store.errors import NotLoaded
-from workbench.store.files import derive_set_name, make_relative_name
+from workbench.store.files import derive_set_name, make_relative_name, real_path
 from workbench.store.project_discovery import EvalSetEntry, Project, find_missing_files, find_recordings
 
 
@@ -33,6 +34,8 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[NamedArgumen
         name = split_argument(text, exists=lambda text: path_exists(text) or text in by_name)
         if name is None:
             shown = shorten(text, LONGEST_NAME)
+            if any(map(os.path.islink, (text, text.rpartition(":")[0]))):  # Path raises for a name that is too long
+                raise PlanError(f"{shown}: a symbolic link that leads to no file")
             raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
             raise PlanError(f"{text}: no case after the colon; name a case, or remove the colon to run all")
@@ -129,11 +132,11 @@ def _select_one(project: Project, named: NamedArgument) -> list[Selection]:
     elif named.name in _find_remote_sets(project):
         return [Selection(eval_set=named.name, cases=named.cases)]
     elif named.path.is_dir():
-        folder = named.path.resolve()
-        within = (entry for entry in project.eval_sets if entry.path.resolve().is_relative_to(folder))
+        folder = real_path(named.path)
+        within = (entry for entry in project.eval_sets if real_path(entry.path).is_relative_to(folder))
         entries = _drop_recordings(within, project)
         if not entries:
             raise NoCases(f"{named.name}: no eval set below this folder (*.evalset.json or *.test.json)")
     else:
-        return [Selection(eval_set=make_relative_name(named.path.resolve(), project.root), cases=named.cases)]
+        return [Selection(eval_set=make_relative_name(real_path(named.path), project.root), cases=named.cases)]
     return [Selection(eval_set=entry.relative, cases=named.cases) for entry in entries]

@@ -27,7 +27,7 @@ from workbench.cli.shared_options import (
     dataset_argument,
     recording_options,
 )
-from workbench.store.files import EVAL_SET_SUFFIX
+from workbench.store.files import EVAL_SET_SUFFIX, real_path
 
 if TYPE_CHECKING:
     from workbench.engine.conversion import Form, Side
@@ -153,7 +153,7 @@ def generate_eval_cases(
     if not kept:
         message("no scenario chosen; nothing was written")
         return 0
-    default = {"app_name": agent.resolve().name, "user_id": "test_user_id", "state": dict(generated.state)}
+    default = {"app_name": real_path(agent).name, "user_id": "test_user_id", "state": dict(generated.state)}
     read_personas = partial(read_persona_texts, project)
     write_lines(
         _add(document, kept, session_input=given or default, eval_set_id=eval_set_id, read_personas=read_personas)
@@ -198,14 +198,14 @@ def find_agent_project(agent: Path, eval_set: Path, name: str | None) -> tuple[P
             raise PlanError(f"no such target: {name!r}{suggest_name(name, configured)}")
         found = make_configured_target(name, configured[name], root=project.root)
         return project.model_copy(update={"targets": {name: found}}), loaded
-    relative = make_relative_name(eval_set.resolve(), project.root)
+    relative = make_relative_name(real_path(eval_set), project.root)
     for each, settings in configured.items():
         try:
             target = make_configured_target(each, settings, root=project.root)
         except StoreError:
             continue  # a target that is broken and not this one
         folder = find_agent_folder(target)
-        is_here = folder is not None and folder.resolve() == agent.resolve()
+        is_here = folder is not None and real_path(folder) == real_path(agent)
         if is_here and can_claim(target, relative, root=project.root):
             return project.model_copy(update={"targets": {each: target}}), loaded
     return project, loaded
@@ -261,7 +261,7 @@ def _add(
     if document.is_dirty:
         document.save()
     if is_new:
-        yield f"Eval set '{eval_set_id}' created for app '{document.path.resolve().parent.name}'."
+        yield f"Eval set '{eval_set_id}' created for app '{real_path(document.path).parent.name}'."
     else:
         yield f"Eval set '{eval_set_id}' already exists."
     yield from report_added(added, eval_set_id)
@@ -347,7 +347,7 @@ def create(*, agent: Path, eval_set_id: str) -> int:
             f"{eval_set_id!r}: a new id may contain only letters, digits and underscores.", param_hint="EVAL_SET_ID"
         )
     create_eval_set(build_set_path(agent, eval_set_id), eval_set_id)
-    write_lines([f"Eval set '{eval_set_id}' created for app '{agent.resolve().name}'."])
+    write_lines([f"Eval set '{eval_set_id}' created for app '{real_path(agent).name}'."])
     return 0
 
 
@@ -541,7 +541,7 @@ def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
     from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
 
-    with Workspace.open(find_common_root([dataset.resolve()] if isinstance(dataset, Path) else [])) as workspace:
+    with Workspace.open(find_common_root([real_path(dataset)] if isinstance(dataset, Path) else [])) as workspace:
         return workspace.list_tools(agent)
 
 

@@ -31,6 +31,7 @@ from workbench.cli.shared_options import (
     recording_options,
     tool_options,
 )
+from workbench.store.files import real_path
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -96,7 +97,7 @@ def score(
     if metrics and config is not None:
         raise click.UsageError("--metrics and --config exclude each other.")
     criteria = parse_metrics(metrics) if metrics else None
-    source = dataset.resolve() if isinstance(dataset, Path) else dataset
+    source = real_path(dataset) if isinstance(dataset, Path) else dataset
     root = find_common_root([source] if isinstance(source, Path) else [])
     options = RunOptions.model_validate({"config": config, **judging, **calls, "command": build_command_line()})
     # The project is not read: only the dataset matters.
@@ -273,7 +274,7 @@ def sample_folder(path: Path | None, *, purpose: str = "demo") -> Path:
 
         path = user_cache_path("workbench", appauthor=False) / f"{purpose}-{__version__}-{_digest(source)}"
     if (path / "workbench.toml").exists():
-        return path.resolve()
+        return real_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".workbench-demo-") as temporary:
@@ -283,9 +284,9 @@ def sample_folder(path: Path | None, *, purpose: str = "demo") -> Path:
             copy.rename(path)
     except OSError as error:
         if (path / "workbench.toml").exists():  # another demo was faster
-            return path.resolve()
+            return real_path(path)
         raise make_os_error("create", path, error) from error
-    return path.resolve()
+    return real_path(path)
 
 
 def _digest(folder: Path) -> str:

@@ -51,7 +51,7 @@ from workbench.report.run_report import (
 from workbench.report.text_report import explain as explain_result
 from workbench.report.text_report import explain_at_length, quota_wait_text, spending_line
 from workbench.store.errors import StoreError
-from workbench.store.files import describe_program
+from workbench.store.files import describe_program, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import key_to_sql
 from workbench.store.model_answers import ReplyStore
@@ -135,7 +135,7 @@ def watch(
     workspace, named = open_workspace(what, target=target)
     options = RunOptions.model_validate(
         {
-            "config": None if config is None else config.resolve(),  # absolute, as paths of changes are
+            "config": None if config is None else real_path(config),  # absolute, as paths of changes are
             **execution,
             **judging,
             "models": models,

@@ -27,7 +27,7 @@ from workbench.model.results import CaseResult, CaseStatus, MetricResult, Metric
 from workbench.model.text import pluralise
 from workbench.model.trace import get_trajectory
 from workbench.store.datasets.dataset_files import Recorded, RecordedCase
-from workbench.store.files import SESSION, is_running, make_session_mark
+from workbench.store.files import SESSION, is_running, make_session_mark, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun, UsedName
 from workbench.store.history.history_schema import SELECTIONS_OPTION
@@ -262,7 +262,7 @@ def dump_resume_options(plan: Plan) -> dict[str, Any]:
     """Dump the selections and options that a run needs to be resumed."""
     names = {name for name in _KEPT if _is_given(plan.options, name)}
     options = plan.options.model_dump(include={*names, "unrecorded"})
-    given = {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in options.items()}
+    given = {name: str(real_path(value)) if isinstance(value, Path) else value for name, value in options.items()}
     selections = [selection.model_dump() for selection in plan.selections]
     return {SELECTIONS: selections, _ASKED: given, **make_session_mark()}
 

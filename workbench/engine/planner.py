@@ -49,7 +49,7 @@ from workbench.store.evalsets.config_files import JsonFile, load_environment, pa
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.quarantine import Quarantines, read_quarantines
 from workbench.store.evalsets.validation import check_config
-from workbench.store.files import find_root
+from workbench.store.files import find_root, real_path
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
 from workbench.store.model_answers import Recording
@@ -98,7 +98,7 @@ class ToolPlanner:
             unrecorded=options.unrecorded,
             record=options.record_tools,
             functions=functions,
-            files=tuple(Path(file).resolve() for file in (path, options.replay_tools) if file is not None),
+            files=tuple(real_path(Path(file)) for file in (path, options.replay_tools) if file is not None),
             scripted=environment is not None and environment.needs_model and is_scripted(target, environment.model),
         )
 

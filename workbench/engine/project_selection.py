@@ -14,7 +14,7 @@ from workbench.model.text import suggest_name
 from workbench.store import project_discovery as described
 from workbench.store.datasets.dataset_files import is_dataset
 from workbench.store.errors import StoreError
-from workbench.store.files import TEST_SUFFIX, find_root, make_relative_name
+from workbench.store.files import TEST_SUFFIX, find_root, make_relative_name, real_path
 from workbench.store.project_discovery import (
     EvalSetEntry,
     LocationPairing,
@@ -61,17 +61,17 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
     targets = dict(project.targets)
     pairing = LocationPairing((t for t in project.targets.values() if not t.eval_sets), root=project.root)
     for path in sets:
-        relative = make_relative_name(path.resolve(), project.root)
+        relative = make_relative_name(real_path(path), project.root)
         if not path.is_file() or relative in entries:
             continue
         if is_dataset(path):
             from workbench.engine.recorded_data import make_recorded_target  # imported for datasets only
 
-            dataset = make_recorded_target(path.resolve(), root=project.root)
+            dataset = make_recorded_target(real_path(path), root=project.root)
             targets[dataset.name] = dataset
             entries[relative] = make_entry(path, root=project.root, target=dataset)
         else:
-            near, reason = pairing.pair(path.resolve())
+            near, reason = pairing.pair(real_path(path))
             agent = project.targets[near] if near is not None else None
             entries[relative] = make_entry(path, root=project.root, target=agent, reason=reason)
     if target is not None:
@@ -87,8 +87,8 @@ def add_sets(project: Project, sets: Iterable[Path], *, target: str | None) -> P
 def make_entry(path: Path, *, root: Path, target: Target | None, reason: str | None = None) -> EvalSetEntry:
     """Make the entry of a selected set."""
     entry = EvalSetEntry(
-        path=path.resolve(),
-        relative=make_relative_name(path.resolve(), root),
+        path=real_path(path),
+        relative=make_relative_name(real_path(path), root),
         target=target.name if target is not None else None,
         kind="test" if path.name.endswith(TEST_SUFFIX) else "evalset",
         unpaired_reason=reason,
@@ -110,7 +110,7 @@ def make_project(agent: Path, sets: Iterable[Path]) -> tuple[Project, LoadedSett
     The agent is the target of workbench.toml in this folder, or else the ADK agent in it.
     """
     root = find_common_root([agent])
-    if root == agent.resolve():
+    if root == real_path(agent):
         root = root.parent  # ADK's folder of agents, with their .env
     loaded = load_settings(root)
     target = _find_configured_target(agent, loaded, root=root) or make_adk_target(agent, root=root)
@@ -127,6 +127,6 @@ def _find_configured_target(agent: Path, loaded: LoadedSettings, *, root: Path) 
         except StoreError:
             continue  # a broken target is not this agent
         folder = described.find_agent_folder(target)
-        if folder is not None and folder.resolve() == agent.resolve():
+        if folder is not None and real_path(folder) == real_path(agent):
             return target
     return None

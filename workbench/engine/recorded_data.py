@@ -19,7 +19,7 @@ from workbench.store.datasets.dataset_files import Recorded, RecordedCase, is_da
 from workbench.store.datasets.dataset_rows import KNOWN as KNOWN_COLUMNS
 from workbench.store.datasets.remote_data import describe_error, is_address, shown_address
 from workbench.store.errors import NotLoaded, StoreError, shown_path
-from workbench.store.files import EVAL_SET_SUFFIXES, is_dataset_name, make_relative_name, read_signature
+from workbench.store.files import EVAL_SET_SUFFIXES, is_dataset_name, make_relative_name, read_signature, real_path
 from workbench.store.project_discovery import EvalSetEntry, Project, find_recordings
 
 _Stamp = Hashable
@@ -40,7 +40,7 @@ def make_recorded_target(path: Path | str, *, root: Path, functions: Path | None
 
     Functions of the user are imported from `functions`, by default from `root`.
     """
-    name = shown_address(path) if isinstance(path, str) else make_relative_name(path.resolve(), root)
+    name = shown_address(path) if isinstance(path, str) else make_relative_name(real_path(path), root)
     return Target(name=name, kind=AgentKind.RECORDED, location=str(path), path=functions or root)
 
 

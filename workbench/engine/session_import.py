@@ -59,7 +59,7 @@ from workbench.store.evalsets.config_files import parse_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import make_new_set_content
 from workbench.store.evalsets.quarantine import digest_messages
-from workbench.store.files import EVAL_SET_SUFFIX, decode_utf8, make_stamp, read_bytes
+from workbench.store.files import EVAL_SET_SUFFIX, decode_utf8, make_stamp, read_bytes, real_path
 
 # Which sessions
 
@@ -558,7 +558,7 @@ def keep_sessions(
     set's other cases. Raises StoreError.
     """
     indexes = {entry.eval_id: entry.index for entry in document.entries}
-    folder = document.path.resolve().parent.name
+    folder = real_path(document.path).parent.name
     taken: dict[str, tuple[_Identity, str | None]] = {}
     new: list[NewCase] = []
     kept: list[ImportedSession] = []

@@ -47,7 +47,7 @@ from workbench.store.datasets.dataset_files import Recorded
 from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.recovery import TypedTexts
-from workbench.store.files import find_root, remove_leftovers
+from workbench.store.files import find_root, real_path, remove_leftovers
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.store.history.history_schema import get_history_path
@@ -105,7 +105,7 @@ class Workspace:
     @classmethod
     def open(cls, path: Path) -> Workspace:
         """Open the project around a path. Raises StoreError if its settings cannot be read."""
-        path = path.resolve()
+        path = real_path(path)
         if not path.exists():
             raise StoreError(path, "there is no such file or folder")
         loaded = load_settings(find_root(path))
@@ -577,4 +577,4 @@ def _list_written_folders(project: Project) -> set[Path]:
     own = project.root / ".workbench"
     sets = {entry.path.parent for entry in project.eval_sets}
     configs = {entry.config.parent for entry in project.eval_sets if entry.config is not None}
-    return {folder.resolve() for folder in (project.root, own, own / "recovery", *sets, *configs)}
+    return {real_path(folder) for folder in (project.root, own, own / "recovery", *sets, *configs)}

@@ -38,6 +38,11 @@ def describe_program(*sources: str) -> str:
 SETTINGS_FILE = "workbench.toml"
 
 
+def real_path(path: Path) -> Path:
+    """Return the absolute path without symbolic links. Links that form a loop stay: `Path.resolve` raises for them."""
+    return Path(os.path.realpath(path))
+
+
 def find_root(path: Path) -> Path:
     """Return the nearest folder upwards with `workbench.toml`, else with `.git` or `pyproject.toml`, else the folder
     given.
@@ -47,7 +52,7 @@ def find_root(path: Path) -> Path:
     folder = path.absolute()
     if not folder.exists():
         raise StoreError(path, "there is no such file or folder")
-    folder = folder.resolve()
+    folder = real_path(folder)
     if not folder.is_dir():
         folder = folder.parent
     for marks in ((SETTINGS_FILE,), (".git", "pyproject.toml")):
@@ -369,7 +374,7 @@ def make_folder(path: Path) -> None:
 
 def make_project_name(root: Path) -> str:
     """Return a name for files about a project in the user's state folder: the same for the same folder."""
-    return hashlib.sha256(str(root.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return hashlib.sha256(str(real_path(root)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def make_private_folder(path: Path) -> None:

@@ -21,7 +21,14 @@ from workbench.model.patterns import remove_backtracking
 from workbench.model.target import AgentKind, Target
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError
-from workbench.store.files import EVAL_SET_SUFFIX, EVAL_SET_SUFFIXES, find_root, is_eval_set, make_relative_name
+from workbench.store.files import (
+    EVAL_SET_SUFFIX,
+    EVAL_SET_SUFFIXES,
+    find_root,
+    is_eval_set,
+    make_relative_name,
+    real_path,
+)
 from workbench.store.folder_scan import (
     AGENT_FILES,
     BrokenSource,
@@ -121,7 +128,7 @@ def _resolve_agent_folder(path: Path, *, root: Path) -> Path:
     """Return the folder; a link below the root keeps its own path, so that a linked agent belongs to the project."""
     folder = path.absolute()
     if ".." in folder.parts or not folder.is_relative_to(root):
-        folder = folder.resolve()
+        folder = real_path(folder)
     if folder.name in AGENT_FILES:
         folder = folder.parent
     if not folder.is_dir():

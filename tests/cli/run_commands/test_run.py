@@ -91,6 +91,22 @@ def test_a_set_without_an_agent_is_reported_and_the_others_run(
     assert "2 cases: 1 passed, 1 failed" in result.out
 
 
+def test_links_that_lead_to_no_file_are_reported_and_the_other_sets_run(workbench: CommandLine) -> None:
+    folder = workbench.root / "home"
+    (folder / "loop.evalset.json").symlink_to("loop.evalset.json")
+    (folder / "gone.evalset.json").symlink_to("elsewhere.json")
+
+    result = workbench("run", "home")
+    named = workbench("run", "home/loop.evalset.json")
+
+    assert result.status == 2
+    assert "home/loop.evalset.json: cannot read it: its symbolic links form a loop" in result.error
+    assert "home/gone.evalset.json: cannot read it: there is no such file or folder" in result.error
+    assert "2 cases: 1 passed, 1 failed" in result.out
+    assert named.status == 2
+    assert named.error == "workbench: home/loop.evalset.json: a symbolic link that leads to no file\n"
+
+
 def test_a_threshold_below_every_score_is_reported(workbench: CommandLine) -> None:
     workbench.write("home/test_config.json", {"criteria": {"response_evaluation_score": 0.8}})
 

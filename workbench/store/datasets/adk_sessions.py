@@ -28,7 +28,7 @@ from workbench.model.evalset import Content, Invocation, InvocationEvent, Invoca
 from workbench.model.text import pluralise
 from workbench.store.datasets.message_rows import describe_kind
 from workbench.store.errors import StoreError
-from workbench.store.files import read_signature
+from workbench.store.files import read_signature, real_path
 
 # Sessions, independent of where they come from
 
@@ -541,7 +541,7 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
     SQLite creates files beside one in WAL mode even if it only reads, and leaves them. So a file without a log is read
     as immutable, and one whose log has no index, or with the journal of an unfinished transaction, is read as a copy.
     """
-    real = path.resolve()
+    real = real_path(path)
     log, index, journal = (real.with_name(f"{real.name}-{ending}") for ending in ("wal", "shm", "journal"))
     with real.open("rb") as file:
         is_wal = file.read(20)[18:] == b"\x02\x02"

@@ -21,6 +21,7 @@ from workbench.store.files import (
     make_private_folder,
     make_session_mark,
     read_bytes,
+    real_path,
     write_atomic,
 )
 
@@ -113,9 +114,9 @@ class RecoveryFolder:
     def _name(self, document: Path) -> str:
         """Return the path relative to the project, so that the project may be moved; absolute outside of it."""
         try:
-            return document.resolve().relative_to(self._root.resolve()).as_posix()
+            return real_path(document).relative_to(real_path(self._root)).as_posix()
         except ValueError:
-            return str(document.resolve())
+            return str(real_path(document))
 
     def _recovery(self, file: Path, head: dict[str, Any]) -> Recovery:
         stamp = head["stamp"]

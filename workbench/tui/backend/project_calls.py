@@ -20,7 +20,7 @@ from workbench.model.results import CaseResult, CaseStatus
 from workbench.model.target import Target
 from workbench.report.run_report import find_live_samples
 from workbench.store.errors import IsDataset, NotLoaded, StoreError
-from workbench.store.files import is_dataset_name
+from workbench.store.files import is_dataset_name, real_path
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredJob, StoredScores
 from workbench.store.history.history_schema import get_history_path
@@ -379,7 +379,7 @@ class Projects:
 
     def _project(self, workspace: Workspace) -> OpenedProject:
         """Describe the project at or below the given path."""
-        project, path = workspace.project, self._path.resolve()
+        project, path = workspace.project, real_path(self._path)
         entries = [entry for entry in project.eval_sets if _is_inside(entry.path, path)]
         used = {entry.target for entry in entries}
         return OpenedProject(
@@ -526,7 +526,7 @@ def _make_listed_set(entry: EvalSetEntry, root: Path) -> ListedSet:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    resolved = path.resolve()
+    resolved = real_path(path)
     return resolved == folder or folder in resolved.parents
 
 

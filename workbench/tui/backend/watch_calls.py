@@ -17,6 +17,7 @@ from workbench.model.run_events import CaseFinished, RunEvent
 from workbench.model.target import ModelMode
 from workbench.model.text import pluralise
 from workbench.store.errors import StoreError
+from workbench.store.files import real_path
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.backend.project_calls import Call, is_history_dataset, run_in_own_thread
 from workbench.tui.state.browser_list import CheckedVerdicts, CurrentVerdict, VerdictLocations
@@ -45,7 +46,7 @@ class WatchCalls:
     """Starts watches of the project at one path."""
 
     def __init__(self, path: Path, call: Call) -> None:
-        self._path = path.resolve()
+        self._path = real_path(path)
         self._call = call
 
     async def open(
@@ -80,7 +81,9 @@ class WatchCalls:
     def _select(self, workspace: Workspace) -> Sequence[Selection]:
         """Select all cases that the screen lists and that have an agent."""
         entries = (entry for entry in workspace.project.eval_sets if entry.target)
-        return [Selection(eval_set=each.relative) for each in entries if each.path.resolve().is_relative_to(self._path)]
+        return [
+            Selection(eval_set=each.relative) for each in entries if real_path(each.path).is_relative_to(self._path)
+        ]
 
     async def _off_loop(self, function: Callable[[], T]) -> T:
         return await self._call(lambda _: function())
