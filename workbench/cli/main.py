@@ -270,11 +270,21 @@ def _report_error(error: Exception) -> None:
             schema.pop_notices([error.path])  # this error reports the damage
     elif isinstance(error, OSError) and _is_output_error(error):
         message(f"the output could not be written: {error.strerror}")
+    elif isinstance(error, FileNotFoundError) and _is_current_folder_gone():
+        message("the current folder no longer exists")
     else:
         message(
             f"this is a bug in workbench: {type(error).__name__}: {error}\n"
             f"Run it again with {_DEBUG_VARIABLE}=1 for the traceback, and please report it."
         )
+
+
+def _is_current_folder_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _find_user_errors() -> tuple[type[Exception], ...]:

@@ -371,6 +371,28 @@ def test_mistyped_sets_and_cases_have_a_suggestion(
     assert message in result.error
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not delete the current folder of a program")
+def test_a_deleted_current_folder_is_named(workbench: CommandLine) -> None:
+    folder = workbench.root / "gone"
+    script = "import os, sys; from workbench.cli.main import main; os.rmdir('../gone'); sys.exit(main(['run']))"
+    folder.mkdir()
+
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr == "workbench: the current folder no longer exists\n"
+
+
+def test_a_folder_in_place_of_the_history_gives_exit_status_2(workbench: CommandLine) -> None:
+    (workbench.root / ".workbench/history.db").mkdir(parents=True)
+
+    result = workbench("run", "home/light.evalset.json:on")
+
+    assert result.status == 2
+    assert "1 case: 1 passed" in result.out
+    assert "history.db: it is a folder, expected a file" in result.error
+
+
 @pytest.mark.parametrize("command", [("run",), ("eval", "home"), ("explain",), ()])
 def test_an_argument_too_long_for_a_path_is_not_found(workbench: CommandLine, command: tuple[str, ...]) -> None:
     result = workbench(*command, "z" * 5000)

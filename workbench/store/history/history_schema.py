@@ -375,7 +375,7 @@ def is_denied(error: StoreError) -> bool:
     """True if a file could not be written for lack of permission, or on a read-only file system."""
     cause = error.__cause__
     if isinstance(cause, sqlite3.Error):
-        return _get_result_code(cause) in _DENIED
+        return _get_result_code(cause) in _DENIED and not Path(error.path).is_dir()
     return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
