@@ -452,6 +452,7 @@ class Freshness:
         """Remove cases that are no longer listed. Hashes of their verdicts stay, in case they are listed again."""
         for key in keys:
             self._current_hashes.pop(key, None)
+            self._stale_reasons.pop(key, None)
             self._compare(key)
 
     def _compare(self, key: CaseKey) -> None:
