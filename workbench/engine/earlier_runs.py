@@ -370,7 +370,8 @@ def resume_plan(plan: Plan, history: History, run: StoredRun, *, rejects_replays
     return set_executions(going_on, executed)
 
 
-# Renamed cases. The id of a case is part of neither of its hashes, so its input tells under which names it ran before.
+# Renamed cases. The history has the new ids of those that were renamed on the screen. Of others, the input shows under
+# which names they ran before: the id of a case is part of neither of its hashes.
 
 _MOST_NAMES = 20  # of one case
 
@@ -378,11 +379,19 @@ _MOST_NAMES = 20  # of one case
 class FormerNames:
     """Finds the names under which cases of one set ran before they were renamed."""
 
-    def __init__(self, used: Mapping[CaseKey, UsedName], gone: Collection[CaseKey]) -> None:
-        """Make it from all names under which cases ran, and those of them that no case has now."""
+    def __init__(
+        self, used: Mapping[CaseKey, UsedName], gone: Collection[CaseKey], renames: Mapping[str, str] | None = None
+    ) -> None:
+        """Make it from all names under which cases ran, and those of them that no case has now.
+
+        `renames` has the new ids of renamed cases by the former ones.
+        """
         self._used = used
         self._names: dict[str | tuple[str, str], list[CaseKey]] = {}  # by execution key and by both keys, oldest first
+        self._renamed: dict[str, list[CaseKey]] = {}  # by the id that the case has now, oldest first
         for name in sorted(gone, key=self._get_end):
+            if name.occurrence == 0:
+                self._renamed.setdefault(_follow_renames(name.eval_id, renames or {}), []).append(name)
             hashes = used[name].hashes
             keys: set[str | tuple[str, str]] = {*hashes, *(execution_key for execution_key, _ in hashes)}
             for key in keys:
@@ -391,9 +400,10 @@ class FormerNames:
     def find(self, case: CaseKey, hashes: tuple[str, str]) -> list[CaseKey]:
         """Return the former names of a case with these hashes, the newest first.
 
-        A former name ran with an input of the case, and no longer after the case ran under the next name. Of several,
-        one with the same expectations and criteria is preferred.
+        A former name was changed on the screen or ran with an input of the case, and it ran no longer after the case
+        ran under the next name. Of several inputs, one with the same expectations and criteria is preferred.
         """
+        ids = {case.eval_id}
         known: set[tuple[str, str]] = {hashes}
         before: float = math.inf
         if case in self._used:
@@ -401,25 +411,41 @@ class FormerNames:
             before = self._used[case].first
         found: list[CaseKey] = []
         while len(found) < _MOST_NAMES:
-            name = self._find_newest(known, before) or self._find_newest({key for key, _ in known}, before)
+            name = (
+                self._find_newest(self._renamed, ids, before)
+                or self._find_newest(self._names, known, before)
+                or self._find_newest(self._names, {key for key, _ in known}, before)
+            )
             if name is None:
                 break
             found.append(name)
+            ids.add(name.eval_id)
             known |= self._used[name].hashes
             before = self._used[name].first
         return found
 
-    def _find_newest(self, keys: Collection[str] | Collection[tuple[str, str]], before: float) -> CaseKey | None:
+    def _find_newest(
+        self, names_by_key: Mapping[Any, Sequence[CaseKey]], keys: Collection[Any], before: float
+    ) -> CaseKey | None:
         """Return the name that ran last, before this job, with one of these keys."""
-        near = []
+        near: list[CaseKey] = []
         for key in keys:
-            names = self._names.get(key, [])
+            names = names_by_key.get(key, ())
             count = bisect_left(names, before, key=self._get_end)
             near += names[max(count - 1, 0) : count]
         return max(near, key=self._get_end, default=None)
 
     def _get_end(self, name: CaseKey) -> int:
         return self._used[name].last
+
+
+def _follow_renames(eval_id: str, renames: Mapping[str, str]) -> str:
+    """Return the id that a case has after all renames."""
+    seen = {eval_id}
+    while eval_id in renames and renames[eval_id] not in seen:
+        eval_id = renames[eval_id]
+        seen.add(eval_id)
+    return eval_id
 
 
 def _was_stopped(run: StoredRun) -> bool:

@@ -29,6 +29,9 @@ from workbench.store.files import (
 
 T = TypeVar("T")
 
+Renames = Sequence[tuple[str, str]]
+"""Old and new ids of the cases of a set that were renamed, in this order."""
+
 _NOT_SEEN: Signature = (-1,)
 
 
@@ -53,8 +56,10 @@ class DocumentStatus:
 class OpenDocument:
     """A document that `refresh` keeps in step with its file without losing edits."""
 
-    def __init__(self, document: EvalSetDocument) -> None:
+    def __init__(self, document: EvalSetDocument, *, note_renames: Callable[[Path, Renames], None]) -> None:
+        """`note_renames` is called after a save with the path and the cases that were renamed since the last one."""
         self.document = document
+        self._note_renames = note_renames
         self.problem: StoreError | None = None  # why the file cannot be read now
         self.has_news = False  # whether a refresh found a change that was not polled yet
         self.edited_at = 0  # the order number of the last edit, undo or redo
@@ -64,9 +69,9 @@ class OpenDocument:
         self._joint_edits: dict[int, Transaction] = {}  # transactions by the number of their step
 
     @classmethod
-    def open(cls, path: Path) -> OpenDocument:
+    def open(cls, path: Path, *, note_renames: Callable[[Path, Renames], None]) -> OpenDocument:
         """Open a file. Raises StoreError."""
-        opened = cls(EvalSetDocument.open(path))
+        opened = cls(EvalSetDocument.open(path), note_renames=note_renames)
         opened._mark_saved()
         return opened
 
@@ -136,7 +141,8 @@ class OpenDocument:
         if self.document.is_dirty:
             path = self.document.path
             before = self.document.get_saved_version() if get_sidecar_path(path).exists() else None
-            self.document.save()
+            with self._noting_renames():
+                self.document.save()
             self._mark_saved()
             if before is not None:
                 with suppress(StoreError):  # each run names the quarantines of cases that the set does not have
@@ -145,12 +151,14 @@ class OpenDocument:
     def overwrite(self) -> None:
         """Overwrite the file, and create its folder if it is missing. Raises StoreError."""
         make_folder(self.document.path.parent)
-        self.document.save(overwrite=True)
+        with self._noting_renames():
+            self.document.save(overwrite=True)
         self._mark_saved()
 
     def overwrite_version(self, theirs: bytes | None) -> None:
         """Overwrite the version of the file that was shown. Raises FileChanged if it changed again."""
-        self.document.replace_on_disk(theirs)
+        with self._noting_renames():
+            self.document.replace_on_disk(theirs)
         self._mark_saved()
 
     def reload(self) -> None:
@@ -205,6 +213,14 @@ class OpenDocument:
             self._in_conflict = False
             if isinstance(error.__cause__, OSError):
                 self._seen = _NOT_SEEN  # a new permission does not change the signature
+
+    @contextmanager
+    def _noting_renames(self) -> Iterator[None]:
+        """Note the cases that a save within the context renames in the file."""
+        renames = self.document.list_unsaved_renames()
+        yield
+        if renames:
+            self._note_renames(self.document.path, renames)
 
     def _mark_saved(self) -> None:
         """Note that the document equals its file."""
@@ -316,10 +332,20 @@ class FoundEdits:
 class OpenDocuments:
     """The documents of one project, by path relative to its root. Used from one thread at a time."""
 
-    def __init__(self, root: Path, *, is_dataset: Callable[[str], bool] = is_dataset_name) -> None:
-        """`is_dataset` is True if the entry is a dataset, not an eval set. It may raise StoreError."""
+    def __init__(
+        self,
+        root: Path,
+        *,
+        is_dataset: Callable[[str], bool] = is_dataset_name,
+        note_renames: Callable[[str, Renames], None] = lambda *_: None,
+    ) -> None:
+        """`is_dataset` is True if the entry is a dataset, not an eval set. It may raise StoreError.
+
+        `note_renames` is called with a set and the cases that were renamed in it, after they are saved.
+        """
         self._root = root
         self._is_dataset = is_dataset
+        self._note_renames = lambda path, renames: note_renames(make_relative_name(path, root), renames)
         self._open: dict[str, OpenDocument] = {}
         self._unreadable: dict[str, Signature] = {}  # sets that could not be read, with the signature of the file
         self._gone: dict[int, OpenDocument] = {}  # documents whose files were deleted, by number of the operation
@@ -498,7 +524,7 @@ class OpenDocuments:
         recovered = self._recovery.load(recovery)
         opened = self._open.get(eval_set)
         if opened is None:
-            opened = self._open[eval_set] = OpenDocument(recovered)
+            opened = self._open[eval_set] = OpenDocument(recovered, note_renames=self._note_renames)
         else:
             opened.take(recovered)
         opened.edited_at = self._next()
@@ -551,7 +577,7 @@ class OpenDocuments:
         try:
             if self._is_dataset(eval_set):
                 raise IsDataset(eval_set if is_address(eval_set) else path)
-            opened = self._open[eval_set] = OpenDocument.open(path)
+            opened = self._open[eval_set] = OpenDocument.open(path, note_renames=self._note_renames)
         except StoreError:
             self._unreadable.setdefault(eval_set, signature)  # `find_changed_sets` compares with it
             raise

@@ -25,7 +25,7 @@ from workbench.engine.earlier_runs import (
     restore_options,
     resume_plan,
 )
-from workbench.engine.open_documents import OpenDocuments
+from workbench.engine.open_documents import OpenDocuments, Renames
 from workbench.engine.plan import Plan, PlanError, RunOptions, Selection, mask_secrets, resolve_limits
 from workbench.engine.plan_cost import EarlierJobs, PlanCost, build_prices, estimate_cost
 from workbench.engine.planner import Planner, create_standalone_tools, find_tool_problems
@@ -92,7 +92,9 @@ class Workspace:
         self._loaded = loaded
         self._recordings = Recordings(lambda: self._project)
         self._recorded = self._recordings.fetch
-        self._documents = OpenDocuments(project.root, is_dataset=self._recordings.is_dataset)
+        self._documents = OpenDocuments(
+            project.root, is_dataset=self._recordings.is_dataset, note_renames=self._store_renames
+        )
         self._typed_texts = TypedTexts(project.root)
         self._acceptances = Acceptances(self)
         self._documents_lock = threading.Lock()
@@ -259,13 +261,19 @@ class Workspace:
             plan = self.plan([Selection(eval_set=eval_set, cases=ids)], RunOptions())
         except (PlanError, StoreError):  # the set is a dataset or invalid, or a case was deleted
             return {}
-        names, wanted = FormerNames(used, gone), set(cases)
+        names, wanted = FormerNames(used, gone, history.get_renames(eval_set)), set(cases)
         found = {
             planned.key: names.find(planned.key, (planned.execution_hash, planned.scoring_hash))
             for planned in plan.cases
             if planned.key in wanted
         }
         return {key: former for key, former in found.items() if former}
+
+    def _store_renames(self, eval_set: str, renames: Renames) -> None:
+        """Store that cases were renamed, so that their results are found although their inputs changed as well."""
+        if get_history_path(self.root).exists():
+            with contextlib.suppress(StoreError), self.history() as history:  # without it, only equal inputs are found
+                history.store_renames(eval_set, renames)
 
     def find_renamed_jobs(
         self, history: History, latest: Mapping[CaseKey, Sequence[StoredJob]]

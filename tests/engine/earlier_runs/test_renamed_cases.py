@@ -8,6 +8,7 @@ import pytest
 
 from tests.watch.watched import AGENT, TOOLS, Folder
 from workbench.engine.earlier_runs import FormerNames
+from workbench.engine.open_documents import OpenDocuments
 from workbench.engine.plan import RunOptions, Selection
 from workbench.engine.workspace import Workspace
 from workbench.model.identity import CaseKey
@@ -85,6 +86,16 @@ def test_of_two_names_with_the_same_input_that_with_the_same_expectations_is_fou
     assert find(names, "new", "x", "r")[0] == "b"
 
 
+def test_a_name_that_was_changed_here_is_a_former_one_with_any_input() -> None:
+    names = {name("a"): used(1, 2, "x"), name("b"): used(3, 4, "y"), name("other"): used(5, 6, "z")}
+    gone = [*names]
+
+    former = FormerNames(names, gone, {"a": "b", "b": "c", "c": "new"})
+
+    assert [key.eval_id for key in former.find(name("new"), ("w", ""))] == ["b", "a"]
+    assert former.find(name("c"), ("w", "")) == []
+
+
 def test_the_last_result_of_a_renamed_case_is_found(folder: Folder) -> None:
     folder.cases(one="up one", two="down")
     run(folder)
@@ -104,6 +115,38 @@ def test_a_copy_of_a_case_has_no_earlier_results(folder: Folder) -> None:
     folder.cases(one="up one", copy="up one")
 
     assert find_renamed(folder) == {}
+
+
+def test_a_case_that_was_edited_and_renamed_here_has_its_earlier_results(folder: Folder) -> None:
+    folder.cases(one="up one", two="down")
+    run(folder)
+
+    def edit(documents: OpenDocuments, prompt: str) -> None:
+        place = ("conversation", 0, "user_content", "parts", 0, "text")
+        documents.edit(SET, lambda document: document.set_value(place, prompt, case=0), label="edit")
+
+    def rename(documents: OpenDocuments, eval_id: str) -> None:
+        documents.edit_and_save(SET, lambda document: document.set_value(("eval_id",), eval_id, case=0), label="rename")
+
+    with Workspace.open(folder.root) as workspace:
+        documents = workspace.documents
+        edit(documents, "up two")
+        rename(documents, "first")
+        assert find_renamed(folder) == {"first": "one"}
+        rename(documents, "start")
+        edit(documents, "up three")
+        documents.save(SET)
+        assert find_renamed(folder) == {"start": "one"}
+
+        for _ in range(2):
+            documents.undo(SET)
+        documents.save(SET)
+        assert find_renamed(folder) == {"first": "one"}
+        rename(documents, "one")
+        assert find_renamed(folder) == {}
+        rename(documents, "two")  # a duplicate id, which cannot run
+        rename(documents, "last")
+        assert find_renamed(folder) == {"last": "one"}
 
 
 def test_a_renamed_case_with_another_prompt_has_no_earlier_results(folder: Folder) -> None:

@@ -224,6 +224,7 @@ def make_format_4(history: History) -> None:
         "ALTER TABLE job DROP COLUMN quarantine",
         "DROP INDEX job_of_execution",
         "ALTER TABLE job DROP COLUMN is_forgotten",
+        "DROP TABLE renamed_case",
         "PRAGMA user_version = 4",
     ):
         history._database.execute(statement)
@@ -324,4 +325,4 @@ def test_the_database_has_the_expected_tables(history: History) -> None:
     rows = history._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
 
     result_tables = {"run", "job", "execution", "score", "unjudged", "blob"}
-    assert {row[0] for row in rows} == result_tables | {"dependency_set", "dependency"}
+    assert {row[0] for row in rows} == result_tables | {"dependency_set", "dependency", "renamed_case"}

@@ -95,6 +95,11 @@ async def test_rows_fields_and_keys_are_visible_everywhere(
             await screen.pilot.pause(0.3)
             check_usable(screen, key)
             await screen.press("escape", key)
+        await screen.press("escape", "escape", "o", "6")
+        await screen.pilot.pause(0.3)
+        prompt = screen.app.focused
+        assert isinstance(prompt, TextArea) and find_visible(screen, prompt).height >= 1, screen.text
+        await screen.press("escape", "escape", "o")
         for keys in SCREENS:
             await screen.press("escape", "escape", *keys)
             await screen.pilot.pause(0.4)

@@ -24,11 +24,13 @@ def backend(make_project: Callable[..., Path], make: Any) -> Any:
     backend.close()
 
 
-async def read_contents(backend: Backend, name: str = "things.evalset.json") -> list[CaseContent]:
+async def list_set(backend: Backend, name: str) -> ListedSet:
     project = await backend.project.open()
-    listed_set = next(listed_set for listed_set in project.sets if listed_set.relative == name)
-    listed_set = await backend.project.list_set(listed_set)
-    assert isinstance(listed_set, ListedSet)
+    return await backend.project.list_set(next(each for each in project.sets if each.relative == name))
+
+
+async def read_contents(backend: Backend, name: str = "things.evalset.json") -> list[CaseContent]:
+    listed_set = await list_set(backend, name)
     return [content async for contents in backend.contents.read(listed_set) for content in contents]
 
 
@@ -41,6 +43,23 @@ async def test_a_set_is_read_once_and_broken_cases_keep_their_text(backend: Back
     assert contents["odd"].hashes is None
     assert await read_contents(backend) == []
     assert await read_contents(backend, "empty.evalset.json") == []
+
+
+async def test_a_set_with_broken_json_around_its_cases_is_broken_also_without_a_case(
+    backend: Backend, tmp_path: Path
+) -> None:
+    for name, count in (("empty", 0), ("things", 3)):
+        file = tmp_path / f"{name}.evalset.json"
+        assert (await list_set(backend, file.name)).state == ""
+        valid = file.read_text()
+        file.write_text(valid.replace(f'"{name}"', name))
+
+        listed = await list_set(backend, file.name)
+        assert (listed.state, len(listed.cases or ())) == ("broken", count)
+        assert listed.problem == f"{file}:2:18: found '{name}', expected a value"
+        assert await backend.project.list_set(listed) is listed
+        file.write_text(valid)
+        assert (await backend.project.list_set(listed)).state == ""
 
 
 async def test_an_edit_changes_only_the_hashes_of_its_case(backend: Backend) -> None:

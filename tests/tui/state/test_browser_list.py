@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,18 @@ def make_rows(make: Any, eval_set: str, target: str, *ids: str) -> tuple[Row, ..
 
 def list_labels(browser: Browser) -> list[str]:
     return ["  " * row.depth + row.label for row in browser.rows]
+
+
+def test_a_removed_case_is_no_longer_counted_as_stale(browser: Browser, make: Any) -> None:
+    listed = browser.get_set("alpha", "a/two.evalset.json")
+    assert listed is not None
+    for key in listed.case_keys:
+        browser.freshness.set_stale_reasons(key, ["the code changed"])
+    assert browser.freshness.count_stale("alpha", listed.relative) == 1
+
+    browser.update_set(replace(listed, cases=make_rows(make, listed.relative, "alpha", "renamed")))
+
+    assert browser.freshness.count_stale("alpha", listed.relative) == 0
 
 
 def test_rows_are_targets_then_their_sets_then_their_cases(browser: Browser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,19 @@ def test_an_agent_shows_that_it_is_being_imported(make_listed_project: Any) -> N
     assert draw_agent_row() == ["▾", "home", "0/1", "importing"]
     run.apply(AgentsImporting(targets=()), now=2.0)
     assert draw_agent_row() == ["▾", "home", "0/1"]
+
+
+def test_an_agent_with_a_broken_set_does_not_look_as_if_all_its_cases_passed(make_listed_project: Any) -> None:
+    project = make_listed_project(["a"])
+    project.store(a=CaseStatus.PASSED)
+    listed = project.browser.get_set("home", SET)
+
+    def draw_groups() -> list[list[str]]:
+        return ["".join(piece.text for piece in format_row(project.state.row_view(row), 46)).split() for row in (0, 1)]
+
+    assert draw_groups() == [["▾", "home", "✓", "1/1"], ["▾", "lights", "✓", "1/1"]]
+    project.state.list_set(replace(listed, problem="found 'x', expected a value"))
+    assert draw_groups() == [["▾", "home", "!", "1/1"], ["▾", "lights", "broken"]]
 
 
 def test_marks_and_unsaved_edits_have_their_own_symbols(make_listed_project: Any) -> None:

@@ -296,6 +296,16 @@ def test_a_slider_shows_threshold_scores_and_how_many_would_pass() -> None:
     assert choice.count_passing("exact_match") == (3, 3)
 
 
+@pytest.mark.parametrize("width", [57, 64, 120])
+def test_sliders_are_aligned_below_each_other_also_of_a_long_name(width: int) -> None:
+    names = ["exact_match", "rubric_based_multi_turn_trajectory_quality_v1"]
+    choice = make_choice(*(Criterion(metric=name, threshold=1.0) for name in names))
+
+    ends = [render_row(choice, name, width=width).index("●") for name in names]
+
+    assert ends[0] == ends[1] < width
+
+
 def test_a_slider_of_a_metric_that_should_be_low_passes_below_its_threshold() -> None:
     choice = make_choice(Criterion(metric="failure", threshold=0.0))
     choice.scores = {"failure": [0.0, 1.0]}
@@ -303,7 +313,7 @@ def test_a_slider_of_a_metric_that_should_be_low_passes_below_its_threshold() ->
     assert choice.count_passing("failure") == (1, 2)
 
 
-@pytest.mark.parametrize("width", [30, 56, 60])
+@pytest.mark.parametrize("width", [30, 50, 56])
 def test_without_room_there_is_no_slider(width: int) -> None:
     choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
 
@@ -311,20 +321,21 @@ def test_without_room_there_is_no_slider(width: int) -> None:
     assert CriteriaRows(choice).find_threshold(choice.rows.index(MetricRow("exact_match")), width - 5, width) is None
 
 
-def test_every_cell_of_a_slider_sets_the_threshold_that_is_shown_there() -> None:
+@pytest.mark.parametrize("width", [57, 64, 120])
+def test_every_cell_of_a_slider_sets_the_threshold_that_is_shown_there(width: int) -> None:
     choice = make_choice(Criterion(metric="exact_match", threshold=0.5))
     index = choice.rows.index(MetricRow("exact_match"))
-    line = render_row(choice, "exact_match", width=120)
+    line = render_row(choice, "exact_match", width=width)
     start = line.index("─")
     for cell in range(start, len(line)):
-        found = CriteriaRows(choice).find_threshold(index, cell, 120)
+        found = CriteriaRows(choice).find_threshold(index, cell, width)
         assert found is not None
         choice.set_threshold(*found)
-        assert abs(render_row(choice, "exact_match", width=120).index("●") - cell) <= 1
+        assert abs(render_row(choice, "exact_match", width=width).index("●") - cell) <= 1
     assert choice.get_criterion("exact_match").threshold == 1.0
-    assert CriteriaRows(choice).find_threshold(index, start - 1, 120) is None
-    assert CriteriaRows(choice).find_threshold(index, len(line), 120) is None
-    assert CriteriaRows(choice).find_threshold(10_000, start, 120) is None
+    assert CriteriaRows(choice).find_threshold(index, start - 1, width) is None
+    assert CriteriaRows(choice).find_threshold(index, len(line), width) is None
+    assert CriteriaRows(choice).find_threshold(10_000, start, width) is None
 
 
 def test_metrics_without_bounds_or_threshold_have_no_slider() -> None:

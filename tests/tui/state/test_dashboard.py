@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -167,6 +168,20 @@ def test_the_project_page_sums_all_agents_and_lists_the_worst_sets_first(project
     assert "2 of 2  home" in text and "━" * 32 in text
     assert "2 of 3 passed  ✗ 1  2.00 s" in text
     assert "next  n next failing" in text
+
+
+def test_a_broken_set_is_named_first_with_what_can_be_run_of_it(project_page: Page) -> None:
+    state = project_page.state
+    lights = next(each for each in state.browser.sets if each.relative == SET)
+    state.list_set(replace(lights, problem="line 2: found 'x', expected a value"))
+
+    row = project_page.find_section("eval sets")[1]
+    assert row.split()[:2] == ["!", "lights"] and "broken" in row
+    state.browser.select_set(lights)
+    state.leave_row()
+    text = project_page.render()
+    assert "! this file is broken: cases may be missing" in text
+    assert find_next(project_page).startswith("! open the file at the problem  r run 2 cases")
 
 
 @pytest.mark.parametrize(("width", "height"), [(36, 6), (44, 18), (86, 36), (134, 54)])

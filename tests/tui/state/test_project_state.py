@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.tui.panes.browser_pane.by_keys import answer_dialog
 from workbench.tui.state.case_status import CaseState
 from workbench.tui.state.watch_state import WatchMode
 
@@ -204,6 +205,25 @@ async def test_a_case_that_another_program_renames_keeps_its_verdict(project: Pa
         await wait_until_true(lambda: screen.state.board.count_states()[CaseState.PASSED] == 3)
         await screen.press("j", "j", "2")
         await screen.until("✓ response_match_score")
+
+
+async def test_a_case_that_is_edited_and_renamed_is_stale(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("three")
+        await run_all(screen, state=CaseState.PASSED)
+        await screen.press("j", "j", "e", "enter", *"Now ", "enter", "escape", "f2")
+        await answer_dialog(screen, "uno")
+        await screen.until("STALE", "PASSED", "uno")
+        assert count_stale(screen) == 1
+
+        await screen.press("u")
+        await screen.until_gone("uno")
+        assert count_stale(screen) == 1
+        await screen.press("U")
+        await screen.until("uno")
+    async with open_app(project) as screen:
+        await screen.until("uno")
+        await wait_until_true(lambda: count_stale(screen) == 1)
 
 
 async def test_a_watch_finds_the_verdicts_of_renamed_cases_too(project: Path, open_app: Any) -> None:

@@ -661,6 +661,10 @@ class EvalSetDocument(DocumentView):
         texts = {case.data for case in saved} if others else set()
         return frozenset(self.entries[index].eval_id for index in others if self._pieces.cases[index].data not in texts)
 
+    def list_unsaved_renames(self) -> list[tuple[str, str]]:
+        """List the old and the new ids of the cases that were renamed since the last save, in this order."""
+        return self._log.list_unsaved_renames()
+
     def get_saved_version(self) -> EvalSetDocument | None:
         """Return the file that the unsaved edits were made to; None if unknown, as after a recovery."""
         content = b"".join(self._saved)

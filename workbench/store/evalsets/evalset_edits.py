@@ -179,6 +179,14 @@ class Change:
 
         return cls(cases_start, gaps_start, part(old), part(new))
 
+    @property
+    def renamed_case(self) -> tuple[str, str] | None:
+        """The old and the new id of the case whose id it changed; None if it changed no id."""
+        if len(self.old.cases) != 1 or len(self.new.cases) != 1:
+            return None
+        old, new = self.old.cases[0].head.eval_id, self.new.cases[0].head.eval_id
+        return (old, new) if old and new and old != new else None
+
     def redo(self, pieces: Pieces) -> Pieces:
         """Return the document after the change."""
         return self._replace(pieces, self.old, self.new)
@@ -232,6 +240,15 @@ class UndoLog:
     def redo_label(self) -> str | None:
         """The label of the next redo."""
         return self._steps[self._done].label if self._done < len(self._steps) else None
+
+    def list_unsaved_renames(self) -> list[tuple[str, str]]:
+        """List the old and the new ids of the cases that were renamed since the last save, in this order."""
+        if self._saved is None:
+            return []
+        first, last = sorted((self._saved, self._done))
+        found = [change.renamed_case for step in self._steps[first:last] for change in step.changes]
+        renames = [renamed for renamed in found if renamed is not None]
+        return renames if self._saved <= self._done else [(old, new) for new, old in reversed(renames)]
 
     def mark_saved(self) -> None:
         """Mark the document as saved."""

@@ -30,6 +30,7 @@ from workbench.store.history.history_queries import (
     NEWEST,
     NEWEST_OF_DATASETS,
     NEWEST_SCORED,
+    RENAMES,
     REPEATED_CASES,
     RESULT,
     RUN,
@@ -356,6 +357,15 @@ class History(RunTable):
                 text = None if quarantine is None else history_codec.fact_to_text(quarantine)
                 self._database.execute(SET_QUARANTINE, (text, run, *key_to_sql(job.case), job.repeat))
 
+    def store_renames(self, eval_set: str, renames: Iterable[tuple[str, str]]) -> None:
+        """Store that cases of a set got other ids: pairs of the old and the new one, in this order."""
+        to_sql = history_codec.name_to_sql
+        with self._database.transaction():
+            for names in renames:
+                values = to_sql(eval_set), *map(to_sql, names)
+                self._database.execute("DELETE FROM renamed_case WHERE eval_set = ?1 AND former_id = ?3", values)
+                self._database.execute("INSERT OR REPLACE INTO renamed_case VALUES (?1, ?2, ?3)", values)
+
     def delete_old_results(self, run_id: str) -> None:
         """Delete what the rules of retention do not keep after this run, the newest.
 
@@ -502,6 +512,12 @@ class History(RunTable):
                 hashes = known.hashes | {(execution_key, scoring_key)}
                 found[key] = UsedName(hashes, min(known.first, first), max(known.last, last))
         return found
+
+    def get_renames(self, eval_set: str) -> dict[str, str]:
+        """Return the new ids of cases of a set that were renamed, by their former ids."""
+        from_sql, values = history_codec.name_from_sql, (history_codec.name_to_sql(eval_set),)
+        with self._database.translate_errors():
+            return {from_sql(old): from_sql(new) for old, new in self._database.execute(RENAMES, values)}
 
     def compute_durations(self) -> dict[CaseKey, float]:
         """Return the median duration of every case in its last runs, in seconds.

@@ -212,6 +212,8 @@ USED_NAMES = """
     WHERE target = ? AND eval_set = ? AND execution_key != '' GROUP BY eval_id, occurrence, execution_key, scoring_key
 """
 """The names and inputs of the cases that ran in a set."""
+RENAMES = "SELECT former_id, eval_id FROM renamed_case WHERE eval_set = ?"
+"""The former and the new ids of the cases of a set that were renamed."""
 DURATIONS = f"""
     SELECT target, eval_set, eval_id, occurrence, duration_seconds FROM (
         SELECT job.*, row_number() OVER (

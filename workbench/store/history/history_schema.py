@@ -133,7 +133,18 @@ _SEVENTH = ("ALTER TABLE job ADD COLUMN is_replayed INTEGER NOT NULL DEFAULT 0",
 
 _EIGHTH = ("ALTER TABLE job ADD COLUMN quarantine TEXT",)
 
-MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)
+_NINTH = (
+    """
+    CREATE TABLE renamed_case (
+        eval_set TEXT NOT NULL,
+        former_id TEXT NOT NULL,
+        eval_id TEXT NOT NULL,
+        PRIMARY KEY (eval_set, former_id)
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH)
 """The statements from version n to n + 1. Only append: files of all versions are in use."""
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
 from workbench.model.evalset import EvalCase, Invocation
@@ -327,7 +327,7 @@ class Projects:
     def __init__(self, path: Path, call: Call) -> None:
         self._path = path
         self._call = call
-        self._listed: dict[str, tuple[Sequence[CaseEntry], ListedSet]] = {}  # the last list of each set, by its path
+        self._listed: dict[str, _ListedFile] = {}  # the last list of each set, by its path
 
     async def open(self) -> OpenedProject:
         """Open the project. Raises StoreError."""
@@ -403,7 +403,7 @@ class Projects:
         there = {entry.relative for entry in workspace.project.eval_sets}
         for name in workspace.documents.dirty():
             if name not in there:
-                yield replace(self._listed[name][1], cases=None) if name in self._listed else ListedSet(name)
+                yield replace(self._listed[name].listed, cases=None) if name in self._listed else ListedSet(name)
 
     def _list_set(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
         if listed.history_run is not None:
@@ -413,16 +413,16 @@ class Projects:
                 return replace(listed, problem=str(error), cases=None)
         try:
             document = workspace.documents.document(listed.relative)
-            broken = workspace.documents.get_status(listed.relative).problem  # then the list shows the last valid state
+            status = workspace.documents.get_status(listed.relative)
         except IsDataset:
             return self._list_dataset(workspace, listed)
         except StoreError as error:
             self._listed.pop(listed.relative, None)
             return replace(listed, problem=str(error), cases=None)
-        state = "" if broken is None else str(broken)
+        unread = "" if status.problem is None else str(status.problem)  # then the list shows the last valid state
         known = self._listed.get(listed.relative)
         entries = document.entries  # another object after every edit
-        if known is not None and known[0] is entries and known[1] is listed and listed.problem == state:
+        if known is not None and known.entries is entries and known.listed is listed and known.unread == unread:
             return listed
         times = Counter(entry.eval_id for entry in entries)
         make_key = make_fast_constructor(CaseKey, set(CaseKey.model_fields))
@@ -433,8 +433,8 @@ class Projects:
                 problem = f"duplicate id ({times[entry.eval_id]} times in this file); make it unique to run the case"
             values = {"target": listed.target, "eval_set": listed.relative, "eval_id": entry.eval_id}
             cases.append(make_case_row(make_key({**values, "occurrence": entry.occurrence}), problem))
-        read = replace(listed, problem=state, cases=tuple(cases), is_dataset=False)
-        self._listed[listed.relative] = (entries, read)
+        read = replace(listed, problem=unread or _find_broken_json(document), cases=tuple(cases), is_dataset=False)
+        self._listed[listed.relative] = _ListedFile(entries, unread, read)
         return read
 
     def _list_dataset(self, workspace: Workspace, listed: ListedSet) -> ListedSet:
@@ -444,6 +444,23 @@ class Projects:
             return listed
         except StoreError as error:
             return replace(listed, problem=str(error), cases=None)
+
+
+class _ListedFile(NamedTuple):
+    """The list of a file: made of these entries, and of why the present content of the file cannot be read."""
+
+    entries: Sequence[CaseEntry]
+    unread: str
+    listed: ListedSet
+
+
+def _find_broken_json(document: EvalSetDocument) -> str:
+    """Describe where the JSON around the cases is broken, so that cases may be missing; empty if it is not broken."""
+    try:
+        document.refuse_broken_json()
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def _read_case(workspace: Workspace, key: CaseKey, *, stored: bool, earlier: EarlierVerdicts) -> LoadedCase:

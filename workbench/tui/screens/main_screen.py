@@ -67,6 +67,7 @@ _ROUNDS = 10  # maximum rounds of events in one tick, so that a tick stays short
 _LONG_RUN = 10.0  # seconds after which the run pane opens by itself
 _MANY_CASES = 5  # that such a run has at least
 _HEIGHT_FOR_RUN = 24  # lines of the screen
+_HEIGHT_FOR_BOTH = 16  # lines of the screen for a pane and half of it for the drawer
 
 _NARROW = 72  # columns below which only the side with the focus is shown
 _LEAST_LEFT, _LEAST_RIGHT = 16, 30  # columns that both sides keep
@@ -235,6 +236,7 @@ class MainScreen(ScreenActions):
         right.display = not is_drawer and (not shows_one or is_right)
         self.query_one("#body").display = not is_drawer  # an empty body would keep half of the screen
         drawer.set_class(is_drawer, "-alone")
+        drawer.set_class(self.size.height < _HEIGHT_FOR_BOTH and not self._has_focus(drawer), "-low")
         self.set_class(shows_one, "-one-side")
         styles = left.styles
         styles.width = styles.min_width = styles.max_width = None if shows_one else self._left_width

@@ -226,12 +226,14 @@ class ReadController(Controller):
     async def read_sets(self, sets: Sequence[ListedSet]) -> None:
         """Read the cases of these sets, if they changed since the last time."""
         unchecked: list[ListedSet] = []
+        renamed: list[CaseKey] = []
         for listed in sets:
             read = await self.backend.project.list_set(listed)
             if self.state.browser.get_set(*listed.key) is None:
                 continue  # it was removed meanwhile
             if read is not listed:
                 self.state.list_set(read)
+                renamed += _find_possible_renames(listed, read)
             if listed.history_run is None:
                 if not await self._check_cases(listed):
                     unchecked.append(listed)
@@ -239,6 +241,8 @@ class ReadController(Controller):
         self.post_message(self.SetsRead())
         if unchecked:
             self._check_sets(unchecked)
+        if renamed:
+            await self._read_renamed(renamed)
 
     async def _check_cases(self, listed: ListedSet) -> bool:
         return await self.backend.call(lambda workspace: check_cases(workspace, listed.relative))
@@ -296,9 +300,24 @@ class ReadController(Controller):
             await asyncio.sleep(0)
         await self._read_verdicts(cases)
 
+    async def _read_renamed(self, cases: Iterable[CaseKey]) -> None:
+        """Read the results of cases that are new in their set, if they ran under other names."""
+        with contextlib.suppress(StoreError):  # the last access to the history has reported it
+            stored = await self.backend.project.read_stored_jobs()
+            self.state.load_stored({key: stored[key] for key in cases if key in stored})
+            self.post_message(self.ProjectRead())
+
     async def _read_verdicts(self, cases: Iterable[CaseKey]) -> None:
         """For cases that were only played, reuse earlier verdicts that are current."""
         played = self.state.board.find_only_played(cases)
         if played:
             with contextlib.suppress(StoreError):  # the last access to the history has reported it
                 self.state.reuse_verdicts(await self.backend.project.find_current_verdicts(played))
+
+
+def _find_possible_renames(before: ListedSet, after: ListedSet) -> Sequence[CaseKey]:
+    """Return the new cases of a set in which other cases are gone."""
+    if before.cases is None or after.cases is None:
+        return ()
+    old, new = set(before.case_keys), after.case_keys
+    return [key for key in new if key not in old] if not old.issubset(new) else ()

@@ -104,9 +104,9 @@ class ListedSet:
     """An eval set as far as it was read, or a dataset that only the history has.
 
     `cases`: None until it is read. `target` is empty if no agent was found; `pairing_problem` then says why.
-    `problem` says why the file cannot be read. `history_run` is the run whose stored results are listed; None for a
-    file. `is_dataset`: its cases are rows of a dataset. `is_address`: the dataset is remote and read only on request;
-    `is_being_read`: that request is in progress.
+    `problem` says why the file, or its JSON around the cases, cannot be read. `history_run` is the run whose stored
+    results are listed; None for a file. `is_dataset`: its cases are rows of a dataset. `is_address`: the dataset is
+    remote and read only on request; `is_being_read`: that request is in progress.
     """
 
     relative: str
@@ -452,6 +452,7 @@ class Freshness:
         """Remove cases that are no longer listed. Hashes of their verdicts stay, in case they are listed again."""
         for key in keys:
             self._current_hashes.pop(key, None)
+            self._stale_reasons.pop(key, None)
             self._compare(key)
 
     def _compare(self, key: CaseKey) -> None:

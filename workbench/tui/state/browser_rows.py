@@ -142,7 +142,7 @@ def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int]
     """Make the view of a target or set: how many cases passed, the badge of the worst state, and the stale ones."""
     fold = StyledText("▸" if browser.is_folded(row) else "▾")
     stale = browser.freshness.count_stale(row.target, row.eval_set)
-    right = _summarize_counts(row, counts)
+    right = _summarize_counts(row, counts, is_broken=any(each.problem for each in browser.list_sets(row.target)))
     if stale:
         right = StyledText(f"{STALE.symbol}{stale:,} {right.text}", STALE.style)
     return RowView(
@@ -150,13 +150,14 @@ def _make_group_view(row: Row, browser: Browser, counts: Mapping[CaseState, int]
     )
 
 
-def _summarize_counts(row: Row, counts: Mapping[CaseState, int]) -> StyledText:
+def _summarize_counts(row: Row, counts: Mapping[CaseState, int], *, is_broken: bool) -> StyledText:
+    """Format how many cases passed. `is_broken`: a set of the target is broken, so that not all its cases are known."""
     if row.problem:
         return StyledText(row.problem, _TONES_OF_UNREAD.get(row.problem, Style.ERROR))
     total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
     text = f"{passed:,}/{total:,}"
     for state in (CaseState.ERROR, CaseState.FAILED, CaseState.QUARANTINED):
-        if counts.get(state):
+        if counts.get(state) or (state is CaseState.ERROR and is_broken and not row.eval_set):
             return _format_badge(text, get_badge(state))
     return (
         _format_badge(text, get_badge(CaseState.PASSED)) if total and passed == total else StyledText(text, Style.MUTED)
@@ -285,7 +286,7 @@ def describe_set(listed: ListedSet, counts: Mapping[CaseState, int], *, stale: i
     if listed.config:
         blocks.append(_format_fact("criteria", listed.config))
     blocks += [BLANK, *_format_counts(counts, stale=stale)]
-    if listed.cases == ():
+    if listed.cases == () and not listed.problem:
         empty = "It has no rows." if listed.is_dataset else "It has no cases yet: N adds one, chats can be saved to it."
         blocks.append(Paragraph.from_text(empty, Style.WARNING))
     return (*blocks, *make_set_notes(listed))
@@ -310,8 +311,9 @@ def make_set_notes(listed: ListedSet) -> tuple[Block, ...]:
         blocks.append(Paragraph.from_text(f"reading the {what} …", Style.MUTED))
     if listed.problem:
         what = "these results" if listed.history_run else "this dataset" if listed.is_dataset else "this file"
+        wrong = "could not be read" if listed.cases is None else "is broken: cases may be missing"
         blocks += [
-            Paragraph.from_text(f"! {what} could not be read", Style.ERROR),
+            Paragraph.from_text(f"! {what} {wrong}", Style.ERROR),
             Paragraph.from_text(safe(listed.problem), indent=2),
             *([Paragraph.from_text("enter tries again", Style.MUTED)] if listed.is_address else []),
             BLANK,

@@ -376,6 +376,7 @@ _NEEDS = {
 
 _VALUE_COLUMN = 51  # cells before thresholds and values of options, if there is room
 _LEAST_VALUE = 17  # cells for these
+_LEAST_NAMES = 36  # cells before them that leave room for a slider
 _NAME = 12  # cells for the names of facts
 _VALUE = 10  # cells for a threshold
 _SLIDER = (10, 24)  # least and most cells of a slider
@@ -416,7 +417,7 @@ class CriteriaRows:
 
     def line(self, index: int, width: int) -> Line:
         """Format one row; the list cuts it."""
-        row, column = self._rows[index], min(_VALUE_COLUMN, width - _LEAST_VALUE)
+        row, column = self._rows[index], _find_column(width)
         if isinstance(row, FamilyRow):
             return (StyledText(f" {_FAMILY_TITLES.get(row.family, row.family)}", Style.HEADING),)
         if isinstance(row, OptionRow):
@@ -426,7 +427,7 @@ class CriteriaRows:
     def find_threshold(self, index: int, cell: int, width: int) -> tuple[str, float] | None:
         """Return the metric and the threshold at a cell of the slider of a row; None outside of sliders."""
         row = self._rows[index] if index < len(self._rows) else None
-        start = min(_VALUE_COLUMN, width - _LEAST_VALUE) + _VALUE
+        start = _find_column(width) + _VALUE
         length = _fit_slider(width)
         if not isinstance(row, MetricRow) or not length or not start <= cell < start + length:
             return None
@@ -444,7 +445,9 @@ class CriteriaRows:
         style = Style.STRONG if is_on else Style.TEXT
         sign = "≤" if info is not None and info.lower_is_better else "≥"
         value = "informs" if criterion.threshold is None else f"{sign} {format_threshold(criterion.threshold)}"
-        name = _pad_text(f" {'[x]' if is_on else '[ ]'} {safe_line(row.metric, width=60)}", column)
+        label = safe_line(row.metric, width=60)
+        box, label = ("[x]", shorten(label, max(column - 6, 1))) if is_on else ("[ ]", label)
+        name = _pad_text(f" {box} {label}", column)
         pieces = [StyledText(name, style), StyledText(f"{value if is_on else '':<{_VALUE}}", style)]
         if row.metric in self._problems:
             pieces.append(StyledText(f"! {safe_line(self._problems[row.metric][0])}", Style.ERROR))
@@ -490,9 +493,15 @@ class CriteriaRows:
         return (name, StyledText(safe_line(format_option_value(value))))
 
 
+def _find_column(width: int) -> int:
+    """Return the cells before thresholds and values in rows of this width: fewer if a slider has room only then."""
+    column = min(_VALUE_COLUMN, width - _VALUE - 1 - _SLIDER[0])
+    return column if column >= _LEAST_NAMES else min(_VALUE_COLUMN, width - _LEAST_VALUE)
+
+
 def _fit_slider(width: int) -> int:
     """Return the cells of sliders in rows of this width; 0 if there is no room."""
-    room = width - min(_VALUE_COLUMN, width - _LEAST_VALUE) - _VALUE - 1
+    room = width - _find_column(width) - _VALUE - 1
     least, most = _SLIDER
     if room < least:
         return 0

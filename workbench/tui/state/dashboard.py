@@ -421,6 +421,7 @@ class _Group:
             yield from (("tab_history", "earlier runs"), ("results_table", "table of results"))
         elif listed is not None and listed.problem:
             yield "problems_pane", "open the file at the problem"
+            yield from self._choose_run_keys(()) if self._total else ()
         elif not target:
             yield from (("add_target", "add an agent"), ("problems_pane", "problems"))
         elif not self._total:
@@ -594,10 +595,13 @@ class _ProjectGroup(_Group):
         return [self._make_failing(width), self._make_sets(width)]
 
     def _make_sets(self, width: int) -> _Section:
-        """Make the eval sets with the share of their cases that passed, those with the most failures first."""
+        """Make the eval sets with the share of their cases that passed, those with problems and failures first."""
         counted = [(each, self._state.board.count_states(each.target, each.relative)) for each in self._sets]
-        counted.sort(key=lambda pair: -sum(pair[1].get(status, 0) for status in FAILING_STATES))
-        numbers = [f"{counts.get(CaseState.PASSED, 0):,} of {sum(counts.values()):,}" for _, counts in counted]
+        counted.sort(key=lambda pair: (not pair[0].problem, -sum(pair[1].get(status, 0) for status in FAILING_STATES)))
+        numbers = [
+            each.state if each.problem else f"{counts.get(CaseState.PASSED, 0):,} of {sum(counts.values()):,}"
+            for each, counts in counted
+        ]
         longest = max(map(cell_len, numbers), default=0)
         names = [format_set_name(each.relative) for each, _ in counted]
         column = min(max(map(cell_len, names), default=0), int(width * _NAMES))
@@ -606,12 +610,13 @@ class _ProjectGroup(_Group):
         beside = max(map(cell_len, targets), default=0) + 2
         track = min(room - beside if room - beside >= _TRACK[0] else room, _TRACK[1])
         rows = []
-        for (_, counts), name, number, target in zip(counted, names, numbers, targets, strict=True):
+        for (each, counts), name, number, target in zip(counted, names, numbers, targets, strict=True):
             total, passed = sum(counts.values()), counts.get(CaseState.PASSED, 0)
             worst = (
                 state for state in (*FAILING_STATES, CaseState.QUARANTINED, CaseState.NOT_RUN) if counts.get(state)
             )
-            badge = get_badge(next(worst, CaseState.PASSED if passed else CaseState.NOT_RUN))
+            state = next(worst, CaseState.PASSED if passed else CaseState.NOT_RUN)
+            badge = get_badge(CaseState.ERROR if each.problem else state)
             share = passed / total if total else 0.0
             pieces = [StyledText(f"{badge.symbol} ", badge.style), StyledText(_pad(shorten(name, column), column))]
             if track >= _TRACK[0]:
