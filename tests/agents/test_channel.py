@@ -18,7 +18,7 @@ import pytest
 from workbench.agents.channel import PROTOCOL, Channel, Listener
 from workbench.agents.processes import Child, Exit
 from workbench.agents.worker import wire
-from workbench.agents.worker.wire import describe, explain_unfit, make_json_safe
+from workbench.agents.worker.wire import describe, encode, explain_unfit, make_json_safe
 from workbench.model.text import add_secrets
 
 HELLO = {"type": "hello", "protocol": PROTOCOL, "role": "session", "pid": 1}
@@ -332,3 +332,8 @@ def test_values_that_json_cannot_hold_are_reported_or_become_text() -> None:
 )
 def test_values_are_described_in_readable_text(value: Any, text: str) -> None:
     assert describe(value) == text
+
+
+@pytest.mark.parametrize(("kind", "arrives"), [("dependencies", "a/\udcff"), ("turn", "a/\ufffd")])
+def test_only_dependencies_keep_names_of_files_that_are_not_utf_8(kind: str, arrives: str) -> None:
+    assert json.loads(encode({"type": kind, "names": ["a/\udcff"]}))["names"] == [arrives]

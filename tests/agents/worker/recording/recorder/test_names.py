@@ -49,6 +49,7 @@ async def find_used_names(bench: Any, run: Any, code: str, *, tools: str = TOOLS
         ("from tools import OTHER as o\ndef answer(p): return str(o)", {"OTHER"}),
         ("def answer(p):\n    import tools\n    return str(getattr(tools, 'OT' + 'HER'))", {"OTHER"}),
         ("import tools\ndef answer(p): return str(hasattr(tools, 'missing'))", {"missing"}),
+        ("import tools\ndef answer(p): return str(tools.__doc__)", {"__doc__"}),
         ("from tools import refund\ndef answer(p): return str(refund())", {"refund()", "LIMIT"}),
         ("from tools import refund\ndef answer(p): return refund.__doc__", {"refund"}),
         ("import tools\ndef answer(p): return str(tools.refund(1))", {"refund()", "LIMIT"}),
