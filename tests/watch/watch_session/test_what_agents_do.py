@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 
 from tests.interpreters import find_interpreter
 from tests.serving import run_model_server
@@ -122,6 +123,10 @@ async def test_paths_that_a_first_run_created_or_looked_for_are_dependencies(fol
         for case, name in edits.items():
             edited = await watch.apply(lambda name=name: (folder.root / name).write_text("edited"))
             assert edited.verdicts == {case: "FAILED"}
+
+        deleted = await watch.apply(lambda: shutil.rmtree(folder.root / "models"))  # the case makes it again
+        assert deleted.verdicts == {"models": "PASSED"}
+        assert not any(isinstance(event, Notice) for event in watch.events)
 
 
 async def test_a_case_with_opaque_dependencies_runs_after_any_change(folder: Folder) -> None:

@@ -30,8 +30,9 @@ _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 def encode(message: dict[str, Any]) -> bytes:
     """Encode the message as one line.
 
-    Half surrogate pairs become U+FFFD, because UTF-8 cannot hold them. Other values that JSON cannot hold become text
-    (see `make_json_safe`); adapters refuse them first where that would lose data.
+    Half surrogate pairs become U+FFFD, because UTF-8 cannot hold them, but in dependencies they are escaped: names of
+    files have them. Other values that JSON cannot hold become text (see `make_json_safe`); adapters refuse them first
+    where that would lose data.
     """
     try:
         text = _to_json(message)
@@ -40,6 +41,8 @@ def encode(message: dict[str, Any]) -> bytes:
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError:
+        if message.get("type") == "dependencies":
+            return json.dumps(message).encode() + b"\n"
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
 
 

@@ -128,6 +128,12 @@ class Events:
         if writes:
             self._recorder.note_write(full, keeps=keeps)
 
+    def on_open_in_folder(self, path: Any = "", flags: int = 0, *_: Any, dir_fd: int | None = None, **__: Any) -> None:
+        """Note that a file in an open folder is opened. The audit event does not name the folder."""
+        full = None if dir_fd is None else resolve_path(path, dir_fd)
+        if full is not None:
+            self._on_open(full, None, flags)
+
     def _on_list(self, path: Any, *_: Any) -> None:
         full = resolve_path("." if path is None else path, follow=True)
         if full is None or self._recorder.places.is_inside(full) is False:
@@ -340,11 +346,12 @@ def _return_false() -> bool:
 _C_PROBES = ("exists", "lexists", "isfile", "isdir", "islink")  # written in C on Windows, without calling `os.stat`
 
 
-def wrap_os_functions(recorder: Recorder) -> None:
+def wrap_os_functions(recorder: Recorder, events: Events) -> None:
     """Wrap the functions of `os` that look at files, so that their calls are recorded."""
     looks = _Looks(recorder)
     for name in ("stat", "lstat"):
         _replace(os, name, _Stat(getattr(os, name), recorder, looks))
+    _wrap(os, "open", recorder, events.on_open_in_folder)
     _wrap(os, "access", recorder, looks.on_access)
     _wrap(os, "readlink", recorder, looks.on_probe)
     _wrap(os, "fstat", recorder, looks.on_stat)
@@ -580,7 +587,7 @@ def install(recorder: Recorder) -> None:
     events = Events(recorder)
     sys.addaudithook(_make_audit_hook(recorder, events.handlers()))
     instrument.native_read_listeners.append(partial(call_guarded, recorder, events.on_native_read))
-    wrap_os_functions(recorder)
+    wrap_os_functions(recorder, events)
     watch_variables(recorder)
     put_import_observer_first(recorder)
     instrument.module_end_listeners.append(recorder.note_module_end)

@@ -13,7 +13,7 @@ from weakref import ref
 
 from . import instrument
 from .blocks import EVERYTHING, EVERYWHERE, is_branch
-from .definitions import TOP_LEVEL
+from .definitions import DOCSTRING, TOP_LEVEL
 from .fingerprints import (
     ABSENT,
     IMPORTED,
@@ -715,7 +715,8 @@ class Recorder:
 def _describe_module(name: str, asked: RequestedNames, blocks: Blocks) -> str:
     """Return `name?` for a module that was requested from its package, else the name."""
     plain = name.rstrip("?()")
-    is_module = plain not in asked.missing and not blocks.binds(plain) and plain not in _NO_NAMES
+    is_bound = blocks.binds(plain) or plain == DOCSTRING  # which every module has
+    is_module = plain not in asked.missing and not is_bound and plain not in _NO_NAMES
     return f"{plain}?" if is_module else name
 
 

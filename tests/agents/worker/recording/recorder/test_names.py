@@ -51,6 +51,7 @@ async def find_used_names(bench: Any, run: Any, code: str, *, tools: str = TOOLS
         ("import tools\ndef answer(p): return str(hasattr(tools, 'missing'))", {"missing"}),
         ("from tools import refund\ndef answer(p): return str(refund())", {"refund()", "LIMIT"}),
         ("from tools import refund\ndef answer(p): return refund.__doc__", {"refund"}),
+        ("import tools\ndef answer(p): return str(tools.__doc__)", {"__doc__"}),
         ("import tools\ndef answer(p): return str(tools.refund(1))", {"refund()", "LIMIT"}),
         ("import tools\ndef answer(p): return str(tools.refund(1)) + tools.refund.__doc__", {"refund", "LIMIT"}),
         (
