@@ -121,6 +121,10 @@ class DependencyKind(StrEnum):
     TREE = "tree"
 
 
+ENDED_EARLY = "its process ended early"
+"""The key of an opaque row of a case whose process died before it had reported everything."""
+
+
 class Dependency(NamedTuple):
     """One dependency. `key` identifies it, `fingerprint` is its state; equal fingerprints have the same effect."""
 
@@ -154,7 +158,7 @@ class Dependencies(Fact):
         """Return the final record: if it is incomplete, any change may matter."""
         if self.complete:
             return self
-        unknown = Dependency(DependencyKind.OPAQUE.value, "its process ended early", "-")
+        unknown = Dependency(DependencyKind.OPAQUE.value, ENDED_EARLY, "-")
         return self.add_rows([unknown], complete=True, tainted=None, recorded_at=self.recorded_at)
 
     @property

@@ -97,8 +97,11 @@ def make_configured_target(name: str, settings: TargetSettings, *, root: Path) -
     )
 
 
+_MARKS_OF_PATTERNS = frozenset("*?[")
+
+
 def find_missing_files(target: Target) -> Iterator[str]:
-    """Yield a sentence for each missing file in the settings of a target."""
+    """Yield a sentence for each missing file in the settings of a target, and for each pattern in place of one."""
     for key, path, exists in (
         ("path", target.path, target.path.is_dir()),
         ("python", target.python, target.python is None or target.python.is_file()),
@@ -107,6 +110,9 @@ def find_missing_files(target: Target) -> Iterator[str]:
     ):
         if not exists:
             yield f"{FILE_NAME}: targets.{target.name}.{key}: there is no {path}"
+    for text in target.watch:
+        if not _MARKS_OF_PATTERNS.isdisjoint(text) and not (target.path / text).exists():
+            yield f"{FILE_NAME}: targets.{target.name}.watch: found the pattern {text!r}, expected a file or a folder"
 
 
 def find_agent_folder(target: Target) -> Path | None:

@@ -127,7 +127,7 @@ class TargetSettings(Section):
     config: str | None = None
     """Criteria file, relative to `path` or to the root. Default: `test_config.json` beside each eval set."""
     watch: tuple[str, ...] = Field(default=(), strict=False)
-    """Additional files or folders whose change affects every case."""
+    """Additional files or folders (no patterns) whose change affects every case."""
     rerun: Literal["affected", "always"] = "affected"
     """Which cases a change runs again: the affected ones, or all."""
     scripted_models: str | None = None

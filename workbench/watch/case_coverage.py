@@ -21,7 +21,7 @@ from workbench.engine.plan import Plan, PlannedCase
 from workbench.engine.verdict_index import Asked, Verdicts
 from workbench.engine.workspace import Workspace
 from workbench.model.evalset import PERSONAS
-from workbench.model.identity import CaseKey, Dependency, DependencyKind
+from workbench.model.identity import ENDED_EARLY, CaseKey, Dependency, DependencyKind
 from workbench.model.results import FailureKind
 from workbench.model.target import AgentKind, Target
 from workbench.model.text import mask_named_secrets, pluralise
@@ -46,7 +46,6 @@ from workbench.watch.watch_events import describe_reason
 
 _HANDS_OVER = "transfer_to_agent"
 _OF_FRAMEWORKS = frozenset({_HANDS_OVER, "exit_loop"})
-_ENDED_EARLY = "its process ended early"
 _COMPLETE = (FailureKind.AGENT, FailureKind.METRIC)  # failures after which the record is complete
 _STARTS = ("subprocess ", "multiprocessing.", "pty.", "os.")  # of what cannot be followed: the start of a process
 _MOST_RUNS = 1_000  # whose isolation is looked up
@@ -96,7 +95,7 @@ class _CaseRecord:
 
     def add_untracked(self, what: str) -> None:
         """Note what the case did that could not be followed, if functions may have run there."""
-        self.lacks_code = self.lacks_code or what == _ENDED_EARLY
+        self.lacks_code = self.lacks_code or what == ENDED_EARLY
         self.started = what if what.startswith(_STARTS) else self.started
 
 

@@ -227,6 +227,18 @@ class DecisionService:
         """Decide on a job; None if it is not in the plan."""
         return next(iter(self.decide([job])), None)
 
+    def decide_finished(self, job: JobKey) -> Decision | None:
+        """Decide on a job that has just ended; None if it is not in the plan.
+
+        If it seems to be stale, look at the files again: the job may have made a folder that was missing before.
+        """
+        found = self.decide_one(job)
+        if found is None or found.action is Action.NOTHING:
+            return found
+        with self._lock:
+            self.selector.forget()
+        return self.decide_one(job)
+
     def is_self_inflicted(self, change: Change) -> bool:
         """Return True if agents wrote all of a change while they ran."""
         if change.everything:
@@ -475,7 +487,7 @@ class Scheduler:
             await self._on_cancelled(job)
             return
         self._active.remove(job)
-        decision = await self._off_loop(lambda: self._decisions.decide_one(job))
+        decision = await self._off_loop(lambda: self._decisions.decide_finished(job))
         if decision is None or job in self._active:  # no longer planned, or restarted by a change meanwhile
             return
         if event.in_history:
@@ -629,7 +641,7 @@ class ManualRuns:
             run.running.pop(job, None)
         if job not in self._expected:
             return
-        decision = await self._off_loop(lambda: self._decisions.decide_one(job))
+        decision = await self._off_loop(lambda: self._decisions.decide_finished(job))
         if decision is None or job not in self._expected or job in self._active:
             return  # a change came meanwhile
         saved_at, key = self._expected.pop(job), VerdictKey(run_id, job)

@@ -20,7 +20,7 @@ from workbench.engine.plan import PlannedCase
 from workbench.engine.run import Run, Verdict, make_verdict, summarise
 from workbench.model.evalset import EvalCase, Quarantine
 from workbench.model.facts import Fact
-from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
+from workbench.model.identity import ENDED_EARLY, CaseKey, Dependency, DependencyKind, JobKey
 from workbench.model.results import CaseResult, MetricScores, ModelCalls, ModelSpending, is_quarantined, merge_by_model
 from workbench.model.run_events import Notice, RunEvent, RunSummary
 from workbench.model.text import neutralise, pluralise, redact
@@ -268,6 +268,8 @@ def _describe_row(row: Dependency, *, root: Path, state: Snapshot | None) -> str
         if row.fingerprint == ABSENT:
             return f"{where} is new"
         return f"{where} changed" if os.path.lexists(get_path(row)) else f"{where} is gone"
+    if (row.kind, row.key) == (Kind.OPAQUE, ENDED_EARLY):
+        return f"{row.key}, so what it used is unknown: every change affects it"
     words = _WORDS.get(row.kind, f"a dependency of the unknown kind {row.kind} changed")
     name = ", ".join(_find_changed_imports(row, state)) if row.kind == Kind.IMPORT else ""
     return words.format(where=where, key=row.key, name=name, variables=_VARIABLE_SETS.get(row.key.split("\0")[0]))

@@ -245,15 +245,22 @@ def test_a_misspelt_setting_gives_exit_status_2(workbench: CommandLine) -> None:
     assert result.error.count("did you mean 'concurrency'?") == 1
 
 
-def test_a_missing_environment_file_gives_exit_status_2(workbench: CommandLine) -> None:
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('env_file = "secrets.env"', "secrets.env"),
+        ('watch = ["home", "data/*"]', "watch: found the pattern 'data/*', expected a file or a folder"),
+    ],
+)
+def test_settings_that_name_no_file_give_exit_status_2(workbench: CommandLine, line: str, message: str) -> None:
     settings = workbench.root / "workbench.toml"
-    settings.write_text(settings.read_text().replace("[targets.home]", '[targets.home]\nenv_file = "secrets.env"', 1))
+    settings.write_text(settings.read_text().replace("[targets.home]", f"[targets.home]\n{line}", 1))
 
     result = workbench("run", "home/light.evalset.json:on")
 
     assert result.status == 2
     assert "1 passed" in result.out
-    assert result.error.count("secrets.env") == 1
+    assert result.error.count(message) == 1
 
 
 def test_a_dry_run_runs_nothing(workbench: CommandLine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 
 from tests.interpreters import find_interpreter
 from tests.serving import run_model_server
@@ -122,6 +123,30 @@ async def test_paths_that_a_first_run_created_or_looked_for_are_dependencies(fol
         for case, name in edits.items():
             edited = await watch.apply(lambda name=name: (folder.root / name).write_text("edited"))
             assert edited.verdicts == {case: "FAILED"}
+
+
+async def test_a_case_that_makes_a_deleted_folder_again_runs_once(folder: Folder) -> None:
+    folder.write(
+        "agent.py",
+        """
+    from pathlib import Path
+
+    def answer(prompt):
+        store = Path("store")
+        store.mkdir(exist_ok=True)
+        return " ".join([prompt, *sorted(path.name for path in store.iterdir())])
+    """,
+    )
+    folder.cases(one="one")
+    async with watch_project(folder.root) as watch:
+        await watch.wait_until_quiet()
+        await asyncio.sleep(1.0)
+        await watch.apply(lambda: folder.write("store/new", ""))
+        await watch.apply((folder.root / "store/new").unlink)
+        deleted = await watch.apply(lambda: shutil.rmtree(folder.root / "store"))
+
+        assert sum(isinstance(event, WatchRunStarted) for event in deleted.events) == 1
+        assert not any(isinstance(event, Notice) for event in deleted.events)
 
 
 async def test_a_case_with_opaque_dependencies_runs_after_any_change(folder: Folder) -> None:

@@ -20,8 +20,9 @@ ACCESSES = {
     "__import__('pathlib').Path('there').read_text()": {"file": ["there"]},
     "os.open('there', os.O_RDONLY)": {"file": ["there"]},
     "os.open('b.txt', os.O_RDONLY, dir_fd=os.open('folder', os.O_RDONLY))": {
-        "file": ["b.txt", "folder", "folder/b.txt"]
+        "file": ["b.txt", "folder", "folder/b.txt"],
     },
+    "open(b'not utf-8 \\xff')": {"file": ["not utf-8 \udcff"]},
     "os.path.getsize('there')": {"file": ["there"]},
     "os.stat('there').st_size": {"file": ["there"]},
     "__import__('pathlib').Path('there').stat()": {"file": ["there"], "time": ["there"], "mode": ["there"]},
