@@ -59,7 +59,7 @@ async def test_metrics_are_listed_on_a_screen_of_ten_lines(hello: Path, open_app
         await screen.until("one")
         await screen.press("c")
 
-        await screen.until("[x] tool_traj")
+        await screen.until("[x] tool_t")
 
 
 async def test_a_metric_says_which_of_the_selected_cases_it_can_judge(
