@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import threading
@@ -406,7 +405,7 @@ def validate(*, paths: tuple[Path, ...], strict: bool, mend: bool) -> int:
     from workbench.store.evalsets.adk_rules import first_of_each_kind
     from workbench.store.evalsets.validation import fix
 
-    files = list({os.path.realpath(file): file for path in paths for file in _find_files(path)}.values())
+    files = list({real_path(file): file for path in paths for file in _find_files(path)}.values())
     if mend:
         for file in files:
             if fix(file):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os.path import realpath  # Path.resolve raises an error for a link that leads to itself
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from workbench.store.evalsets.config_files import parse_config, read_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import CaseDifference, find_differing_cases, make_new_set_content
 from workbench.store.evalsets.validation import is_config, list_files, validate
-from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name, find_root
+from workbench.store.files import EVAL_SET_SUFFIXES, FileSnapshot, SetFiles, derive_set_name, find_root, real_path
 from workbench.store.json.json_path import find_key
 from workbench.store.project_discovery import CRITERIA_FILE, EvalSetEntry, discover
 from workbench.store.settings import Settings, load_settings
@@ -340,17 +339,17 @@ def _indices(document: EvalSetDocument) -> dict[tuple[str, int], int]:
 
 def files_to_validate(path: Path) -> list[Path]:
     """Return the file itself, or all eval sets and criteria files of a folder, including those named by settings."""
-    below = {realpath(file): file for file in list_files([path])}
+    below = {real_path(file): file for file in list_files([path])}
     entries = _find_entries(below.values()) if path.is_dir() else ()
-    configs = {realpath(each.config): each.config for each in entries if each.config and realpath(each.path) in below}
+    configs = {real_path(each.config): each.config for each in entries if each.config and real_path(each.path) in below}
     return list({**configs, **below}.values())
 
 
 def validate_files(paths: Sequence[Path], *, strict: bool = False) -> list[Problem]:
     """Validate files as `validate` of the store does, and configurations as a run does."""
     files = list(list_files(paths))
-    agents = {realpath(entry.path): entry.target for entry in _find_entries(files)}
-    problems = validate(files, strict=strict, agent_of=lambda path: agents.get(realpath(path)))
+    agents = {real_path(entry.path): entry.target for entry in _find_entries(files)}
+    problems = validate(files, strict=strict, agent_of=lambda path: agents.get(real_path(path)))
     for path in files:
         with contextlib.suppress(StoreError):  # reported already
             if is_config(read_json(path)):

@@ -299,7 +299,7 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
     is kept (a new one gets `mode`, less the umask), and symbolic links are followed. With `expect`, FileChanged is
     raised if the content differs from that stamp. Raises StoreError. If an error is raised, the old content remains.
     """
-    real = _real_path(path)
+    real = _find_written_path(path)
     if expect is not None and not real.parent.is_dir():
         raise FileChanged(path, ours=data, theirs=None)
 
@@ -313,7 +313,7 @@ def write_atomic(path: Path, data: bytes, *, expect: Stamp | None = None, mode: 
 
 def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Do the same as `write_atomic` with content that does not fit into memory."""
-    real = _real_path(path)
+    real = _find_written_path(path)
     _write(path, real, pieces, lambda temporary: os.replace(temporary, real))  # noqa: PTH105
 
 
@@ -457,7 +457,7 @@ def _refuse_if_changed(path: Path, data: bytes, expect: Stamp) -> None:
         raise FileChanged(path, ours=data, theirs=theirs)
 
 
-def _real_path(path: Path) -> Path:
+def _find_written_path(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
