@@ -265,7 +265,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         """Yield the list of unsaved edits, details of the selected ones, and the keys."""
         with Vertical(classes="dialog recovery"):
             yield Static(Content("An earlier session ended with unsaved edits. They are stored:"))
-            yield FilterLine("letters of an eval set")
+            yield FilterLine("letters of an eval set", self.follow_text)
             yield RowList(id="recovery-list")
             yield LinesView(id="recovery-detail")
         yield KeyLine()

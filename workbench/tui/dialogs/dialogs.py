@@ -159,7 +159,7 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
     def compose(self) -> ComposeResult:
         """Yield the counts, the rows, the selected one in full, and the keys."""
         yield StatusLine(id="marked-head")
-        yield FilterLine(self.LETTERS)
+        yield FilterLine(self.LETTERS, self.follow_text)
         yield RowsAndText()
         yield KeyLine(enter=self.ENTER, first=[f"{self.PLACES[0]}_{name}" for name in ("save", "close", "all")])
 
@@ -301,7 +301,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
         """Yield the question, the choices and the keys."""
         with Vertical(classes="dialog dialog-wide"):
             yield Static(Content(safe(self._question)))
-            yield FilterLine("letters of a choice")
+            yield FilterLine("letters of a choice", self.follow_text)
             yield RowList()
             yield KeyLine(enter="choose")
 
@@ -410,7 +410,7 @@ class HelpScreen(Dialog[None], Filtering):
     def compose(self) -> ComposeResult:
         """Yield a scrollable text and the keys."""
         with Vertical(classes="dialog dialog-tall"):
-            yield FilterLine("letters of a key or of what it does")
+            yield FilterLine("letters of a key or of what it does", self.follow_text)
             yield LinesView()
             yield KeyLine()
 

@@ -62,7 +62,7 @@ class FinderScreen(Dialog[Item | None]):
     def compose(self) -> ComposeResult:
         """Yield the input, the items and the keys."""
         with Vertical(classes="dialog", id="finder"):
-            yield FilterInput(self._placeholder)
+            yield FilterInput(self._placeholder, self._follow_text)
             yield PickList()
             yield Static(Content(""), id="finder-detail")
             yield KeyLine(enter="open")
@@ -86,9 +86,8 @@ class FinderScreen(Dialog[Item | None]):
         self.query_one(FilterInput).placeholder = self._placeholder if is_room else _SHORT_PLACEHOLDER
         self.call_after_refresh(self._show_detail)
 
-    @on(FilterInput.Changed)
-    def _on_changed(self, message: FilterInput.Changed) -> None:
-        self._finder.search(message.value)
+    def _follow_text(self, text: str) -> None:
+        self._finder.search(text)
         self._search()
 
     @on(FilterInput.Moved)

@@ -69,7 +69,7 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
     def compose(self) -> ComposeResult:
         """Yield title, filter, column titles, rows, statistics and keys."""
         yield StatusLine(id="table-title")
-        yield FilterLine("words that the rows must contain", id="table-filter")
+        yield FilterLine("words that the rows must contain", self.follow_text, id="table-filter")
         yield StatusLine(id="table-head")
         yield RowList(id="table-rows")
         yield StatusLine(id="table-mean")
@@ -294,7 +294,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         """Yield the header lines, the filter, the cases with their details, and the keys."""
         for number in range(_HEAD_LINES):
             yield StatusLine(id=f"comparing-{number}")
-        yield FilterLine("letters of a case or of its change")
+        yield FilterLine("letters of a case or of its change", self.follow_text)
         yield RowsAndText()
         yield KeyLine()
 

@@ -400,7 +400,7 @@ class BrowserPane(FramedBox):
 
     def compose(self) -> ComposeResult:
         """Yield the filter line and the list."""
-        yield FilterLine("text in id, prompt or tool", id="filter")
+        yield FilterLine("text in id, prompt or tool", self._follow_text, id="filter")
         yield CaseList(id="case-list", go=self._select_row)
 
     def on_mount(self) -> None:
@@ -576,11 +576,10 @@ class BrowserPane(FramedBox):
         self._browser.sort(self._browser.order.next)
         self._after_move()
 
-    @on(FilterInput.Changed)
-    def _on_filter_changed(self, message: FilterInput.Changed) -> None:
-        message.stop()
-        self._browser.filter(message.value)
+    def _follow_text(self, text: str) -> None:
+        self._browser.filter(text)
         self._show_filter_help()
+        self.show()  # now, because the letter is painted before the screen draws the rest
         self._after_move()
 
     @on(FilterInput.Moved)

@@ -257,7 +257,7 @@ class ProblemsPane(Pane, Filtering):
 
     def compose(self) -> ComposeResult:
         """Yield the list, and the details of the selected problem."""
-        yield FilterLine("letters of a problem or its file")
+        yield FilterLine("letters of a problem or its file", self.follow_text)
         yield RowList(id="problems-list")
         yield LinesView(id="problems-detail")
 

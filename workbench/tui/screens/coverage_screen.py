@@ -336,7 +336,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
     def compose(self) -> ComposeResult:
         """Yield the counts, the filter, the tree with the details of a row, and the keys."""
         yield StatusLine(id="coverage-head")
-        yield FilterLine("letters of a part or a file")
+        yield FilterLine("letters of a part or a file", self.follow_text)
         yield RowsAndText()
         yield KeyLine(enter="open", first=("coverage_close",))
 

@@ -240,7 +240,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
     def compose(self) -> ComposeResult:
         """Yield the title, the filter, the cases with their details, and the keys."""
         yield StatusLine(id="flaky-title")
-        yield FilterLine("letters of a case or of a step")
+        yield FilterLine("letters of a case or of a step", self.follow_text)
         yield RowsAndText(self._can_open)
         yield KeyLine(enter="executions", first=("flaky_close",))
 

@@ -73,7 +73,7 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         """Yield the plan, its settings, a line for errors, and the keys."""
         with Vertical(classes="dialog", id="plan"):
             yield LinesView(id="plan-facts")
-            yield FilterLine("letters of a setting")
+            yield FilterLine("letters of a setting", self.follow_text)
             yield RowList(id="plan-settings")
             yield Static(Content(""), classes="dialog-problem")
             yield KeyLine(enter="run")
@@ -240,7 +240,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         yield StatusLine(id="criteria-header")
         with Container(id="criteria-body"):
             with Vertical(id="criteria-list"):
-                yield FilterLine("text in the name or purpose of a metric")
+                yield FilterLine("text in the name or purpose of a metric", self.follow_text)
                 yield CriteriaList(id="criteria-rows")
             yield LinesView(id="criteria-detail")
         yield KeyLine(first=("criteria_toggle", "criteria_more", "criteria_run", "criteria_keep"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -35,6 +35,9 @@ from workbench.tui.widgets.row_lists import RowList
 
 # Inputs of search texts, and the filter line.
 
+Follow = Callable[[str], object]
+"""Lists what matches the text of a filter. It is called at once: a message would be answered one frame later."""
+
 
 class FindInput(Input):
     """Input of a search text. Enter keeps the matches, escape leaves the input."""
@@ -65,8 +68,13 @@ class FilterInput(FindInput):
         by: int = 0
         pages: int = 0
 
-    def __init__(self, placeholder: str) -> None:
+    def __init__(self, placeholder: str, follow: Follow) -> None:
         super().__init__(placeholder=placeholder, compact=True, select_on_focus=False)
+        self._follow = follow
+
+    def watch_value(self, value: str) -> None:
+        """List what matches the new text."""
+        self._follow(value)
 
     def allow_focus(self) -> bool:
         """Return False while the filter line is hidden: a new screen would focus it, and take keys as its text."""
@@ -93,17 +101,18 @@ class FilterLine(Vertical):
     class Resized(Message):
         """It has more or fewer lines, or is shown or hidden."""
 
-    def __init__(self, placeholder: str, *, id: str | None = None) -> None:
+    def __init__(self, placeholder: str, follow: Follow, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
         self._placeholder = placeholder
+        self._follow = follow
         self._help = ""
 
     def compose(self) -> ComposeResult:
         """Yield the name, the input and the help."""
         with Horizontal():
             yield Label("filter:", markup=False)
-            yield FilterInput(self._placeholder)
+            yield FilterInput(self._placeholder, self._follow)
         yield Static(Content(""), classes="filter-help")
 
     @property
@@ -156,6 +165,11 @@ class Filtering(Widget):
         """List the rows that match a text. Return False if no row does."""
         raise NotImplementedError
 
+    def follow_text(self, text: str) -> None:
+        """List the rows that match the text of the filter line, and say if there are none."""
+        is_found = self.filter_rows(text)
+        self.query_one(FilterLine).show_help("" if is_found else "no row matches", problem=not is_found)
+
     def focus_rows(self) -> None:
         """Focus the rows, because the user has typed the text."""
         self.query_one(RowList).focus()
@@ -197,14 +211,6 @@ class Filtering(Widget):
         line.write("")
         self.focus_rows()
         return True
-
-    @on(FilterInput.Changed)
-    def _filter_typed(self, message: FilterInput.Changed) -> None:
-        if isinstance(message.input, FilterInput):
-            message.stop()
-            is_found = self.filter_rows(message.value)
-            help_text = "" if is_found else "no row matches"
-            self.query_one(FilterLine).show_help(help_text, problem=not is_found)
 
     @on(FilterInput.Moved)
     def _filter_moved(self, message: FilterInput.Moved) -> None:

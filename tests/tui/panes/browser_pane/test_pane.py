@@ -11,6 +11,7 @@ from tests.tui.panes.browser_pane.by_keys import list_case_ids, select, wait_unt
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.screen_context import DocumentsChanged
 from workbench.tui.state.case_filter import Order
+from workbench.tui.widgets.inputs import FilterInput
 from workbench.tui.widgets.row_lists import CaseList
 
 
@@ -27,6 +28,17 @@ async def test_the_filter_finds_prompts_and_tools_and_escape_lists_all_again(pro
 
         await screen.press("slash", *"tool:level")
         await wait_until_true(screen, lambda: list_case_ids(screen) == ["dim"])
+
+
+async def test_rows_are_listed_in_the_frame_of_the_typed_letter(project: Path, open_app: Any) -> None:
+    async with open_app(project) as screen:
+        await screen.until("far", "eval sets")
+        rows = screen.app.screen.query_one(CaseList)
+        before = rows.virtual_size.height
+        screen.app.screen.query_one(FilterInput).value = "lamp"  # nothing can be painted before the next await
+
+        assert list_case_ids(screen) == ["on", "off"]
+        assert rows.virtual_size.height == len(rows.source) < before
 
 
 async def test_unknown_filter_terms_are_reported_while_typing(project: Path, open_app: Any) -> None:
