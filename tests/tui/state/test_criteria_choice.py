@@ -249,13 +249,13 @@ def test_a_narrow_picker_shows_values_and_that_the_choice_is_changed() -> None:
     [
         (
             120,
-            " criteria of home/lights.evalset.json  from home/folder/test_config.json, which also judges 2 other sets",
+            " criteria of home/lights.evalset.json  from home/folder/test_config.json, shared with 2 other sets",
         ),
-        (90, " criteria of home/lights.evalset.json  also judges 2 other sets  from test_config.json"),
-        (70, " criteria of home/lights.evalset.json  also judges 2 other sets"),
-        (50, " criteria of lights  also judges 2 other sets"),
-        (34, " lights  also judges 2 other sets"),
-        (30, " l…s  also judges 2 other sets"),
+        (90, " criteria of home/lights.evalset.json  shared with 2 other sets  from test_config.json"),
+        (70, " criteria of home/lights.evalset.json  shared with 2 other sets"),
+        (50, " criteria of lights  shared with 2 other sets"),
+        (34, " lights  shared with 2 other sets"),
+        (30, " l…s  shared with 2 other sets"),
     ],
 )
 def test_the_header_leaves_parts_out_as_a_whole(width: int, expected: str) -> None:

@@ -394,6 +394,17 @@ def test_the_slowest_and_costliest_three_are_listed_and_nothing_is_said_of_unkno
     assert "token" not in page.render()
 
 
+def test_cases_of_equal_ids_are_listed_with_their_sets(make_page: Callable[..., Page], make: Any) -> None:
+    page = make_page(*"ab")
+    other = measure(make, "a", seconds=2.0, tokens=None)
+    other = other.model_copy(update={"case": other.case.model_copy(update={"eval_set": "sets/doors.evalset.json"})})
+    page.report(measure(make, "a", seconds=3.0, tokens=None), other, measure(make, "b", seconds=1.0, tokens=None))
+
+    lines = [" ".join(line.split()) for line in page.find_section("slowest")]
+
+    assert lines == ["slowest", "a (lights) 3.00 s", "a (doors) 2.00 s", "b 1.00 s"]
+
+
 def test_the_costliest_cases_have_dollars_if_these_are_known(make_page: Callable[..., Page], make: Any) -> None:
     page = make_page(*"ab")
     results = [measure(make, name, seconds=1.0, tokens=(1200.0,)) for name in "ab"]

@@ -156,6 +156,14 @@ def test_the_event_of_a_step_has_its_facts_and_attributes() -> None:
     assert "started     500 ms into the turn, 1.50 s into the session" in shown
 
 
+def test_a_turn_without_a_response_is_running_only_if_the_case_is() -> None:
+    view = make_view([span("root")])
+    assert "agent       the turn failed" in render_lines(make_detail(view, 0))
+
+    view.show([span("root")], (), (), is_live=True)
+    assert "agent       the turn is still running" in render_lines(make_detail(view, 0))
+
+
 def test_a_step_without_times_or_parent_is_described() -> None:
     shown = render_lines(make_detail(make_view([span("t", "gone")]), 1))
 

@@ -84,7 +84,7 @@ class CaseOperations:
         """Add a case to the selected set, after the selected case."""
         row = self._browser.selected_row
         if row is None or not row.eval_set:
-            self._warn("select an eval set for the new case (ctrl+n creates a set)")
+            self._warn("no eval set selected for the new case; ctrl+n adds one")
             return
         if self._is_refused("new_case"):
             return

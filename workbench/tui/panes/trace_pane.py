@@ -286,7 +286,7 @@ class TracePane(Pane):
             self._end_search()
         self._session, self._source, self._known = session, source, known
         began = time.monotonic()
-        self._view.show(spans, turns, prompts)
+        self._view.show(spans, turns, prompts, is_live=subject.is_live)
         self._end_absence()
         if self._view.search is not None:
             self._search(self._view.search.text)

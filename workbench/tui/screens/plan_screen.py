@@ -279,6 +279,10 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             self._show()
         return self._choice is None or len(self._choice) > 0
 
+    def offers(self, action: str) -> bool:
+        """True if keys may name an action: nothing can be undone before something was saved."""
+        return action != "undo" or (self._file is not None and self._file.can_undo)
+
     def action_switch(self) -> None:
         """Switch the selected metric on or off."""
         if self._choice is not None:
@@ -346,7 +350,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             say(self, str(error), severity="error")
             return
         self._show_file(file, existed_before=existed)
-        others = f", which also judges {plural(file.also_judges, 'other set')}" if file.also_judges else ""
+        others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
         say(self, f"saved in {file.path}{others}; u undoes it")
 
     @work(group="keep", exclusive=True)

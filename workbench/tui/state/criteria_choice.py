@@ -521,11 +521,11 @@ def format_header(choice: CriteriaChoice, file: CriteriaFile, *, of: str, width:
     where = safe_line(file.path)
     file_note = f"from {where}" if file.exists else f"the default ones; saving them creates {where}"
     others = plural(file.also_judges, "other set")
-    shared = f", which also judges {others}" if file.also_judges else ""
+    shared = f", shared with {others}" if file.also_judges else ""
     more = f"; {plural(file.other_files, 'other file')} for the rest" if file.other_files else ""
     whole, name = safe_line(of), format_set_name(of) if "/" in of else safe_line(of)
     label = StyledText(" criteria of ", Style.MUTED)
-    also: Line = (StyledText(f"  also judges {others}", Style.WARNING),) if file.also_judges else ()
+    also: Line = (StyledText(f"  shared with {others}", Style.WARNING),) if file.also_judges else ()
     alerts = ["  ● changed, not in the file", "  ● changed"] if choice.is_changed else [""]
     least = shorten(name, max(width - 1 - cell_len(alerts[-1]) - measure_line(also), 1))
     titles: list[Line] = [(label, StyledText(text, Style.STRONG)) for text in (whole, name)]
@@ -551,7 +551,9 @@ def describe_selected(choice: CriteriaChoice, facts: CaseFacts | None) -> Iterat
     if isinstance(row, FamilyRow):
         yield Paragraph.from_text(_FAMILY_TITLES.get(row.family, row.family), Style.HEADING)
         return
-    yield Paragraph.from_text(safe_line(row.metric), Style.HEADING)
+    passing, total = choice.count_passing(row.metric) if isinstance(row, MetricRow) else (0, 0)
+    scores = f"  {passing:,} of {total:,} would pass" if total else ""
+    yield Paragraph((StyledText(safe_line(row.metric), Style.HEADING), StyledText(scores, Style.MUTED)))
     for problem in choice.problems.get(row.metric, ()) if choice.is_on(row.metric) else ():
         yield Paragraph.from_text(f"! {safe_line(problem)}", Style.ERROR, hang=2)
     info = choice.find_info(row.metric)
@@ -570,9 +572,6 @@ def _describe_metric(choice: CriteriaChoice, info: MetricInfo, facts: CaseFacts 
     yield _format_fact("when", info.when)
     yield _format_fact("score", f"{format_range(info.lowest, info.highest)}, {_format_direction(info)}")
     yield _format_fact("threshold", _format_threshold(choice, info))
-    passing, total = choice.count_passing(info.name)
-    if total:
-        yield _format_fact("last scores", f"{passing:,} of {total:,} would pass")
     yield _format_fact("reference", "needs what the case expects" if info.needs_reference else "needs none")
     needs = "; ".join(_NEEDS[need] for need in sorted(info.needs)) or "nothing else"
     yield _format_fact("needs", needs)

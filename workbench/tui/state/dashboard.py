@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from workbench.model.identity import CaseKey
 from workbench.model.text import format_duration, format_limit, format_measured
 from workbench.report.run_report import cost_text
 from workbench.store.history.history_queries import RunPart
-from workbench.tui.state.browser_list import ListedSet
+from workbench.tui.state.browser_list import ListedSet, make_case_row
 from workbench.tui.state.browser_rows import make_set_notes, make_target_notes
 from workbench.tui.state.case_scores import find_metric_info
 from workbench.tui.state.case_status import (
@@ -501,7 +502,7 @@ class _Group:
         if not rows:
             texts = [f"{plural(self._failing, 'case')}; {{}} goes to the next one"]
             return self._explain_absence(title, 1, width, texts, "next_failing")
-        names = [_format_case(record.key) for record, _ in rows]
+        names = _name_cases([record.key for record, _ in rows])
         column = min(max(map(cell_len, names)), int(width * _NAMES))
         found = []
         for name, (record, why) in zip(names, rows, strict=True):
@@ -723,18 +724,20 @@ def _format_run(part: RunPart, width: int) -> Line:
     return cut_parts(tuple(pieces), width)
 
 
-def _format_measured(cases: Iterable[MeasuredCase], width: int, form: Callable[[MeasuredCase], str]) -> list[_Row]:
+def _format_measured(cases: Sequence[MeasuredCase], width: int, form: Callable[[MeasuredCase], str]) -> list[_Row]:
     rows = []
-    for measured in cases:
-        case, text = measured.case, form(measured)
+    for measured, name in zip(cases, _name_cases([each.case for each in cases]), strict=True):
+        text = form(measured)
         room = max(width - cell_len(text) - 2, 4)
-        rows.append(_Row((StyledText(_pad(shorten(_format_case(case), room), room)), StyledText(f"  {text}")), case))
+        rows.append(_Row((StyledText(_pad(shorten(name, room), room)), StyledText(f"  {text}")), measured.case))
     return rows
 
 
-def _format_case(case: CaseKey) -> str:
-    suffix = f" #{case.occurrence + 1}" if case.occurrence else ""
-    return f"{safe_line(case.eval_id, width=80) or '(empty id)'}{suffix}"
+def _name_cases(cases: Sequence[CaseKey]) -> list[str]:
+    """Name cases by their ids. Equal ids in several sets are followed by their sets."""
+    names = [make_case_row(case).label for case in cases]
+    counts, sets = Counter(names), [format_set_name(case.eval_set) for case in cases]
+    return [name if counts[name] == 1 else f"{name} ({of})" for name, of in zip(names, sets, strict=True)]
 
 
 def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:

@@ -558,7 +558,8 @@ def _times(node: SpanNode, view: TraceView) -> Iterator[Block]:
 def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
     yield _fact("turn", str(turn.index + 1), Style.STRONG)
     yield _fact("steps", f"{turn.steps:,}" + (f", {plural(turn.errors, 'error')}" if turn.errors else ""))
-    yield _fact("time", "not known yet" if turn.seconds is None else format_duration(turn.seconds))
+    unknown = "not known yet" if view.is_live else "not known"
+    yield _fact("time", unknown if turn.seconds is None else format_duration(turn.seconds))
     if turn.result is not None and turn.result.inference_calls is not None:
         yield _fact("model calls", f"{turn.result.inference_calls:,}")
     if turn.tokens is not None:
@@ -566,7 +567,8 @@ def _turn_facts(turn: TurnNode, view: TraceView) -> Iterator[Block]:
         yield from _usage(turn)
     yield _fact("user", view.messages.user(turn.index) or "(no text)")
     if turn.result is None:
-        yield _fact("agent", "the turn failed, or is still running", Style.MUTED)
+        is_running = view.is_live and turn is view.tree.turns[-1]
+        yield _fact("agent", "the turn is still running" if is_running else "the turn failed", Style.MUTED)
     elif turn.result.invocation.final_response is None:
         yield _fact("agent", "no final response", Style.WARNING)
     else:

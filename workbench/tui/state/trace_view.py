@@ -260,6 +260,7 @@ class TraceView:
     def __init__(self) -> None:
         self.tree = TraceTree(())
         self.scale = Scale.TURN
+        self.is_live = False
         self.errors_only = False
         self.kind: SpanKind | None = None
         self.search: Search | None = None
@@ -270,8 +271,11 @@ class TraceView:
         self._places: dict[SpanKey, int] = {}
         self._cursor = 0
 
-    def show(self, spans: Sequence[Span], turns: Sequence[TurnResult], prompts: Sequence[str]) -> None:
-        """Show the known steps of a session. `prompts` are the user messages of the case."""
+    def show(
+        self, spans: Sequence[Span], turns: Sequence[TurnResult], prompts: Sequence[str], *, is_live: bool = False
+    ) -> None:
+        """Show the known steps of a session. `prompts` are the user messages of the case; `is_live`: it is running."""
+        self.is_live = is_live
         selected = self.selection
         path = [] if selected is None else _keys_above(selected)
         self.tree = TraceTree(spans, turns)

@@ -250,9 +250,10 @@ async def test_an_invalid_choice_does_not_run(hello: Path, open_app: Callable[..
 async def test_criteria_can_be_saved_to_the_file_and_undone(hello: Path, open_app: Callable[..., Any]) -> None:
     async with open_app(hello) as screen:
         await open_picker(screen)
+        await screen.until_gone("u undo")
         await screen.press("left", "ctrl+s")
 
-        await screen.until("saved in test_config.json")
+        await screen.until("saved in test_config.json", "u undo")
         assert (hello / "test_config.json").read_text() == FILE.replace("1.0, //", "0.95, //")
         assert "● changed" not in screen.text
 
@@ -288,14 +289,14 @@ async def test_a_file_that_also_judges_other_sets_says_so_at_every_width(
     async with open_app(project, size=(width, 24)) as screen:
         await screen.until("one" if width > 40 else "pinger")
         await screen.press("j", "c")
-        await screen.until("also judges 2 other sets")
+        await screen.until("shared with 2 other sets")
 
         await screen.press("left")
-        await screen.until("● changed", "also judges 2 other sets")
+        await screen.until("● changed", "shared with 2 other sets")
         await screen.press("ctrl+s")
 
         await screen.until("saved in")
-        assert any("which also judges 2 other sets" in notice.text for notice in screen.state.problems.messages)
+        assert any("shared with 2 other sets" in notice.text for notice in screen.state.problems.messages)
 
 
 async def test_no_other_sets_are_mentioned_if_all_sets_of_a_file_are_selected(
@@ -308,7 +309,7 @@ async def test_no_other_sets_are_mentioned_if_all_sets_of_a_file_are_selected(
         await screen.press("g", "c")
 
         text = await screen.until("criteria of 2 eval sets", "test_config.json")
-        assert "also judges" not in text
+        assert "shared with" not in text
 
 
 async def test_saving_over_a_changed_file_asks_first(hello: Path, open_app: Callable[..., Any]) -> None:
