@@ -535,6 +535,17 @@ def test_explain_finds_the_verdict_of_a_renamed_case(folder: Folder, run: Comman
     assert "set.evalset.json:renamed: would not run: its verdict is current\n  last verdict: PASSED" in result.out
 
 
+def test_explain_names_a_verdict_of_the_same_input_with_other_expectations(folder: Folder, run: CommandLine) -> None:
+    run("run")
+    other = json.loads((folder.root / "set.evalset.json").read_text())
+    other["eval_cases"][0]["conversation"][0]["final_response"]["parts"][0]["text"] = "other"
+    folder.write("other.evalset.json", json.dumps(other))
+
+    result = run("explain", "other.evalset.json", "--case", "first")
+
+    assert "would only be judged again\n  because a case with the same input already ran" in result.out
+
+
 def test_every_kind_of_dependency_has_a_readable_name() -> None:
     names = {kind: (name_kind(kind), name_kind(kind, count=2)) for kind in DependencyKind}
 

@@ -85,6 +85,7 @@ class Why(StrEnum):
     TARGET_CHANGED = "the settings of its target changed"
     TOOLS_CHANGED = "the case or its simulated tools changed"
     CRITERIA_CHANGED = "its expectations or criteria changed"
+    SAME_INPUT = "a case with the same input already ran"
     UNKNOWN = "its dependencies are unknown"
     NO_ANSWER = "it has no answer"
     TAINTED = "files changed while it ran"
@@ -245,7 +246,8 @@ class Selector:
             usable = usable or verdict
         if usable is not None:
             rows = tuple(Reason(row=row) for row in self._find_changed_scoring(usable, folder))
-            return Decision(job, planned, Action.JUDGE, rows or (Reason(_explain_judging(usable, planned)),), usable)
+            reasons = rows or (Reason(_explain_judging(job, usable, planned)),)
+            return Decision(job, planned, Action.JUDGE, reasons, usable)
         if not known:
             return self._decide_unknown(job, planned)
         return self._decide_stale(job, planned, known[0], shown=shown_first[0])
@@ -438,9 +440,11 @@ def _has_other_settings(one: str, other: str) -> bool:
     return all(separator for _, separator, _ in parts) and parts[0][0] != parts[1][0]
 
 
-def _explain_judging(usable: StoredVerdict, planned: PlannedCase) -> Why:
+def _explain_judging(job: JobKey, usable: StoredVerdict, planned: PlannedCase) -> Why:
     if _is_unjudged(usable):
         return Why.NEVER_JUDGED
+    if usable.job.key.case != job.case:
+        return Why.SAME_INPUT
     return Why.NEWER_RUN if usable.job.scoring_key == planned.scoring_hash else Why.CRITERIA_CHANGED
 
 
