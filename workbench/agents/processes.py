@@ -388,7 +388,10 @@ class Launcher(Protocol):
         """Start new processes in the current environment of the agent. Return True if the environment changed."""
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
-        """Start a process; `attach` gets it before it can send anything. Raises AgentError."""
+        """Start a process; `attach` gets it before it can send anything. Raises AgentError.
+
+        A `session` begins with `messages`. To a `shared` process the caller sends its messages itself.
+        """
 
     async def close(self) -> None:
         """End all processes."""
@@ -413,9 +416,10 @@ class OwnProcess:
 
     async def acquire(self, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
         """See `Lease.acquire`."""
-        child = await self._launcher.launch(self._role, messages, attach)
-        if child.shared:
-            child.send(*messages)
+        if self._role == "session":
+            return await self._launcher.launch("session", messages, attach)
+        child = await self._launcher.launch("shared", (), attach)
+        child.send(*messages)
         return child
 
     def release(self, child: Child, *, reusable: bool) -> None:  # noqa: ARG002 - never used again

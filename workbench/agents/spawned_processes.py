@@ -121,7 +121,7 @@ class SpawnLauncher:
 
     async def launch(self, role: str, messages: Sequence[Message], attach: Callable[[Child], None]) -> Child:
         """Return a process that is ready, and start another. See `Launcher.launch`."""
-        assert role == "shared"
+        assert role == "shared" and not messages
         while True:
             self._ensure_spare()
             assert self._spare is not None
@@ -137,7 +137,6 @@ class SpawnLauncher:
                 if not child.end.done():
                     break
         attach(child)
-        child.send(*messages)
         self._ensure_spare()
         return child
 

@@ -29,6 +29,7 @@ from workbench.watch.selector import (
     Decision,
     Selector,
     VerdictKey,
+    get_path,
     get_verdict_key,
     plan_decisions,
     read_scores,
@@ -263,7 +264,12 @@ class DecisionService:
 # The scheduler.
 
 _MAX_RERUNS = 3
-"""Reruns of a case because files changed while it ran, before its result is reported anyway."""
+"""Reruns of a case because files changed while it ran, before its result is reported anyway. The last one waits until
+nothing changes: then others do not save any more, and what changes during it is the work of the case itself."""
+_SHORTEST_QUIET = 1.0
+"""Seconds without a change before that last rerun. It is as long as the case if that is longer."""
+_LONGEST_QUIET = 30.0
+"""Maximum of these seconds."""
 _MAX_RESTARTS = 3
 """Restarts of a running case for changes that it may have made itself, before it is left to end."""
 _MAX_NEW_PLACES = 3
@@ -286,8 +292,10 @@ class Scheduler:
         off_loop: OffLoop,
         priority: Callable[[JobKey], float],
         rerun: Callable[[JobKey], None],
+        rerun_when_quiet: Callable[[JobKey], None],
     ) -> None:
-        """`rerun` decides on a job again soon, and runs it if necessary.
+        """`rerun` decides on a job again soon, and runs it if necessary; `rerun_when_quiet` does so when nothing has
+        changed for the time of `get_quiet_end`.
 
         Jobs that did not pass last time start first, then those with the smallest `priority`.
         """
@@ -300,6 +308,9 @@ class Scheduler:
         self._off_loop = off_loop
         self._priority = priority
         self._rerun = rerun
+        self._rerun_when_quiet = rerun_when_quiet
+        self._postponed: dict[JobKey, float] = {}  # jobs that wait until nothing changes, with the monotonic time
+        self._durations: dict[JobKey, float] = {}  # of the last run, in seconds
         self._suppressed: dict[JobKey, tuple[object, ...]] = {}  # with the state in which they are suppressed
         self._skipped: dict[JobKey, int] = {}  # with the generation in which they are skipped
         self._reruns: dict[JobKey, int] = {}
@@ -324,6 +335,39 @@ class Scheduler:
             for job in [job for job in table if not self._active.may_have_written(job, last_write_time)]:
                 del table[job]
 
+    @property
+    def has_postponed(self) -> bool:
+        """Whether jobs wait until nothing changes."""
+        return bool(self._postponed)
+
+    def get_quiet_end(self, job: JobKey, last_change: float) -> float | None:
+        """Return when a postponed job may run if nothing changes after `last_change`; None if it is not postponed.
+
+        Both are monotonic times.
+        """
+        if job not in self._postponed:
+            return None
+        quiet = min(max(_SHORTEST_QUIET, self._durations.get(job, 0.0)), _LONGEST_QUIET)
+        return max(self._postponed[job], last_change) + quiet
+
+    def take_postponed(self, job: JobKey) -> None:
+        """Note that a postponed job waits no longer."""
+        self._postponed.pop(job, None)
+
+    def add_delayed(self, work: Sequence[Decision], decisions: Iterable[Decision]) -> list[Decision]:
+        """Add to the work for the last change what runs later or already: when the job has ended, when nothing changes,
+        or since the file was saved."""
+        jobs = {each.job for each in work}
+        stale = [each for each in decisions if each.action in _WORK and each.job not in jobs]
+        return [*work, *filter(self._is_delayed, stale)]
+
+    def _is_delayed(self, decision: Decision) -> bool:
+        active = self._active.get(decision.job)
+        if active is None:
+            return decision.job in self._postponed
+        paths = {Path(get_path(each.row)) for each in decision.reasons if each.row is not None}
+        return not active.is_current(decision, self._selector) or not paths.isdisjoint(self._last_paths)
+
     def suppress(self, decisions: Iterable[Decision]) -> None:
         """Skip these jobs until a change affects them."""
         self._suppressed.update((each.job, self._summarise_state(each)) for each in decisions)
@@ -339,8 +383,13 @@ class Scheduler:
         """Drop jobs that any change affects, may have caused this one, and have run too often, unless `restarted`.
 
         A program that an agent starts may write a file: the next run would write it again. A change where the job has
-        changed nothing so far is more likely an edit, unless this happens again and again.
+        changed nothing so far is more likely an edit, unless this happens again and again. All writes of other jobs are
+        recorded, so that this change is an edit for them.
         """
+        work = list(work)
+        for each in work:
+            if not self._selector.is_affected_by_any(each):
+                self._reruns.pop(each.job, None)
         return [
             each
             for each in work
@@ -365,14 +414,22 @@ class Scheduler:
         return excess
 
     def may_rerun(self, decision: Decision) -> bool:
-        """Count a rerun that no save caused; return False, with a warning once, if there were too many."""
+        """Count a rerun that no save caused. Return False if it waits until nothing changes.
+
+        Also return False, with a warning once, if there were too many.
+        """
+        if decision.job in self._postponed:
+            return False
         count = self._reruns[decision.job] = self._reruns.get(decision.job, 0) + 1
-        if count == _MAX_RERUNS + 1:
+        if count == _MAX_RERUNS:
+            self._postponed[decision.job] = time.monotonic()
+            self._rerun_when_quiet(decision.job)
+        elif count == _MAX_RERUNS + 1:
             words = self._reporter.summarise([decision])
             self._reporter.report(
                 Notice(severity="warning", message=f"{decision.job.case} is stale after every run: {words}")
             )
-        return count <= _MAX_RERUNS
+        return count < _MAX_RERUNS
 
     async def report_reused(self, decisions: Iterable[Decision]) -> None:
         """Report verdicts of earlier runs that are current, except those that were reported last."""
@@ -402,6 +459,9 @@ class Scheduler:
             active = ActiveJob(run, each.planned, self._selector.compute_signature(each), saved_at)
             self._active.add(each.job, active)
             self._suppressed.pop(each.job, None)
+            if each.job in self._postponed:  # a change came first, so that its next rerun waits again
+                del self._postponed[each.job]
+                self._reruns[each.job] = min(self._reruns.get(each.job, 0), _MAX_RERUNS - 1)
         reason = self._reporter.summarise(ordered)
         self._reporter.report(WatchRunStarted(run, tuple(each.job for each in ordered), reason))
         return run
@@ -487,6 +547,7 @@ class Scheduler:
             await self._on_cancelled(job)
             return
         self._active.remove(job)
+        self._durations[job] = event.duration_seconds
         decision = await self._off_loop(lambda: self._decisions.decide_finished(job))
         if decision is None or job in self._active:  # no longer planned, or restarted by a change meanwhile
             return
@@ -498,6 +559,8 @@ class Scheduler:
             self.suppress([decision])
         elif decision.action in _WORK and self.may_rerun(decision):
             self._rerun(job)
+            return
+        if job in self._postponed:
             return
         holds = decision.action is Action.NOTHING and event.in_history
         self._reporter.report_verdict(

@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from enum import Enum
@@ -277,6 +278,7 @@ class WatchSession:
             off_loop=off_loop,
             priority=priority,
             rerun=self._rerun_soon,
+            rerun_when_quiet=lambda job: self._run_task(self._rerun_postponed(job)),
         )
         self._manual_runs = ManualRuns(
             self._decisions, self._active, self._reporter, off_loop=off_loop, rerun=self._rerun_soon
@@ -285,6 +287,7 @@ class WatchSession:
         self._has_reported_other_watch = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._to_rerun: list[JobKey] = []
+        self._changed_at = 0.0  # monotonic
         self._is_paused = False
         self._is_root_missing = False
         self._output_files: frozenset[FileId] = frozenset()
@@ -427,6 +430,7 @@ class WatchSession:
         )
         if await self._off_loop(lambda: self._decisions.is_self_inflicted(change)):
             return
+        self._changed_at = time.monotonic()
         self._active.start_generation()
         self._scheduler.note_change(change.paths, await self._off_loop(lambda: change.last_write_time))
         if await self._off_loop(lambda: self._planner.is_affected(change)):
@@ -468,7 +472,8 @@ class WatchSession:
                 self._pending = change if self._pending is None else self._pending.merge(change)
             elif change is not None:
                 is_used = self._sources.is_used(change)
-                self._reporter.report_change(change, decisions, work, removed=removed, held=held, is_used=is_used)
+                all_work = self._scheduler.add_delayed(work, decisions)
+                self._reporter.report_change(change, decisions, all_work, removed=removed, held=held, is_used=is_used)
             self._reporter.report_problems(decisions)
             await self._scheduler.report_reused(decisions)
             if not is_paused:
@@ -556,6 +561,16 @@ class WatchSession:
             self._run_task(self._rerun_collected())
         self._to_rerun.append(job)
 
+    async def _rerun_postponed(self, job: JobKey) -> None:
+        """Run a job that was stale after each run, when nothing has changed for a while."""
+        while (quiet_at := self._scheduler.get_quiet_end(job, self._changed_at)) is not None:
+            wait = quiet_at - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            else:
+                self._scheduler.take_postponed(job)
+                self._rerun_soon(job)
+
     async def _rerun_collected(self) -> None:
         """Run jobs whose result is missing or stale; all that end within a moment go into one run."""
         await asyncio.sleep(_BATCH_DELAY)
@@ -577,12 +592,14 @@ class WatchSession:
         """
         if self._active or self._to_rerun or self._manual_runs or self._lock.locked() or self._watcher.is_installing:
             return
+        if self._scheduler.has_postponed:
+            return
         async with self._lock:
             decisions = await self._off_loop(self._decisions.decide_all)
             work = self._scheduler.select_work(decisions, retries=False)
             if not self._is_paused:
                 work = [each for each in self._drop_covered(work) if self._scheduler.may_rerun(each)]
-            if (work or self._manual_runs) and not self._is_paused:
+            if (work or self._manual_runs or self._scheduler.has_postponed) and not self._is_paused:
                 await self._start(work)
                 return
         self._reporter.report_decisions(decisions, work, held=self._scheduler.held)

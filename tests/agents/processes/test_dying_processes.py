@@ -188,6 +188,24 @@ async def test_cases_of_a_shared_process_that_dies_may_run_alone(bench: Any) -> 
 
 
 @pytest.mark.parametrize(
+    "way", [pytest.param({"isolation": "worker"}, marks=pytest.mark.needs_fork), {"mode": "once"}], ids=str
+)
+async def test_a_case_that_runs_alone_has_each_turn_once(bench: Any, way: dict[str, Any]) -> None:
+    bench.agent("""
+        import os
+        def answer(prompt):
+            with open("prompts.txt", "a") as stream:
+                stream.write(f"{prompt}\\n")
+            return os._exit(3) if prompt == "die" else prompt
+    """)
+
+    talk = await bench.talk(bench.host(**way), "hi", "die", alone=True)
+
+    assert (talk.responses, talk.kind) == (["hi"], "crash")
+    assert (bench.folder / "prompts.txt").read_text().split() == ["hi", "die"]
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "for fd in (0, 1, 2): os.close(fd)",

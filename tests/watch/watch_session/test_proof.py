@@ -30,7 +30,9 @@ _EDITS_OF_A_PACKAGE = 30
 _PARTS = 4
 """Parts of each way if `WORKBENCH_PROOF_EDITS` is set. They may run in several processes."""
 _WORKER = 'isolation = "worker"\nconcurrency = 1\n'
-_SHARED_STATE = ("patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names", "path_file")
+_SHARED_STATE = (
+    "patched", "variable_set", "variable_all", "optional_helper", "registered", "all_names", "path_file", "guarded",
+)  # fmt: skip
 """Recipes whose results depend on other cases in the same process, and are not predictable."""
 _SHARING_EDITS = ("patched_from_outside", "import_added")
 """Edits after which they do: a module sets a constant of another one, or imports work in one order only."""

@@ -11,7 +11,7 @@ from tests.serving import run_model_server
 from tests.watch.watched import Folder, watch_project
 from workbench.model.run_events import Notice
 from workbench.model.target import ModelMode
-from workbench.watch.watch_events import AllKnown, SourceBroken, VerdictKnown, WatchRunStarted
+from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, VerdictKnown, WatchRunStarted
 
 
 async def test_files_that_an_agent_writes_into_its_folder_cause_no_endless_runs(folder: Folder) -> None:
@@ -242,7 +242,7 @@ async def test_a_case_that_its_own_program_makes_outdated_gets_a_verdict(folder:
         assert len([event for event in start.events if isinstance(event, WatchRunStarted)]) <= 7
 
 
-async def test_saves_during_a_run_of_a_case_with_a_program_end_with_a_current_verdict(folder: Folder) -> None:
+async def test_many_saves_while_a_case_with_a_program_runs_end_with_a_current_verdict(folder: Folder) -> None:
     folder.write(
         "agent.py",
         """
@@ -251,7 +251,7 @@ async def test_saves_during_a_run_of_a_case_with_a_program_end_with_a_current_ve
 
     def answer(prompt):
         text = pathlib.Path("data.txt").read_text()
-        subprocess.run(["sleep", "1"], check=True)
+        subprocess.run(["sleep", "0.3"], check=True)
         return text
     """,
     )
@@ -260,12 +260,13 @@ async def test_saves_during_a_run_of_a_case_with_a_program_end_with_a_current_ve
     async with watch_project(folder.root) as watch:
         await watch.wait_until_quiet()
 
-        for number in range(6):
-            folder.write("data.txt", "end" if number == 5 else f"on {number}")
-            await asyncio.sleep(0.2)
+        for number in range(30):
+            folder.write("data.txt", "end" if number == 29 else f"on {number}")
+            await asyncio.sleep(0.05)
         await watch.wait_for_statuses(one="PASSED")
 
         assert not any(isinstance(event, Notice) for event in watch.events)
+        assert {event.run for event in watch.events if isinstance(event, ChangeSeen)} == {1}
 
 
 async def test_repeated_saves_right_after_a_run_are_not_mistaken_for_its_own_work(folder: Folder) -> None:
