@@ -378,7 +378,7 @@ def read_result(*row: Any) -> CaseResult:
         case=key,
         eval_set_id=history_codec.name_from_sql(eval_set_id),
         repeat=repeat,
-        status=CaseStatus(status),
+        status=_STATUSES.get(status) or CaseStatus(status),
         duration_seconds=duration_seconds,
         agent_seconds=agent_seconds,
         failure=history_codec.failure_from_text(failure),
