@@ -335,15 +335,11 @@ class LineCache:
     def _make_key(self, event: VerdictsReused, job: JobKey, name: str) -> str:
         verdict, planned = event.verdicts[job], event.planned[job]
         stored = verdict.job
-        result = (  # also the same in later runs that reuse it
-            None if stored.key == job else _identify(stored.key),
-            verdict.execution,
-            stored.finished_at.timestamp(),
-            stored.status.value,
-            stored.duration_seconds,
-        )
-        state = (planned.execution_hash, planned.scoring_hash, planned.current_quarantine)
-        return _hash(f"{self._program}{name}{result}{state}")
+        origin = None if stored.key == job else _identify(stored.key)
+        # Also the same in later runs that reuse the result.
+        result = f"{verdict.execution} {stored.finished_at.timestamp()} {stored.status} {stored.duration_seconds}"
+        state = f"{planned.execution_hash} {planned.scoring_hash} {planned.current_quarantine!r}"
+        return _hash(f"{self._program} {name} {origin} {result} {state}")
 
     def _read(self, name: str) -> dict[str, str]:
         text = None
