@@ -125,7 +125,7 @@ def test_secrets_are_recognised_by_their_name(text: str, expected: str) -> None:
 )
 def test_the_search_for_marks_misses_no_secret(text: str) -> None:
     """The expressions are only tried where one of their marks occurs."""
-    with mock.patch.multiple(text_module, _MARKS=("",), _MARKS_OF_NAMES=("",)):
+    with mock.patch.multiple(text_module, _MARKS=(("", ("",)),), _MARKS_OF_NAMES=("",)):
         expected = redact(text)
 
     assert redact(text) == expected

@@ -27,7 +27,7 @@ from workbench.model.results import (
     make_row_turn,
 )
 from workbench.model.run_events import MetricSummary
-from workbench.report.report_formats import WRITERS, write_report
+from workbench.report.report_formats import WRITERS, case_text, dump, metric_record, write_report
 from workbench.report.run_report import ReportedCase, RunReport
 
 MakeReport = Callable[..., RunReport]
@@ -116,6 +116,31 @@ def test_json_has_only_valid_numbers_and_safe_characters(
     assert not set(text) & {"\u202e", "\x9b"}
     assert "\u202e" in data["cases"][0]["turns"][0]["response"]
     text.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"score": -0.0},
+        {"score": math.inf},
+        {"score": 1e-7},
+        {"score": None},
+        {"threshold": 0.5},
+        {"reason": "why"},
+        {"hint": "beware"},
+        {"details": {"a": 1}},
+        {"name": 'sk-abcdefghijklmnopqrstuvwx "score": null'},
+    ],
+)
+def test_the_text_of_a_metric_is_its_record(
+    make_case: Callable[..., ReportedCase], make_metric: Callable[..., MetricResult], more: dict[str, Any]
+) -> None:
+    measured = make_metric("latency", 0.25, None, per_invocation=()).model_copy(update=more)
+
+    text = case_text(make_case("a", CaseStatus.PASSED, metrics=(measured, measured)))
+
+    assert f'"metrics": {dump([metric_record(measured)] * 2)}, "simulation"' in text
 
 
 def test_json_lines_contain_the_cases_followed_by_the_run(

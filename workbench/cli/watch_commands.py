@@ -53,7 +53,6 @@ from workbench.report.text_report import explain_at_length, quota_wait_text, spe
 from workbench.store.errors import StoreError
 from workbench.store.files import describe_program, real_path
 from workbench.store.history.history import History
-from workbench.store.history.history_queries import key_to_sql
 from workbench.store.model_answers import ReplyStore
 from workbench.watch.selector import read_results
 from workbench.watch.watch_events import (
@@ -303,11 +302,13 @@ class LineCache:
 
     def get_or_make(self, event: VerdictsReused, jobs: Sequence[JobKey], make: MakeLines) -> str:
         """Return the lines of several verdicts; `make` makes those that are not stored."""
-        keys = {job: self._make_key(event, job) for job in jobs}
-        name = _hash(repr([_identify(job) for job in jobs]))
+        names = [_identify(job) for job in jobs]
+        keys = [self._make_key(event, job, name) for job, name in zip(jobs, names, strict=True)]
+        name = _hash("".join(names))
         stored = self._read(name)
-        made = make([job for job in jobs if keys[job] not in stored])
-        lines = {key: line for job, key in keys.items() if (line := made.get(job) or stored.get(key))}
+        made = make([job for job, key in zip(jobs, keys, strict=True) if key not in stored])
+        found = zip(keys, jobs, strict=True)
+        lines = {key: line for key, job in found if (line := stored.get(key) or made.get(job))}
         # A line with a masked text depends on the secrets that are known now.
         constant = {key: line for key, line in lines.items() if REDACTED not in line}
         if constant.keys() != stored.keys():
@@ -331,18 +332,14 @@ class LineCache:
                 self._store = None
         return None
 
-    def _make_key(self, event: VerdictsReused, job: JobKey) -> str:
+    def _make_key(self, event: VerdictsReused, job: JobKey, name: str) -> str:
         verdict, planned = event.verdicts[job], event.planned[job]
         stored = verdict.job
-        result = (  # also the same in later runs that reuse it
-            _identify(stored.key),
-            verdict.execution,
-            stored.finished_at.timestamp(),
-            stored.status.value,
-            stored.duration_seconds,
-        )
-        state = (planned.execution_hash, planned.scoring_hash, planned.current_quarantine)
-        return _hash(repr((self._program, _identify(job), result, *state)))
+        origin = None if stored.key == job else _identify(stored.key)
+        # Also the same in later runs that reuse the result.
+        result = f"{verdict.execution} {stored.finished_at.timestamp()} {stored.status} {stored.duration_seconds}"
+        state = f"{planned.execution_hash} {planned.scoring_hash} {planned.current_quarantine!r}"
+        return _hash(f"{self._program} {name} {origin} {result} {state}")
 
     def _read(self, name: str) -> dict[str, str]:
         text = None
@@ -403,15 +400,16 @@ def _split_jobs(jobs: Iterable[JobKey]) -> Iterator[list[JobKey]]:
     part: list[JobKey] = []
     for job in jobs:
         part.append(job)
-        if zlib.crc32(repr(_identify(job)).encode()) % _WRITTEN_TOGETHER == 0:
+        if zlib.crc32(_identify(job).encode()) % _WRITTEN_TOGETHER == 0:
             yield part
             part = []
     if part:
         yield part
 
 
-def _identify(job: JobKey) -> tuple[str | bytes | int, ...]:
-    return (*key_to_sql(job.case), job.repeat)
+def _identify(job: JobKey) -> str:
+    case = job.case
+    return repr((case.target, case.eval_set, case.eval_id, case.occurrence, job.repeat))
 
 
 def _hash(text: str) -> str:

@@ -185,16 +185,18 @@ def summarise(verdicts: Iterable[Verdict]) -> RunSummary:
     """Count cases by status, and compute mean and deviation of each metric over the cases that have a score."""
     statuses = dict.fromkeys(CaseStatus, 0)
     metrics: dict[str, _Running] = {}
+    numbers: dict[CaseKey | None, int] = {}  # of cases, which are looked up faster
     partly_judged = quarantined = 0
     for verdict in verdicts:
         statuses[verdict.status] += 1
         quarantined += verdict.is_quarantined
         partly_judged += verdict.is_partly_judged
+        number = numbers.setdefault(verdict.case, len(numbers))
         for name, score in verdict.scores:
             running = metrics.get(name)
             if running is None:
                 running = metrics[name] = _Running()
-            running.add(score, verdict.case)
+            running.add(score, number)
     return RunSummary(
         total=sum(statuses.values()),
         passed=statuses[CaseStatus.PASSED],
@@ -222,9 +224,9 @@ class _Running:
         self._scored = 0
         self._mean = 0.0
         self._squares = 0.0
-        self._cases: dict[CaseKey | None, tuple[float, int]] = {}  # the sum and the number of scores
+        self._cases: dict[int, tuple[float, int]] = {}  # by number; the sum and the number of scores
 
-    def add(self, score: float | None, case: CaseKey | None) -> None:
+    def add(self, score: float | None, case: int) -> None:
         self._total += 1
         if score is None:
             return

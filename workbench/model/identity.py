@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -78,6 +78,12 @@ class JobKey:
 
     case: CaseKey
     repeat: int = 0
+    _hash: int = field(init=False, repr=False)
+    """The hash of what nearly always differs, computed once: jobs are looked up all the time."""
+
+    def __post_init__(self) -> None:
+        case = self.case
+        object.__setattr__(self, "_hash", hash((case.eval_id, case.occurrence, case.eval_set, self.repeat)))
 
     def __eq__(self, other: object) -> bool:
         """Compare first what nearly always differs."""
@@ -86,9 +92,11 @@ class JobKey:
         return self.repeat == other.repeat and self.case == other.case
 
     def __hash__(self) -> int:
-        """Hash what nearly always differs, without the hash of the case: jobs are looked up all the time."""
-        case = self.case
-        return hash((case.eval_id, case.occurrence, case.eval_set, self.repeat))
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[JobKey], tuple[CaseKey, int]]:
+        """Copy without the hash: those of other processes differ."""
+        return JobKey, (self.case, self.repeat)
 
 
 # Dependencies of a verdict, which are compared with the current state

@@ -534,10 +534,9 @@ def has_outage(metrics: tuple[MetricResult, ...]) -> bool:
     return any(metric.has_outage for metric in metrics)
 
 
-@cache_by_identity(maxsize=256, skip_if=has_judgements)
-def has_unsure_metric(metrics: tuple[MetricResult, ...]) -> bool:
+def has_unsure_metric(metrics: Sequence[MetricResult]) -> bool:
     """True if samples of a judge disagree on a case."""
-    return any(map(is_unsure, metrics))
+    return has_judgements(metrics) and any(map(is_unsure, metrics))
 
 
 @cache_by_identity(maxsize=256, skip_if=has_judgements)

@@ -74,8 +74,17 @@ _ASSIGNED_SECRETS = re.compile(
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
 _BEARER = re.compile(r"\b(bearer\s+)(?=[a-z._~+/=\-]*[0-9])[a-z0-9._~+/=\-]{12,}", re.IGNORECASE)
-# Texts that a match always contains: searching for them first takes a tenth of the time.
-_MARKS = ("AIza", "sk-", "AKIA", "ya29.", "eyJ", "PRIVATE KEY", "xox", "github_pat_", "k_live_")
+# Texts that a match always contains: searching for them first takes a tenth of the time. They are grouped by a rare
+# character of theirs, because a single character is found thirty times as fast.
+_MARKS = (
+    ("K", ("AKIA", "PRIVATE KEY")),
+    ("J", ("eyJ",)),
+    ("z", ("AIza",)),
+    ("x", ("xox",)),
+    ("-", ("sk-",)),
+    ("_", ("github_pat_", "k_live_")),
+    ("9", ("ya29.",)),
+)
 _GITHUB = "gh"
 _MARKS_OF_GITHUB = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")
 _MARKS_OF_NAMES = ("secret", "passw", "passphrase", "authorization")
@@ -181,7 +190,10 @@ def may_be_redacted(text: str) -> bool:
 
 def _has_mark(text: str) -> bool:
     """True if a text may contain a key or password that is recognised by its form."""
-    return any(map(text.__contains__, _MARKS)) or (_GITHUB in text and any(map(text.__contains__, _MARKS_OF_GITHUB)))
+    for character, marks in _MARKS:
+        if character in text and any(map(text.__contains__, marks)):
+            return True
+    return _GITHUB in text and any(map(text.__contains__, _MARKS_OF_GITHUB))
 
 
 def _may_have_login(text: str) -> bool:

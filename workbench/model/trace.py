@@ -123,6 +123,8 @@ def dump_trajectory(calls: Trajectory) -> list[dict[str, Any]]:
 def get_trajectory(invocation: Invocation) -> list[ToolCall]:
     """Return the tool calls of an invocation in order, as ADK does: its `tool_uses`, or the calls of its events."""
     data = invocation.intermediate_data
+    if data is None:  # checking this first is faster: `isinstance` with a pydantic type is slow
+        return []
     if isinstance(data, IntermediateData):
         return [_call_of((call.name or "", call.args)) for call in data.tool_uses]
     if isinstance(data, InvocationEvents):

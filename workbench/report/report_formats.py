@@ -92,10 +92,40 @@ def case_text(case: ReportedCase, head: Mapping[str, Any] | None = None) -> str:
 _NO_METRICS = '"metrics": []'
 
 
-@cache_by_identity(maxsize=1024, skip_if=lambda metric: has_judgements((metric,)))
 def _metric_text(metric: MetricResult) -> str:
     """Write one metric as JSON. Metrics are most of the text of a case, and thousands of cases share them."""
+    score = metric.score
+    if type(score) is not float or not math.isfinite(score) or not _is_measurement(metric):
+        return _shared_metric_text(metric)
+    before, after = _measurement_frame(metric.name, metric.status, metric.scored, metric.total)
+    return f"{before}{score!r}{after}"
+
+
+@cache_by_identity(maxsize=1024, skip_if=lambda metric: has_judgements((metric,)))
+def _shared_metric_text(metric: MetricResult) -> str:
     return dump(metric_record(metric))
+
+
+def _is_measurement(metric: MetricResult) -> bool:
+    """True for a number such as a latency: no two cases share it, but they share all other text of the metric."""
+    return (
+        metric.threshold is None
+        and not metric.per_invocation
+        and not metric.details
+        and metric.reason is None
+        and metric.hint is None
+    )
+
+
+@lru_cache(maxsize=256)
+def _measurement_frame(name: str, status: MetricStatus, scored: int, total: int) -> tuple[str, str]:
+    """Return the text before and after the score of a measurement."""
+    metric = MetricResult(name=name, score=None, threshold=None, status=status, scored=scored, total=total)
+    before, after = dump(metric_record(metric)).split(_NO_SCORE, 1)  # see `case_text`
+    return f"{before}{_NO_SCORE.removesuffix('null')}", after
+
+
+_NO_SCORE = '"score": null'
 
 
 def json_pieces(report: RunFacts, cases: Iterable[str], more: Mapping[str, Any] | None = None) -> Iterator[str]:
@@ -293,7 +323,19 @@ def _difference_record(difference: Difference) -> dict[str, Any]:
 
 
 _STRICT: Any = {"ensure_ascii": False, "allow_nan": False}
-_encode = json.JSONEncoder(**_STRICT).encode
+
+
+def _prepare_encoder() -> Callable[[Any], str]:
+    """Return the encoder of JSON. Python's own one prepares the same C code again for each value."""
+    encoder = json.JSONEncoder(**_STRICT)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    encode = make(None, encoder.default, json.encoder.encode_basestring, None, ": ", ", ", False, False, False)
+    return lambda value: "".join(encode(value, 0))
+
+
+_encode = _prepare_encoder()
 
 
 def dump(value: Any, *, indent: int | None = None) -> str:

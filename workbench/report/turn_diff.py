@@ -89,8 +89,11 @@ def find_differences(
     expected: Invocation, actual: Invocation, *, calls_known: bool = True, response_known: bool = True
 ) -> tuple[Difference, ...]:
     """Find the differences of a turn: known calls in order, then the known response if one is expected."""
-    calls = find_call_differences(get_trajectory(expected), get_trajectory(actual)) if calls_known else ()
-    return (*calls, *(find_response_differences(expected, actual) if response_known else ()))
+    found: tuple[Difference, ...] = ()
+    if calls_known:
+        wanted, given = get_trajectory(expected), get_trajectory(actual)
+        found = tuple(find_call_differences(wanted, given)) if wanted or given else ()
+    return (*found, *find_response_differences(expected, actual)) if response_known else found
 
 
 def have_known_calls(expected: Invocation, actual: Invocation) -> bool:

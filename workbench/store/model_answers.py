@@ -39,6 +39,8 @@ RECORDINGS = "recordings.db"
 _MAX_REPLIES = 100_000
 _MAX_BYTES = 1_000_000_000
 """When the file is opened, texts beyond these limits are deleted, least recently used first."""
+_COMPRESSION_LEVEL = 1
+"""The default level takes twice as long for texts that are a tenth smaller."""
 _USE_NOTED_AFTER = 86_400.0  # seconds after which the time of use is updated
 
 
@@ -63,7 +65,7 @@ class ReplyStore:
 
     def put(self, key: str, text: str) -> None:
         """Store a text under a key, replacing an earlier one. Raises StoreError."""
-        row = (key, zlib.compress(text.encode()), time.time())
+        row = (key, zlib.compress(text.encode(), _COMPRESSION_LEVEL), time.time())
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO reply (key, data, used_at) VALUES (?, ?, ?)", row)
 

@@ -222,7 +222,7 @@ class Selector:
             return Decision(job, planned, Action.LEAVE, (Reason(Why.PROBLEM),))
         asked = Asked(job.case.target, planned.execution_hash, job.repeat)
         known = self._verdicts.for_job(job, asked)
-        folder, is_recorded = str(planned.target.path), planned.is_recorded
+        folder = str(planned.target.path)
         usable: StoredVerdict | None = None
         if planned.target.rerun == "always" and planned.needs_agent and known and not self._is_current(known[0]):
             return Decision(job, planned, Action.RUN, (Reason(Why.ALWAYS),), known[0])
@@ -235,7 +235,7 @@ class Selector:
             # Most cases share a few sets of dependencies, and few targets have paths in `watch`.
             is_current = (verdict.dependencies, folder) in self._current_sets and not planned.target.watch
             is_current = is_current and not self._is_rejected(verdict)
-            if not (is_current or is_recorded) and self._find_reasons(verdict, planned):
+            if not is_current and not planned.is_recorded and self._find_reasons(verdict, planned):
                 continue
             if (
                 verdict.job.scoring_key == planned.scoring_hash

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.store.history.conftest import make_record
 from workbench.model.evalset import EvalCase, Invocation
-from workbench.model.identity import CaseKey
+from workbench.model.identity import CaseKey, JobKey
 from workbench.model.results import (
     CaseResult,
     CaseStatus,
@@ -193,6 +193,27 @@ def test_numbers_that_json_lacks_are_stored(history: History, value: Any) -> Non
     (stored,) = history.results("r")
 
     assert repr(stored.execution.spans[0].request) == repr({"x": value})
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"parts": [{"name": "a", "score": 1.0}, {"name": "b"}]},
+        {"text": '},{"name":"a"'},
+        {"list": [[{"a": 1}, {"name": '"'}], {}], "text": "ä\ud800"},
+    ],
+)
+def test_metrics_whose_details_look_like_other_metrics_are_stored(history: History, details: dict[str, Any]) -> None:
+    metrics = [MetricResult(name=name, score=0.5, threshold=None, status="PASSED", details=details) for name in "ab"]
+    key = CaseKey(target="t", eval_set="s", eval_id="c")
+    history.begin_run(make_record("r"))
+    history.finish_job("r", CaseResult(case=key, eval_set_id="s", status="PASSED", metrics=tuple(metrics)))
+
+    (stored,) = history.results("r")
+    (scores,) = history.find_metric_scores([("r", JobKey(case=key))])
+
+    assert list(stored.metrics) == metrics
+    assert scores == (("a", 0.5), ("b", 0.5))
 
 
 def dump_strictly(result: CaseResult) -> str:

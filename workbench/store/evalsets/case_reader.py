@@ -192,11 +192,14 @@ def read_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
     return validate_data(EvalCase, migrated)
 
 
-def read_valid_case(data: Any, *, format: DocumentFormat, eval_id: str) -> EvalCase:
-    """Do as `read_case` for a case whose head has no fault: its keys are not searched for misspelt ones again."""
-    if format is DocumentFormat.CURRENT:
-        return EvalCase.model_validate(data)
-    return read_case(data, format=format, eval_id=eval_id)
+def read_valid_case(text: bytes, *, format: DocumentFormat, eval_id: str) -> EvalCase:
+    """Read the text of a case whose head has no fault: its keys are not searched for misspelt ones again."""
+    if format is not DocumentFormat.CURRENT:
+        return read_case(decode_tolerantly(text.decode())[0], format=format, eval_id=eval_id)
+    try:
+        return EvalCase.model_validate_json(text)  # decodes and validates at once, which takes half of the time
+    except ValueError:  # it has comments, for example
+        return EvalCase.model_validate(decode_tolerantly(text.decode())[0])
 
 
 def migrate_case(data: Any, *, format: DocumentFormat, eval_id: str) -> tuple[dict[str, Any], list[Fault]]:

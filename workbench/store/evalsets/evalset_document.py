@@ -224,10 +224,10 @@ class DocumentView:
 
     def case(self, index: int) -> EvalCase:
         """Return a case as a type; old formats are migrated. Raises StoreError with the place of the first fault."""
-        data = self.raw_case(index)
-        if self._pieces.cases[index].head.fault is not None:
+        piece = self._pieces.cases[index]
+        if piece.broken is not None or piece.head.fault is not None:
             raise self._listed_problem(index)
-        return read_valid_case(data, format=self.format, eval_id=derive_set_name(self.path))
+        return _parse_case((piece.data, self.format, self.path))
 
     def lazy_case(self, index: int) -> LazyValue[EvalCase]:
         """Return a lazy value of the case as it is now, independent of later edits. The case must have no fault."""
@@ -460,7 +460,7 @@ def _format_without_file(error: StoreError) -> str:
 
 def _parse_case(given: tuple[bytes, DocumentFormat, Path]) -> EvalCase:
     data, format, path = given
-    return read_valid_case(decode_tolerantly(data.decode())[0], format=format, eval_id=derive_set_name(path))
+    return read_valid_case(data, format=format, eval_id=derive_set_name(path))
 
 
 # Editing: each edit is a step of undo, and saving never loses changes of others

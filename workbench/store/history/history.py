@@ -633,9 +633,10 @@ class History(RunTable):
     @staticmethod
     def _read_found(row: tuple[Any, ...] | None, read: Callable[..., _Read | None]) -> _Read | None:
         """Read a row; None if there is none, or if it cannot be read."""
-        with contextlib.suppress(*history_codec.UNREADABLE):
+        try:
             return None if row is None else read(*row)
-        return None
+        except history_codec.UNREADABLE:
+            return None
 
     def _write_jobs(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -162,7 +163,6 @@ def _read_call(name: Any, args: Any) -> ToolCall:
 _Model = TypeVar("_Model", bound=BaseModel)
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=repr, check_circular=False).encode
-_decode_at = json.JSONDecoder().raw_decode
 _METRICS = TypeAdapter(tuple[MetricResult, ...])
 _dump_execution = Execution.__pydantic_serializer__.to_python
 _dump_metric = MetricResult.__pydantic_serializer__.to_python
@@ -176,7 +176,7 @@ _ROW = "row"
 _EXPECTED = "expected"
 """The key for what the row of a dataset expected, besides the execution."""
 
-_MARKS_OF_ROWS = (b'"row":', b'"expected":')
+_MARK_OF_ROW, _MARK_OF_EXPECTED = b'"row":', b'"expected":'
 """One of them is in every text with these keys. Other texts may contain it, too."""
 
 # Large traces compress well even at this level. Compressing small ones, which come by the ten thousand, would take
@@ -235,7 +235,7 @@ def _decompress(blob: bytes) -> bytes:
 def execution_from_blob(blob: bytes, *, eval_id: str) -> tuple[Execution, EvalCase | None]:
     """Decode an execution, and what the row with this id expected, if any."""
     text = _decompress(blob)
-    if not any(mark in text for mark in _MARKS_OF_ROWS):
+    if _MARK_OF_ROW not in text and _MARK_OF_EXPECTED not in text:
         return _load_model(Execution, text), None
     data = json.loads(text)
     expected, row = data.pop(_EXPECTED, None), data.pop(_ROW, None)
@@ -296,18 +296,33 @@ def metrics_from_blob(blob: bytes) -> tuple[MetricResult, ...]:
 
 @lru_cache(maxsize=256)
 def _load_small_metrics(blob: bytes) -> tuple[MetricResult, ...]:
-    text, end = _decompress(blob).decode(), 0
-    metrics: list[MetricResult] = []
-    while text[end : end + 2] not in ("[]", "]"):  # one character precedes each metric
-        start = end + 1
-        _, end = _decode_at(text, start)
-        metrics.append(_load_metric(text[start:end]))
-    return tuple(metrics)
+    text = _decompress(blob)
+    try:
+        return tuple(map(_load_metric, _split_metrics(text)))
+    except ValueError:
+        return _METRICS.validate_python(json.loads(text))
 
 
 @lru_cache(maxsize=1024)
-def _load_metric(text: str) -> MetricResult:
-    return _load_model(MetricResult, text)
+def _load_metric(part: bytes) -> MetricResult:
+    return _load_model(MetricResult, _BEFORE_METRIC + part + b"}")
+
+
+_BEFORE_METRIC = b'{"name":'
+
+
+def _split_metrics(text: bytes) -> list[bytes]:
+    """Split a list of metrics into objects without decoding it, which takes far longer.
+
+    The parts lack `{"name":` and the last `}`. Text in quotation marks cannot contain what is between them. A list of
+    such objects within a metric can: then the first part is no JSON, because a bracket is open. Raises ValueError for
+    other text.
+    """
+    if text == b"[]":
+        return []
+    if not text.startswith(b"[" + _BEFORE_METRIC) or not text.endswith(b"}]"):
+        raise ValueError("expected a list of metrics")
+    return text[1 + len(_BEFORE_METRIC) : -2].split(b"}," + _BEFORE_METRIC)
 
 
 class MetricNumbers(NamedTuple):
@@ -329,7 +344,20 @@ def numbers_from_blob(blob: bytes) -> list[MetricNumbers]:
 
 def scores_from_blob(blob: bytes) -> MetricScores:
     """Decode only the scores of metrics."""
-    return tuple((sys.intern(metric["name"]), metric.get("score")) for metric in _read_json(_decompress(blob)))
+    text = _decompress(blob)
+    try:
+        return tuple(map(_load_score, _split_metrics(text)))
+    except ValueError:
+        return tuple(map(_get_score, _read_json(text)))
+
+
+@lru_cache(maxsize=1024)
+def _load_score(part: bytes) -> tuple[str, float | None]:
+    return _get_score(_read_json(_BEFORE_METRIC + part + b"}"))
+
+
+def _get_score(metric: Mapping[str, Any]) -> tuple[str, float | None]:
+    return sys.intern(metric["name"]), metric.get("score")
 
 
 def failure_to_text(failure: Failure | None) -> str | None:

@@ -148,6 +148,15 @@ def test_odd_values_are_read_and_half_a_character_is_a_problem_of_its_case(
     assert document.header["tags"] == ["a", "b"]
 
 
+@pytest.mark.parametrize("value", ["1e400", "-0", "-0.0", "5e-324", "1" * 40, "[NaN, 1.0, 1]", '{"a": 1, "a": 3}'])
+def test_values_are_read_as_python_reads_json(write_file: Callable[..., Path], value: str) -> None:
+    path = write_file(f'{{"eval_cases": [{{"eval_id": "c", "conversation": [], "x": {value}}}]}}')
+
+    case = EvalSetDocument.open(path).case(0)
+
+    assert repr(case.model_extra) == repr({"x": json.loads(value)})
+
+
 def test_an_integer_too_long_for_python_fails_only_its_case(write_file: Callable[..., Path]) -> None:
     long = '{"eval_id": "long", "conversation": [], "n": ' + "1" * 5000 + "}"
     document = EvalSetDocument.open(write_file(f'{{"eval_cases": [{long}, {{"eval_id": "b", "conversation": []}}]}}'))
