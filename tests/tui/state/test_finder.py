@@ -196,6 +196,17 @@ def test_the_group_with_the_best_match_comes_first_and_equal_ones_in_their_order
     assert list_texts(make_finder(ACTIONS, better, typed="run")) == ["Themes", "run", "Actions", "run case"]
 
 
+def test_the_name_of_a_kind_finds_its_items_letter_by_letter() -> None:
+    finder = make_finder(make_group(Kind.THEME, "nord", "gruvbox"), make_group(Kind.TOOL, "nordic"))
+    for end in range(1, len("theme nor") + 1):
+        finder.search("theme nor"[:end])
+        finder.finish()
+
+    assert list_texts(finder) == ["Themes", "nord"]
+    assert list_texts(make_finder(CASES, make_group(Kind.EVAL_SET, "a", "b"), typed="set")) == ["Eval sets", "a", "b"]
+    assert list_texts(make_finder(CASES, ACTIONS, typed="theme zzz")) == ["no match"]
+
+
 def test_a_recent_item_is_listed_once_and_first() -> None:
     finder = make_finder(ACTIONS, CASES, recent=[("Cases", "run_lamp")], typed="run")
 
@@ -296,8 +307,8 @@ def test_words_find_cases_and_sets_by_their_folder_but_not_by_what_all_have() ->
     groups = list(make_project_groups(make_browser("on", "off"), None))
 
     assert list_texts(make_finder(*groups, typed="off sets")) == ["Cases", "off  sets/a"]
-    assert list_texts(make_finder(*groups, typed="json")) == []
-    assert list_texts(make_finder(make_tool_group(Counter(["ring"])), typed="case")) == []
+    assert list_texts(make_finder(*groups, typed="json")) == ["no match"]
+    assert list_texts(make_finder(make_tool_group(Counter(["ring"])), typed="case")) == ["no match"]
     assert list_texts(make_finder(*groups, typed="home sets"))[0] == "Eval sets"
 
 

@@ -467,6 +467,8 @@ def make_tool_filter(name: str) -> str:
 MOST_RECENT = 8
 """Items that are remembered."""
 
+_NAMED_KINDS = frozenset(Kind) - {Kind.RECENT, Kind.ACTION, Kind.CASE}
+"""Kinds whose names, or the beginnings of these, match all their items: `theme nord`."""
 _MOST_SHOWN = 100  # items of a group; another letter finds the rest sooner than scrolling
 _AT_ONCE = 250  # names between two looks at the clock
 
@@ -501,7 +503,7 @@ class Finder(CursorRows):
         self._found: dict[Kind, _Found] = {}
         self._found_text: str | None = None  # of which `_found` is the result
         self._steps: Iterator[None] = iter(())
-        self._rows: list[Item | str] = []  # a text is a title, or the number of hidden items
+        self._rows: list[Item | str] = []  # a text is a title, the number of hidden items, or that nothing matches
         self._selected: Key | None = None  # item to select at the end of the search
 
     def __len__(self) -> int:
@@ -600,6 +602,9 @@ class Finder(CursorRows):
     def _rank(self, group: Group, places: Sequence[int], ranked: Sequence[list[int]], indexes: list[int]) -> None:
         """Rank some items of a group."""
         folded, details, rank = self._folded.setdefault(group.kind, []), self._folded_details, self._pattern.rank
+        names = fold(group.kind.value).split() if group.kind in _NAMED_KINDS else ()
+        others = [word for word in self._pattern.words if not any(name.startswith(word) for name in names)]
+        within_kind = Pattern(" ".join(others)) if len(others) < len(self._pattern.words) else None
         for place in places:
             if place == len(folded):
                 folded.append(fold(group.names[place]))
@@ -607,6 +612,9 @@ class Finder(CursorRows):
             if detail not in details:
                 details[detail] = fold(detail)
             how_well = rank(folded[place], details[detail])
+            if how_well is None and within_kind is not None:
+                how_well = within_kind.rank(folded[place], details[detail])
+                how_well = None if how_well is None else max(how_well, Rank.DETAIL)
             if how_well is not None:
                 ranked[how_well].append(place)
                 indexes.append(place)
@@ -625,6 +633,8 @@ class Finder(CursorRows):
             if items:
                 more = len(found.indexes) - most
                 self._rows += [kind.value, *items, *([f"  … {more:,} more"] if more > 0 else [])]
+        if self._pattern.words and not self._rows:
+            self._rows = ["no match"]
         rows = enumerate(self._rows)
         places = (index for index, row in rows if isinstance(row, Item) and row.identity == self._selected)
         self.move_to(next(places, 0))
