@@ -277,6 +277,8 @@ def describe_difference(difference: Difference) -> str:
             return f"{tool}: expected {wanted}, got {given}"
         case DifferenceKind.ARGUMENT_CHANGED:
             return f"{path}: {_describe_both(difference)}"
+        case DifferenceKind.STATE_CHANGED if difference.actual is None:  # a missing key, or null
+            return f"state {format_path(difference.path)}: expected {format_value(difference.expected, name)}, got no value"
         case DifferenceKind.STATE_CHANGED:
             return f"state {format_path(difference.path)}: {_describe_both(difference)}"
         case _:
