@@ -105,6 +105,12 @@ def test_a_missing_key_of_the_state_is_not_described_as_null() -> None:
     assert describe_difference(missing) == "state z: expected null, got no value"
 
 
+def test_texts_that_differ_in_blanks_only_are_described_differently() -> None:
+    (changed,) = find_state_differences({"z": "a  b"}, {"z": "a b"})
+
+    assert describe_difference(changed) == 'state z: expected "a \\u0020b", got "a b"'
+
+
 @given(CALLS, CALLS)
 def test_no_call_is_lost_or_counted_twice(expected: list[ToolCall], actual: list[ToolCall]) -> None:
     rows = align(expected, actual)
