@@ -526,6 +526,12 @@ def test_explain_says_why_a_case_would_run(folder: Folder, run: CommandLine) -> 
     assert "_" not in depends[1]
 
 
+def test_explain_puts_an_id_with_a_line_feed_on_one_line(folder: Folder, run: CommandLine) -> None:
+    folder.cases(**{"a\nb": "hello"})
+
+    assert "set.evalset.json:a b: would run" in run("explain").out
+
+
 def test_explain_finds_the_verdict_of_a_renamed_case(folder: Folder, run: CommandLine) -> None:
     run("run")
     folder.cases(renamed="up", second="down")

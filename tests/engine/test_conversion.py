@@ -223,6 +223,17 @@ def test_losses_from_rows_to_an_eval_set_are_reported(tmp_path: Path) -> None:
     ]
 
 
+def test_mapped_columns_are_not_lost_and_a_dataset_without_known_columns_is_refused(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path, [{"input": "a", "target": "b", "cost": 2}])
+    to = tmp_path / "b.evalset.json"
+
+    mapped = convert(rows, to, form="evalset", columns={"prompt": "input", "reference": "target"})
+
+    assert mapped.losses == ("the column cost (1 case: row_1)",)
+    with pytest.raises(StoreError, match="found the columns cost, input, target, expected at least one of prompt"):
+        convert(rows, to, form="evalset")
+
+
 def test_each_row_with_a_loss_counts_even_if_its_id_is_a_duplicate(tmp_path: Path) -> None:
     rows = [{"eval_id": name, "prompt": "a", "reference": "b", "cost": 2} for name in ("x", "x", "x#2", "x")]
 

@@ -149,6 +149,7 @@ async def test_differences_are_listed_by_key(config: Any, judge: Any) -> None:
         {"key": "c", "kind": "missing", "expected": 3},
         {"key": "d", "kind": "unexpected", "actual": 4},
     ]
+    assert results[STATE_MATCH].hint == "The state has keys that are not expected: d."
 
 
 @pytest.mark.parametrize("state", [None, {}])

@@ -27,20 +27,34 @@ def split_names(project: Project, arguments: Iterable[str]) -> list[NamedArgumen
         if folder != Path():
             known.setdefault(folder.as_posix(), folder.as_posix())
     by_name = {*project.targets, *_find_remote_sets(project)}
+
+    def exists(text: str) -> bool:
+        return path_exists(text) or text in by_name
+
     named = []
     for text in arguments:
         if not text:  # an unset variable of the shell; as a path it would be the current folder
             raise PlanError("an argument is empty, expected a file, folder or target")
-        name = split_argument(text, exists=lambda text: path_exists(text) or text in by_name)
+        name = split_argument(text, exists=exists)
         if name is None:
             shown = shorten(text, LONGEST_NAME)
             if any(map(os.path.islink, (text, text.rpartition(":")[0]))):  # Path raises for a name that is too long
                 raise PlanError(f"{shown}: a symbolic link that leads to no file")
+            if (place := _find_existing_start(text, exists)) is not None:
+                raise PlanError(f"{shown}: an id with a colon is named by --case: {place} --case ID")
             raise PlanError(f"{shown}: no such file, folder or target{_did_you_mean_set(text, known)}")
         if name.cases == ():
             raise PlanError(f"{text}: no case after the colon; name a case, or remove the colon to run all")
         named.append(name)
     return named
+
+
+def _find_existing_start(text: str, exists: Callable[[str], bool]) -> str | None:
+    """Return the part before one of the colons if it exists, the longest first."""
+    start, colon, _ = text.rpartition(":")
+    while colon and not exists(start):
+        start, colon, _ = start.rpartition(":")
+    return start if colon else None
 
 
 def _did_you_mean_set(text: str, known: Mapping[str, str]) -> str:

@@ -570,7 +570,7 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
 
 def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
     """Yield the lines of `workbench explain` about one case."""
-    from workbench.model.text import neutralise
+    from workbench.model.text import neutralise, one_line
     from workbench.watch.selector import Action
     from workbench.watch.snapshot import Snapshot
     from workbench.watch.watch_events import describe_reason
@@ -586,7 +586,7 @@ def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool)
     repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
     is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]
-    yield neutralise(f"{decision.job.case}{repeat}: {would}")
+    yield f"{one_line(str(decision.job.case))}{repeat}: {would}"
     if (quarantine := decision.planned.current_quarantine) is not None:
         yield f"  {describe_quarantine(None, quarantine)}"
     for reason in decision.reasons:

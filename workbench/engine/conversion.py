@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from workbench.store.datasets.dataset_files import (
     find_losses,
     is_dataset,
     read_dataset,
+    refuse_without_known_columns,
     replace_unwritable,
 )
 from workbench.store.datasets.dataset_rows import ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
@@ -253,7 +254,7 @@ def convert(
 
     `side` is the side of rows that an eval set or conversation corresponds to: by default the reference for an eval
     set, and the response for messages. `columns` as in `read_dataset`. Raises PlanError if there is nothing to convert,
-    and StoreError if a file cannot be read or written.
+    and StoreError if a file cannot be read or written, or has no known column.
     """
     losses = Losses()
     if isinstance(source, Path) and not is_dataset(source):
@@ -269,9 +270,11 @@ def convert(
             raise PlanError("--side: rows keep both sides; expected it only with an eval set or messages")
         rows = [_own_columns(row.columns, losses, case=name) for name, row in filter_readable(dataset, losses)]
         return _as_file(to, rows, losses)
+    if any(row.columns for row in dataset.rows):
+        refuse_without_known_columns(dataset)
     if form == "evalset":
-        chosen = side or choose_side(dataset.rows)
-        return _as_eval_set(to, read_row_sessions(dataset, side=chosen, losses=losses), losses)
+        found = read_row_sessions(dataset, side=side or choose_side(dataset.rows), losses=losses)
+        return _as_eval_set(to, found, losses, mapped=(columns or {}).values())
     sessions = list(read_row_sessions(dataset, side=side or choose_reported_side(dataset.rows), losses=losses))
     return _as_file(to, list(_build_messages(sessions, form, losses=losses)), losses)
 
@@ -335,7 +338,8 @@ def _find_message_losses(turn: Turn) -> Iterator[str]:
         yield "the order of intermediate responses and tool calls"
 
 
-def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Converted:
+def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses, *, mapped: Collection[str] = ()) -> Converted:
+    """Build an eval set. `mapped` are columns that known columns have copied."""
     if to.suffix != ".json":
         raise StoreError(
             to, f"is not the name of an eval set: expected one that ends in {' or '.join(EVAL_SET_SUFFIXES)}"
@@ -344,7 +348,8 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses) -> Conve
     cases = []
     for session in sessions:
         for name in session.columns:
-            losses.add(f"the column {name}", case=session.name)
+            if name not in mapped:
+                losses.add(f"the column {name}", case=session.name)
         if session.conversation.system is not None:
             losses.add("the instructions (system messages)", case=session.name)
         eval_id = _free_id(session.eval_id, taken)

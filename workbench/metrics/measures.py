@@ -175,6 +175,7 @@ METRICS = (
 STATE_MATCH = "final_session_state_match"
 # google-adk's evaluation keeps the key of its last model request in the state of the agent.
 _ADK_KEYS = frozenset({"__llm_request_key__"})
+_MOST_KEYS = 8  # in a hint
 
 
 def find_state_differences(
@@ -207,8 +208,18 @@ def _score_state(view: CaseView, *, exact: bool, ignored: frozenset[str]) -> Cas
     found = find_state_differences(_drop_keys(case.final_session_state, ignored), actual, exact=exact)
     if not found:
         return CaseScore(Score(1.0))
-    hint = "The agent reported no session state." if execution.final_state is None else None
-    return CaseScore(Score(0.0, hint=hint), {"differences": found})
+    return CaseScore(Score(0.0, hint=_explain_state(execution.final_state, found)), {"differences": found})
+
+
+def _explain_state(actual: Mapping[str, Any] | None, found: Sequence[Mapping[str, Any]]) -> str | None:
+    """Explain what the differences between expected and actual values do not show."""
+    if actual is None:
+        return "The agent reported no session state."
+    unexpected = [str(each["key"]) for each in found if each["kind"] == "unexpected"]
+    if not unexpected:
+        return None
+    more = f" and {len(unexpected) - _MOST_KEYS} more" if len(unexpected) > _MOST_KEYS else ""
+    return f"The state has keys that are not expected: {', '.join(unexpected[:_MOST_KEYS])}{more}."
 
 
 def _drop_keys(state: Mapping[str, Any], ignored: frozenset[str]) -> dict[str, Any]:

@@ -135,6 +135,11 @@ def neutralise(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_CONTROL)
 
 
+def is_valid_utf8(text: str) -> bool:
+    """Whether UTF-8 can encode a text. JSON and names of files can contain a lone surrogate, UTF-8 cannot."""
+    return text == text.encode(errors="replace").decode()
+
+
 def _escape_character(character: re.Match[str]) -> str:
     return f"\\u{ord(character[0]):04x}"
 

@@ -277,6 +277,9 @@ def describe_difference(difference: Difference) -> str:
             return f"{tool}: expected {wanted}, got {given}"
         case DifferenceKind.ARGUMENT_CHANGED:
             return f"{path}: {_describe_both(difference)}"
+        case DifferenceKind.STATE_CHANGED if difference.actual is None:  # a missing key, or null
+            wanted = format_value(difference.expected, name)
+            return f"state {format_path(difference.path)}: expected {wanted}, got no value"
         case DifferenceKind.STATE_CHANGED:
             return f"state {format_path(difference.path)}: {_describe_both(difference)}"
         case _:
@@ -322,6 +325,7 @@ def format_both(expected: Any, actual: Any, name: str = "") -> tuple[str, str]:
     wanted, given = format_value(expected, name), format_value(actual, name)
     if normalize("NFC", wanted) == normalize("NFC", given):
         texts = [redact(json.dumps(mask_named_secrets(value, name), default=repr)) for value in (expected, actual)]
+        texts = [text.replace("  ", " \\u0020") for text in texts]  # one_line joins blanks
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
         start = max(same - _CONTEXT, 0)
         cut = "..." if start else ""

@@ -19,6 +19,7 @@ from pydantic import Field
 from workbench.model.facts import Fact
 from workbench.model.patterns import remove_backtracking
 from workbench.model.target import AgentKind, Target
+from workbench.model.text import is_valid_utf8
 from workbench.store.datasets.remote_data import is_address, shown_address
 from workbench.store.errors import StoreError
 from workbench.store.files import (
@@ -397,9 +398,13 @@ def discover(path: Path, loaded: LoadedSettings, *, root: Path | None = None) ->
     """Find the targets and eval sets of the project around `path`; pass `root` if it is already known.
 
     Configured targets come first, and own the sets that their `eval_sets` match. Folders with an ADK agent that no
-    configured target uses become targets, too. All other sets are paired by location.
+    configured target uses become targets, too. All other sets are paired by location. Raises StoreError for a path that
+    is not UTF-8, because results and messages to agents could not contain it.
     """
     root = root or find_root(path)
+    if not is_valid_utf8(str(root)):
+        advice = "rename the folder, or set PYTHONUTF8=1 if only the locale of the terminal is not UTF-8"
+        raise StoreError(str(root), f"the path of the project is not valid UTF-8; {advice}")
     findings = walk(root)
     problems = list(findings.problems)
     targets, unusable = _load_configured_targets(loaded, root, problems)

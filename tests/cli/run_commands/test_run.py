@@ -445,6 +445,7 @@ def test_sets_without_criteria_use_the_defaults_with_a_message(workbench: Comman
         (["hom"], "did you mean 'home'"),
         ([""], "an argument is empty, expected a file, folder or target"),
         (["home/light.evalset.json:onn"], "did you mean 'on'"),
+        (["home/light.evalset.json:a:1"], "an id with a colon is named by --case: home/light.evalset.json --case ID"),
         (["home", "--case", "onn"], "did you mean 'on'"),
         (["home", "--target", "homee"], "did you mean 'home'"),
         (["home", "--config", "missing.json"], "missing.json"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from workbench.model.evalset import Invocation
 from workbench.model.trace import ToolCall
+from workbench.report.text_report import describe_difference
 from workbench.report.turn_diff import (
     Difference,
     DifferenceKind,
@@ -96,6 +97,18 @@ def test_additional_keys_of_the_actual_state_are_not_a_difference() -> None:
     found = find_state_differences({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 3}, "more": 4})
 
     assert [(d.path, d.expected, d.actual) for d in found] == [(("b", "c"), 2, 3)]
+
+
+def test_a_missing_key_of_the_state_is_not_described_as_null() -> None:
+    (missing,) = find_state_differences({"z": None}, {})
+
+    assert describe_difference(missing) == "state z: expected null, got no value"
+
+
+def test_texts_that_differ_in_blanks_only_are_described_differently() -> None:
+    (changed,) = find_state_differences({"z": "a  b"}, {"z": "a b"})
+
+    assert describe_difference(changed) == 'state z: expected "a \\u0020b", got "a b"'
 
 
 @given(CALLS, CALLS)

@@ -34,6 +34,17 @@ def test_a_path_that_does_not_exist_has_no_root(tmp_path: Path) -> None:
         find_root(tmp_path / "nothing-here")
 
 
+def test_a_project_on_a_path_that_is_not_utf8_is_refused_with_advice(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"f\xfcr")
+    try:
+        root.mkdir()
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+
+    with pytest.raises(StoreError, match=r"the path of the project is not valid UTF-8; rename the folder"):
+        ProjectFolder(root).discover()
+
+
 def test_an_agent_with_its_sets_needs_no_configuration(folder: ProjectFolder) -> None:
     folder.write_agent("agents/weather")
     folder.write_set("agents/weather/one.evalset.json")

@@ -101,6 +101,15 @@ def test_a_verdict_with_missing_samples_says_so_in_its_heading() -> None:
     assert "judged by 2 of 3 samples" in "".join(piece.text for piece in heading)
 
 
+def test_a_turn_without_a_score_has_its_reason_after_a_blank() -> None:
+    turns = (InvocationScore(score=1.0), InvocationScore(score=None, reason="the turn failed"))
+    metric = MetricResult(name="m", score=1.0, threshold=1.0, status=MetricStatus.PASSED, per_invocation=turns)
+
+    lines = render_blocks(describe_result(metric, ()), width=200, side_by_side=False)
+
+    assert any("no score the turn failed" in "".join(piece.text for piece in line) for line in lines)
+
+
 @pytest.mark.parametrize(
     ("name", "score", "shown"),
     [

@@ -519,6 +519,9 @@ def test_the_watch_says_what_it_did_last_and_when(judged: Page, make: Any) -> No
     watch.apply(ChangeSeen(at=NOW, quarantines=("lights:b: ended",), **facts), now=0.0)
     assert "a.json saved 0 s ago: quarantine of 1 case changed" in judged.render()
 
+    watch.apply(ChangeSeen(at=NOW, **(facts | {"waiting": 2})), now=0.0)
+    assert "a.json saved 0 s ago: 2 of 3 cases wait until the source compiles" in judged.render()
+
 
 def find_next(page: Page) -> str:
     return page.find_line("next ").removeprefix("next  ")

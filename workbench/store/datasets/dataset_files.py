@@ -247,11 +247,12 @@ def read_recorded(path: Path | str, *, expected: Path | None = None, columns: Co
                 path, f"is not an eval set: only recorded sessions can be compared with {shown_path(expected)}"
             )
         dataset = read_dataset(path, columns=columns)
-        _refuse_without_known_columns(dataset)
+        refuse_without_known_columns(dataset)
         return Recorded(dataset.source, PurePath(dataset.source).stem, make_recorded_cases(dataset))
 
 
-def _refuse_without_known_columns(dataset: Dataset) -> None:
+def refuse_without_known_columns(dataset: Dataset) -> None:
+    """Raise StoreError if no row has a column that workbench knows."""
     named = (*TEXTS, *TRAJECTORIES, MESSAGES)
     known = {name for row in dataset.rows for name in row.columns}
     if dataset.rows and known.isdisjoint(named):

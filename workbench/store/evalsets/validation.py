@@ -233,7 +233,7 @@ def _check_strictness(path: Path, text: str, *, strict: bool) -> Iterator[Proble
     """Find what only a tolerant reader accepts: all of it as errors if `strict`, else the first of each kind."""
     severity: Severity = "error" if strict else "warning"
     if text.startswith(_BYTE_ORDER_MARK):
-        message = "not strict JSON: a byte order mark, which ADK cannot read"
+        message = "not strict JSON: a byte order mark, which ADK cannot read; save the file as UTF-8 without it"
         yield Problem(path=path, rule="byte-order-mark", severity=severity, message=message, line=1, column=1)
         text = text[1:]
     masked = mask(text)

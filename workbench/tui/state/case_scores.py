@@ -401,7 +401,7 @@ def _describe_turns(metric: MetricResult) -> Iterator[Block]:
     yield BLANK
     yield Paragraph.from_text("turn by turn", Style.HEADING)
     for number, turn in enumerate(metric.per_invocation, start=1):
-        value = "no score" if turn.score is None else format_measured(metric.name, turn.score)
+        value = ("no score" if turn.score is None else format_measured(metric.name, turn.score)) + " "
         picture = draw_metric_bar(metric, turn.score, width=_BAR)
         notes = "  ".join(safe(redact(note)) for note in (turn.reason, turn.hint) if note)
         pieces = [StyledText(f"turn {number:<3} ", Style.KEY), StyledText(f"{picture:<{_BAR}}  {value:<8}")]

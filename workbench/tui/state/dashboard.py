@@ -749,6 +749,8 @@ def _format_change(change: SeenChange, now: datetime, *, is_held: bool) -> Line:
     failed = sum(state in FAILING_STATES for state in change.verdicts.values())
     if not jobs and event.quarantines:
         effect = f"quarantine of {plural(len(event.quarantines), 'case')} changed"
+    elif not jobs and event.waiting:
+        effect = f"{event.waiting:,} of {plural(event.total, 'case')} wait until the source compiles"
     elif not jobs:
         effect = f"none of {plural(event.total, 'case')} is affected"
     elif is_held and event.held:

@@ -560,7 +560,7 @@ class _Diff:
         if execution.final_state is None and expected:
             writer.add(Paragraph.from_text("the agent reported no session state", Style.WARNING, indent=2))
         if not found:
-            writer.add(Paragraph.from_text("as expected", Style.PASSED, indent=2))
+            writer.add(Paragraph.from_text("the expected keys are as expected", Style.PASSED, indent=2))
         for difference in found:
             path = ".".join(map(str, difference.path))
             given = difference.actual if _has_value(execution.final_state, difference) else ABSENT

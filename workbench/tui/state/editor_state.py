@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, NoReturn
 
 from workbench.model.identity import CaseKey
-from workbench.model.text import neutralise, one_line
+from workbench.model.text import is_valid_utf8, neutralise, one_line
 from workbench.tui.state.call_line import NAME_KEYS, InvalidCall, format_call, parse_call, read_call
 from workbench.tui.state.case_edits import (
     Addition,
@@ -205,11 +205,6 @@ def json_text(value: Any) -> str:
 def is_plain(text: str) -> bool:
     """Whether a text field keeps a text unchanged: it has no control characters except tabs and line feeds."""
     return "\r" not in text and neutralise(text) == text
-
-
-def is_valid_utf8(text: str) -> bool:
-    """Whether UTF-8 can encode a text. JSON can contain a lone surrogate, UTF-8 cannot."""
-    return text == text.encode(errors="replace").decode()
 
 
 def _choose_form(value: Any, input: Input) -> Form:

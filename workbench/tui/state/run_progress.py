@@ -361,7 +361,7 @@ class RunProgress:
     `tokens` counts finished turns, whatever the status of their case. `retries` counts attempts after the first. `why`
     is the reason of a run of the watch, None for the user's. `models` is the use of judge and user models,
     `model_calls` are the calls of the agents' models that were recorded or replayed, `importing` the targets whose
-    agents are being imported. Until `waits_until` calls of a model wait for its quota.
+    agents are being imported. Until `waits_until` calls of a model wait for its quota. At `last_finish` a job ended.
     """
 
     run_id: str
@@ -378,6 +378,7 @@ class RunProgress:
     model_calls: ModelCalls = field(default_factory=ModelCalls)
     importing: tuple[str, ...] = ()
     waits_until: float = 0.0
+    last_finish: float = 0.0
 
     @property
     def done(self) -> int:
@@ -397,6 +398,8 @@ class RunProgress:
     def apply(self, event: RunEvent, *, now: float) -> None:
         """Apply one event of the run."""
         self.jobs.apply(event, now=now)
+        if isinstance(event, CaseFinished):
+            self.last_finish = now
         if isinstance(event, RunStarted):
             self.total, self.began = event.total, now
         elif isinstance(event, CaseStarted):
@@ -426,9 +429,13 @@ class RunProgress:
         return ran / elapsed if ran > 0 and elapsed > 0 else None
 
     def estimate_remaining(self, *, now: float) -> float | None:
-        """Estimate the remaining seconds at the current rate; None before the first job finished."""
+        """Estimate the remaining seconds at the current rate; None before the first job finished.
+
+        Also None if no job has finished for longer than this and a second: those that run are slower than the others.
+        """
         rate = self.calculate_rate(now=now)
-        return self.remaining / rate if rate else None
+        left = self.remaining / rate if rate else None
+        return None if left is None or now - self.last_finish > left + 1 else left
 
     def format_line(self, *, now: float, width: int, can_resume: str | None = None) -> Line:
         """Format the progress in one line of at most `width` cells. `can_resume` is the id of a stopped run, if any.

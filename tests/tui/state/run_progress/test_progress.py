@@ -56,6 +56,14 @@ def test_rate_and_remaining_time_come_from_ended_jobs(progress: RunProgress, mak
     assert progress.estimate_remaining(now=12.0) == pytest.approx(6.0)
 
 
+def test_jobs_that_are_slower_than_the_others_have_no_remaining_time(progress: RunProgress, make: Any) -> None:
+    for eval_id in "abc":
+        finish_job(progress, make, CaseStatus.PASSED, 11.0, eval_id)
+
+    assert progress.estimate_remaining(now=11.5) == pytest.approx(0.5)
+    assert progress.estimate_remaining(now=14.0) is None
+
+
 def test_the_line_says_counts_rate_time_left_and_tokens(progress: RunProgress, make: Any) -> None:
     turn = make.turn_result(make.turn("hi", "hello"))
     progress.apply(InvocationFinished(case=make.key("a"), repeat=0, turn=0, result=turn), now=11.0)
