@@ -13,7 +13,7 @@ from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.case_status import STALE
 from workbench.tui.state.text_layout import Heading, shorten
 from workbench.tui.widgets.key_line import TabBar
-from workbench.tui.widgets.row_lists import FramedBox
+from workbench.tui.widgets.row_lists import FRAME, FramedBox
 
 # The right side of the main screen: a frame with tabs and one open pane.
 
@@ -169,7 +169,7 @@ class Drawer(Vertical):
     """Shows at most one pane. A pane is created when it is first opened."""
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, classes=FRAME)
         self._screen_context = context
         self._panes: dict[str, Pane] = {}
         self._open: str | None = None

@@ -15,6 +15,7 @@ from textual.binding import BindingType
 from textual.color import Color
 from textual.containers import Vertical
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.screen import Screen
@@ -108,6 +109,9 @@ def scroll_to_line(view: ScrollView, index: int) -> None:
 STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 """The component classes of the styles in the stylesheet."""
 
+FRAME = "frame"
+"""The class of widgets whose frame shows that the focus is in it: they then have the class `-focused` too."""
+
 Result = TypeVar("Result")
 
 
@@ -124,6 +128,21 @@ class StyledScreen(Screen[Result]):
         # The classes of a common size: otherwise the first layout would add them and style every widget again.
         super().__init__(name, id, " ".join(("-wide", "-tall", classes or "")))
         self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
+        self._focused_frames: set[DOMNode] = set()
+
+    def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
+        """Move the focus, and highlight the frames around it.
+
+        With `:focus-within` in the stylesheet, Textual would style every widget in these frames again.
+        """
+        super().set_focus(widget, scroll_visible, from_app_focus)
+        around = self.focused.ancestors if self.focused is not None else ()
+        frames = {node for node in around if node.has_class(FRAME)}
+        changed = frames ^ self._focused_frames
+        self._focused_frames = frames
+        for frame in changed:
+            frame.set_class(frame in frames, "-focused", update=False)
+        self.app.stylesheet.update_nodes(changed, animate=True)
 
     def notify_style_update(self) -> None:
         """Forget the earlier styles."""
@@ -399,7 +418,7 @@ class FramedBox(Vertical):
     """Widgets in a frame with texts on its border. Only the border is redrawn while only its texts change."""
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, classes=FRAME)
         self._on_border = ("", "")
         self._is_bordering = False
 
