@@ -130,6 +130,10 @@ class StyledScreen(Screen[Result]):
         self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
         self._focused_frames: set[DOMNode] = set()
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Keep the styles. Every widget got them when it was added; Textual would style all of them again."""
+        event.refresh_styles = False
+
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
         """Move the focus, and highlight the frames around it.
 
