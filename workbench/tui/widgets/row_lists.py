@@ -107,7 +107,7 @@ def scroll_to_line(view: ScrollView, index: int) -> None:
 # Conversion of pieces to Textual strips. Pieces become segments directly, so no text is ever parsed as markup.
 
 STYLE_CLASSES = {f"style--{style.value}" for style in Style}
-"""The component classes of the styles in the stylesheet."""
+"""The component classes of the styles in the stylesheet; the application has them."""
 
 FRAME = "frame"
 """The class of widgets whose frame shows that the focus is in it: they then have the class `-focused` too."""
@@ -116,13 +116,11 @@ Result = TypeVar("Result")
 
 
 class StyledScreen(Screen[Result]):
-    """A screen with the styles of all texts on it.
+    """A screen that keeps the styles of all texts on it.
 
-    If each widget had these component classes, Textual would match all of them with the stylesheet again for each
-    widget at each change of the focus, which takes longer than to draw the screen.
+    The component classes of these styles belong to the application. If each screen or widget had them, Textual would
+    match all of them with the stylesheet whenever it styles the screen or widget, which takes longer than to draw it.
     """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         # The classes of a common size: otherwise the first layout would add them and style every widget again.
@@ -161,8 +159,8 @@ class StyledScreen(Screen[Result]):
         return found
 
     def _make_text_style(self, base: RichStyle, style: Style) -> RichStyle:
-        name = f"style--{style.value}"
-        rules, own = self.get_component_styles(name), self.get_component_rich_style(name, partial=True)
+        rules = self.app.get_component_styles(f"style--{style.value}")
+        own = rules.partial_rich_style
         if not rules.has_rule("color") or rules.color.a == 1:
             return own
         background = Color(0, 0, 0, 0) if base.bgcolor is None else Color.from_rich_color(base.bgcolor)
