@@ -127,6 +127,7 @@ class StyledScreen(Screen[Result]):
         super().__init__(name, id, " ".join(("-wide", "-tall", classes or "")))
         self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
         self._focused_frames: set[DOMNode] = set()
+        self._moves_focus = False
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Keep the styles. Every widget got them when it was added; Textual would style all of them again."""
@@ -137,7 +138,11 @@ class StyledScreen(Screen[Result]):
 
         With `:focus-within` in the stylesheet, Textual would style every widget in these frames again.
         """
-        super().set_focus(widget, scroll_visible, from_app_focus)
+        self._moves_focus = True
+        try:
+            super().set_focus(widget, scroll_visible, from_app_focus)
+        finally:
+            self._moves_focus = False
         around = self.focused.ancestors if self.focused is not None else ()
         frames = {node for node in around if node.has_class(FRAME)}
         changed = frames ^ self._focused_frames
@@ -145,6 +150,12 @@ class StyledScreen(Screen[Result]):
         for frame in changed:
             frame.set_class(frame in frames, "-focused", update=False)
         self.app.stylesheet.update_nodes(changed, animate=True)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw the whole screen, but not because the focus moves: the widgets that lose and get it draw themselves."""
+        if self._moves_focus and not regions and not layout and not recompose:
+            return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def notify_style_update(self) -> None:
         """Forget the earlier styles."""
