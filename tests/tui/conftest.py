@@ -443,7 +443,7 @@ def _is_empty_area(widget: Widget) -> bool:
     if isinstance(widget, Screen):
         return kind.render is Screen.render and styles.background.a == 1
     is_plain = kind.render is Widget.render and kind.render_lines is Widget.render_lines and widget.is_container
-    return is_plain and styles.keyline[0] == "none" and not any(styles.border.spacing)
+    return is_plain and not styles.has_rule("keyline") and not any(styles.border.spacing)
 
 
 def _draw_screen(app: App[Any]) -> None:
