@@ -15,13 +15,13 @@ from textual.binding import BindingType
 from textual.color import Color
 from textual.containers import Vertical
 from textual.content import Content
-from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
@@ -109,9 +109,6 @@ def scroll_to_line(view: ScrollView, index: int) -> None:
 STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 """The component classes of the styles in the stylesheet; the application has them."""
 
-FRAME = "frame"
-"""The class of widgets whose frame shows that the focus is in it: they then have the class `-focused` too."""
-
 Result = TypeVar("Result")
 
 
@@ -126,7 +123,7 @@ class StyledScreen(Screen[Result]):
         # The classes of a common size: otherwise the first layout would add them and style every widget again.
         super().__init__(name, id, " ".join(("-wide", "-tall", classes or "")))
         self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
-        self._focused_frames: set[DOMNode] = set()
+        self._focused_frames: set[FramedBox] = set()
         self._moves_focus = False
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
@@ -144,12 +141,10 @@ class StyledScreen(Screen[Result]):
         finally:
             self._moves_focus = False
         around = self.focused.ancestors if self.focused is not None else ()
-        frames = {node for node in around if node.has_class(FRAME)}
-        changed = frames ^ self._focused_frames
+        frames = {node for node in around if isinstance(node, FramedBox)}
+        for frame in frames ^ self._focused_frames:
+            frame.show_focus(frame in frames)
         self._focused_frames = frames
-        for frame in changed:
-            frame.set_class(frame in frames, "-focused", update=False)
-        self.app.stylesheet.update_nodes(changed, animate=True)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Draw the whole screen, but not because the focus moves: the widgets that lose and get it draw themselves."""
@@ -428,12 +423,16 @@ class PickList(RowList, can_focus=False):
 
 
 class FramedBox(Vertical):
-    """Widgets in a frame with texts on its border. Only the border is redrawn while only its texts change."""
+    """Widgets in a frame with texts on its border. Only the border is redrawn while only its texts or colours change.
+
+    The stylesheet has no colour for the title with the focus: Textual would redraw all widgets in the frame.
+    """
 
     def __init__(self, *, id: str) -> None:
-        super().__init__(id=id, classes=FRAME)
+        super().__init__(id=id)
         self._on_border = ("", "")
         self._is_bordering = False
+        self._has_focus_colours = False
 
     def write_on_border(self, title: str, subtitle: str) -> None:
         """Replace the texts on the upper and the lower border."""
@@ -446,12 +445,29 @@ class FramedBox(Vertical):
         finally:
             self._is_bordering = False
 
+    def show_focus(self, has_focus: bool) -> None:
+        """Draw the frame in the colours for the focus, or without them."""
+        self._is_bordering, self._has_focus_colours = True, has_focus
+        try:
+            self.set_class(has_focus, "-focused", update=False)
+            self.app.stylesheet.update_nodes((self,), animate=True)
+        finally:
+            self._is_bordering = False
+
+    def _get_title_style_information(self, background: Color) -> tuple[Color, Color, VisualStyle]:
+        """Return the colours and style of the title. Overrides a private method; Textual has no public hook."""
+        if not self._has_focus_colours:
+            return super()._get_title_style_information(background)
+        style = self.app.get_component_styles(f"style--{Style.HEADING.value}")
+        return style.color, Color(0, 0, 0, 0), VisualStyle.from_rich_style(style.text_style)
+
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Redraw only the border while only its texts change."""
+        """Redraw only the border while only its texts or colours change."""
         if self._is_bordering and not regions and not layout:
-            size = self.outer_size
-            rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
-            regions = tuple(rows)
+            width, height = self.outer_size
+            rows = (Region(0, y, width, 1) for y in (0, height - 1))
+            columns = (Region(x, 0, 1, height) for x in (0, width - 1))
+            regions = tuple(edge.translate(-self.content_offset) for edge in (*rows, *columns))
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 
