@@ -61,7 +61,7 @@ class ForkedPytest:
         from tests.prepared_workers import PreparedImports
         from workbench.agents import forked_processes
 
-        started: Any = forked_processes.subprocess
+        started: Any = getattr(forked_processes, "subprocess", None)  # replaced for each test
         descriptors = [started.get_socket().fileno()] if isinstance(started, PreparedImports) else []
         data = json.dumps(request).encode()
         socket.send_fds(self._socket, [len(data).to_bytes(4, "big")], descriptors)

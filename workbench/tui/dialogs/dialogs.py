@@ -41,8 +41,8 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import LinesView, RowList, RowsAndText, StatusLine, StyledScreen
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import LinesView, RowList, RowsAndText, StyledScreen
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 

@@ -55,8 +55,8 @@ from workbench.tui.state.project_state import (
 from workbench.tui.state.results_table import Scope
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
-from workbench.tui.widgets.key_line import KeyLine, TabBar, copy, is_offered, say
-from workbench.tui.widgets.row_lists import CaseList, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, TabBar, copy, is_offered, say
+from workbench.tui.widgets.row_lists import CaseList
 
 if TYPE_CHECKING:
     from workbench.tui.dialogs.results_screen import TableScreen

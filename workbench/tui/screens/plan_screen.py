@@ -36,8 +36,8 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, describe_plan
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Selection

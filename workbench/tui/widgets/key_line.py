@@ -1,4 +1,4 @@
-"""Lines without a border: the keys of a screen or dialog with its messages, and the names of panes."""
+"""Lines without a border: the keys of a screen or dialog with its messages, a status, and the names of panes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
+    cut_parts,
     find_hint,
     fit_hints,
     make_hint_line,
@@ -223,6 +224,28 @@ def _rank_key(active: ActiveBinding) -> int:
     """Rank keys with the same action: the one named first is shown."""
     names = _KEYS.get(active.binding.id or "", ())
     return names.index(active.binding.key) if active.binding.key in names else 0
+
+
+# A line of pieces of text.
+
+
+class StatusLine(Widget):
+    """One line of pieces."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._line: Line = ()
+
+    def show(self, line: Line) -> None:
+        """Replace the line."""
+        if line != self._line:
+            self._line = line
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line."""
+        width = self.size.width
+        return make_strip(self, cut_parts(self._line, width) if y == 0 else (), width=width)
 
 
 # The names of the panes in one line, with the open one highlighted.

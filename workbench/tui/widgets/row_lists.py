@@ -28,7 +28,7 @@ from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, cut_parts, render_blocks
+from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, render_blocks
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -191,32 +191,11 @@ def make_strip(
     return Strip(segments, used).adjust_cell_length(width, base)
 
 
-class StatusLine(Widget):
-    """One line of pieces."""
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._line: Line = ()
-
-    def show(self, line: Line) -> None:
-        """Replace the line."""
-        if line != self._line:
-            self._line = line
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the line."""
-        width = self.size.width
-        return make_strip(self, cut_parts(self._line, width) if y == 0 else (), width=width)
-
-
 # A list of rows with a cursor: only the rows on the screen are drawn.
 
 
 class RowSource(Protocol):
-    """Rows for a list. The widget only reads them; the receiver of its messages moves the cursor and calls `show`
-    again.
-    """
+    """Rows for a list, which only reads them. The receiver of its messages moves the cursor and calls `show` again."""
 
     @property
     def cursor(self) -> int:
