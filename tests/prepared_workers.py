@@ -33,16 +33,17 @@ class PreparedImports:
 
     DEVNULL = subprocess.DEVNULL
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str], *, started: socket.socket | None = None) -> None:
+        """`started` is the connection to a prepared process that another process has started."""
         self._modules = modules
         self._template: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
+        self._socket = started
 
     def Popen(self, command: Sequence[str], **options: Any) -> Any:
         """Start a worker, as a fork of the prepared process if it has the interpreter of the tests."""
         if list(command) != [sys.executable, str(_LAUNCH)]:
             return subprocess.Popen(command, **options)
-        return _Worker(self._get_socket(), **options)
+        return _Worker(self.get_socket(), **options)
 
     def close(self) -> None:
         """End the prepared process."""
@@ -50,7 +51,8 @@ class PreparedImports:
             self._socket.close()
             self._template.wait(timeout=60)
 
-    def _get_socket(self) -> socket.socket:
+    def get_socket(self) -> socket.socket:
+        """Return the connection to the prepared process."""
         if self._socket is None:
             self._socket, theirs = socket.socketpair()
             with theirs:

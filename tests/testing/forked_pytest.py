@@ -48,14 +48,24 @@ class ForkedPytest:
     def run(
         self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], outputs: Sequence[Path]
     ) -> int:
-        """Run `python -m pytest` in a folder, and return its exit status. `outputs` are files for stdout and stderr."""
+        """Run `python -m pytest` in a folder, and return its exit status. `outputs` are files for stdout and stderr.
+
+        Its agents run in the prepared workers of the test.
+        """
         request = {
             "arguments": [*_QUIET, *arguments],
             "folder": str(folder),
             "environment": {**environment},
             "outputs": [*map(str, outputs)],
         }
-        self._socket.sendall(json.dumps(request).encode() + b"\n")
+        from tests.prepared_workers import PreparedImports
+        from workbench.agents import forked_processes
+
+        started: Any = getattr(forked_processes, "subprocess", None)  # replaced for each test
+        descriptors = [started.get_socket().fileno()] if isinstance(started, PreparedImports) else []
+        data = json.dumps(request).encode()
+        socket.send_fds(self._socket, [len(data).to_bytes(4, "big")], descriptors)
+        self._socket.sendall(data)
         return int(self._answers.readline())
 
     def close(self) -> None:
@@ -70,23 +80,38 @@ def _serve(connection: socket.socket) -> None:
     import pytest
 
     path = list(sys.path)
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    prepared_workers = importlib.import_module("prepared_workers")
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main([*PLAIN, "--version"])  # imports the plugins as pytest does
     sys.path[:] = path
     for name in _USED_MODULES:
         with contextlib.suppress(ModuleNotFoundError):  # of an extra
             importlib.import_module(name)
+    unraisable: Any = importlib.import_module("_pytest.unraisableexception")
+    if hasattr(unraisable, "gc_collect_harder"):  # at the end of each run, five times, for interpreters that need it
+        unraisable.gc_collect_harder = lambda *_: gc.collect()
     gc.collect()
     gc.freeze()
-    for line in connection.makefile("r", encoding="utf-8"):
+    while True:
+        header, descriptors, _, _ = socket.recv_fds(connection, 4, 1)
+        if not header:
+            sys.exit()
+        data = b""
+        while len(data) < (size := int.from_bytes(header, "big")):
+            data += connection.recv(size - len(data))
         process = os.fork()
         if not process:
             connection.close()
-            _enter(json.loads(line))
+            _enter(json.loads(data))
+            if descriptors:
+                workers = prepared_workers.PreparedImports((), started=socket.socket(fileno=descriptors[0]))
+                sys.modules["workbench.agents.forked_processes"].subprocess = workers  # type: ignore[attr-defined]
             return
+        for descriptor in descriptors:
+            os.close(descriptor)
         _, status = os.waitpid(process, 0)
         connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
-    sys.exit()
 
 
 def _enter(request: dict[str, Any]) -> None:

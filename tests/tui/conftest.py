@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +25,9 @@ from textual.css.stylesheet import Stylesheet
 from textual.geometry import Region
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.strip import Strip
+from textual.widget import Widget
 
 from tests.tui.history_projects import make_case, make_history_project
 from workbench.engine.plan import Plan, RunOptions, Selection, resolve_limits
@@ -379,16 +381,21 @@ class FakeBackend:
         pass
 
 
-_PARSED_STYLES: dict[Any, list[RuleSet]] = {}
+_PARSED_STYLES: dict[Any, dict[Any, list[RuleSet]]] = {}
 parse_rules = Stylesheet._parse_rules  # as Textual has it
 
 
-def _parse_rules_once(self: Stylesheet, *source: Any, **more: Any) -> list[RuleSet]:
+def _parse_rules_once(self: Stylesheet, css: str, read_from: Any, **more: Any) -> list[RuleSet]:
     """Parse a source of a stylesheet once for each set of colours, not once for each application."""
-    place = (*source, *more.items(), *self._variables.items())
-    if place not in _PARSED_STYLES:
-        _PARSED_STYLES[place] = parse_rules(self, *source, **more)
-    return _PARSED_STYLES[place]
+    source = (css, read_from, *more.values())
+    try:
+        return self._parse_cache[source]
+    except KeyError:
+        parsed = _PARSED_STYLES.setdefault(tuple(self._variables.items()), {})
+        if source not in parsed:
+            parsed[source] = parse_rules(self, css, read_from, **more)
+        self._parse_cache[source] = parsed[source]
+        return parsed[source]
 
 
 @pytest.fixture(autouse=True)
@@ -417,8 +424,26 @@ def _draw(compositor: Compositor) -> None:
     regions = compositor._dirty_regions.copy()
     compositor._dirty_regions.clear()
     if regions and compositor.root is not None:
-        for _ in compositor._get_renders(Region.from_union(regions).intersection(compositor.size.region)):
+        for _ in _list_drawn(compositor, Region.from_union(regions).intersection(compositor.size.region)):
             pass
+
+
+def _list_drawn(compositor: Compositor, crop: Region) -> Iterator[tuple[Region, Sequence[Strip] | None]]:
+    """Draw the widgets from the front to the back. List their visible regions with their lines; None: an empty area."""
+    for widget, (region, clip) in compositor.visible_widgets.items():
+        visible = region.intersection(clip)
+        if visible and crop.overlaps(clip):
+            lines = None if _is_empty_area(widget) else widget.render_lines(visible.translate(-region.offset))
+            yield visible, lines
+
+
+def _is_empty_area(widget: Widget) -> bool:
+    """Return whether a widget draws nothing itself. Half of the lines of a screen are those of such containers."""
+    kind, styles = type(widget), widget.styles
+    if isinstance(widget, Screen):
+        return kind.render is Screen.render and styles.background.a == 1
+    is_plain = kind.render is Widget.render and kind.render_lines is Widget.render_lines and widget.is_container
+    return is_plain and not styles.has_rule("keyline") and not any(styles.border.spacing)
 
 
 def _draw_screen(app: App[Any]) -> None:
@@ -629,9 +654,8 @@ def visible_text(app: WorkbenchApp) -> str:
     compositor = app.screen._compositor
     size = compositor.size
     lines = [[" "] * size.width for _ in range(size.height)]
-    for region, clip, strips in reversed(list(compositor._get_renders(size.region))):  # from the back to the front
-        visible = region.intersection(clip)
-        for y, strip in zip(visible.line_range, strips, strict=False):
+    for visible, strips in reversed(list(_list_drawn(compositor, size.region))):
+        for y, strip in zip(visible.line_range, strips or [Strip.blank(visible.width)] * visible.height, strict=False):
             cells = _list_cells(strip)
             if len(cells) != visible.width:  # characters that combine to one
                 return "\n".join("".join(segment.text for segment in strip) for strip in visible_strips(app))

@@ -89,6 +89,7 @@ from workbench.tui.themes import (
     theme_problem,
 )
 from workbench.tui.widgets.key_line import KeyLine, is_offered, say
+from workbench.tui.widgets.row_lists import STYLE_CLASSES
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
 
@@ -203,6 +204,7 @@ class WorkbenchApp(App[None]):
         *(f"panes/{pane}.tcss" for pane in ("case", "diff", "trace", "scores", "history", "chat")),
         *(f"panes/{drawer}.tcss" for drawer in ("run", "watch", "problems")),
     ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
     PLACES: ClassVar[tuple[str, ...]] = ("app",)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
@@ -253,6 +255,7 @@ class WorkbenchApp(App[None]):
             self.register_theme(theme)
         self._choose_theme(self._layout.theme or "", wanted.tui.theme)
         self.stylesheet = ParsedStylesheet(variables=self.get_css_variables())
+        self._styled_theme = self.current_theme
         self._configured_theme = self.theme
         self.set_keymap(self._keymap_in_use)
 
@@ -658,7 +661,13 @@ class WorkbenchApp(App[None]):
             say(self, problem, severity="warning")
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Apply changed colours. Draw all widgets, because the styles of their texts belong to the screen."""
+        """Apply changed colours. Draw all widgets, because the styles of their texts belong to the application.
+
+        At the start nothing has changed: Textual calls this for the theme that the stylesheet was made with.
+        """
+        if self.current_theme == self._styled_theme:
+            return
+        self._styled_theme = self.current_theme
         super().refresh_css(animate)
         for screen in self.screen_stack:
             for widget in screen.walk_children(Widget):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual.screen import Screen
 from textual.widgets import Input
 
 from workbench.tui.widgets.key_line import DECISION, say
@@ -172,3 +173,22 @@ async def test_the_last_messages_are_listed_below_the_problems(open_fake_app: An
         await screen.until("shown at once  ")
         assert [message.text for message in screen.state.problems.messages][:2] == ["shown at once", "nothing to copy"]
         assert "information · shown at" in screen.text
+
+
+async def test_the_keys_are_found_once_after_several_changes(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_keys, looks = Screen.active_bindings.fget, []  # type: ignore[attr-defined]
+
+    def note_look(self: Screen[Any]) -> Any:
+        looks.append(self)
+        return find_keys(self)
+
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯", "judge: none")
+        monkeypatch.setattr(Screen, "active_bindings", property(note_look))
+        for _ in range(3):
+            screen.app.screen.refresh_bindings()
+        await screen.pilot.pause()
+
+        assert len(looks) == 1

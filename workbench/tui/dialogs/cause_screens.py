@@ -33,8 +33,8 @@ from workbench.tui.state.cause_search import (
     has_unsaved_edits,
 )
 from workbench.tui.state.text_layout import Paragraph, Style, StyledText, safe_line
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 if TYPE_CHECKING:
     from workbench.engine.case_variants import Variant

@@ -41,8 +41,8 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import STYLE_CLASSES, LinesView, RowList, RowsAndText, StatusLine, StyledScreen
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import LinesView, RowList, RowsAndText, StyledScreen
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 
@@ -98,8 +98,6 @@ class ResultScreen(StyledScreen[Result]):
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
     """A modal screen. The covered screen stays visible around it, but receives no keys."""
-
-    COMPONENT_CLASSES = STYLE_CLASSES  # Textual takes those of the first base only
 
 
 async def wait_until_built(app: App[Any]) -> None:

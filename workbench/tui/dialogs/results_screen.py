@@ -30,8 +30,8 @@ from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
 from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, copy, say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 # Results table: a row for each case, scrolling columns, and mean and deviation below.
 

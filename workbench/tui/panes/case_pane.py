@@ -97,6 +97,11 @@ class DraftKeeper(Controller):
         self._is_given_up = True
         await self._keep([])
 
+    async def store(self) -> bool:
+        """Store the drafts now, because the user quits. Return False if they cannot be stored."""
+        await self._keep(self._editor.unapplied_drafts)
+        return not self._is_refused
+
     @background(group="typed")
     async def start(self) -> None:
         """Show the drafts that earlier sessions left; from then on save those of this session."""
@@ -556,9 +561,11 @@ class CasePane(OutlinePane):
         edited = unapplied[0][0]
         if answer == 0 and edited.case is not None:
             self.post_message(CaseWanted(edited.case, tab="case"))
+        if answer == 1:
+            return await self._draft_keeper.store()
         if answer == 2:
             await self._draft_keeper.forget()
-        return answer in (1, 2)
+        return answer == 2
 
     @on(DraftKeeper.Found)
     def _on_drafts_found(self) -> None:

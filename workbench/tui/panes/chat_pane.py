@@ -54,8 +54,8 @@ from workbench.tui.state.chat_state import (
     propose_case_id,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import FollowingLines, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import FollowingLines
 
 if TYPE_CHECKING:
     from workbench.engine.chat_session import Chat, NewCase

@@ -29,8 +29,8 @@ from workbench.tui.state.diff_lines import DiffContent, DiffSource, Level
 from workbench.tui.state.diff_state import DiffLines, DiffState, is_large, lay_out_diff
 from workbench.tui.state.project_state import find_obstacle
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Style, StyledText, plural
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import ClickableLines, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import ClickableLines
 
 # Acceptance of differences.
 

@@ -22,8 +22,8 @@ from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import say
-from workbench.tui.widgets.row_lists import LinesView, RowList, RowSource, StatusLine, Steerable
+from workbench.tui.widgets.key_line import StatusLine, say
+from workbench.tui.widgets.row_lists import LinesView, RowList, RowSource, Steerable
 
 if TYPE_CHECKING:
     from workbench.watch.watch_events import SourceBroken

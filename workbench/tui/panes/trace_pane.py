@@ -24,8 +24,8 @@ from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Styl
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput
-from workbench.tui.widgets.key_line import say
-from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine, make_strip
+from workbench.tui.widgets.key_line import StatusLine, say
+from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList, make_strip
 
 # The detail of a step: its tabs, and the lines of the open tab.
 
@@ -253,7 +253,7 @@ class TracePane(Pane):
                     yield StatusLine(id="trace-axis")
                     yield SpanList(id="trace-tree")
                     yield SearchInput()
-                with Vertical(id="trace-right"):
+                with FramedBox(id="trace-right"):
                     yield DetailTabs()
                     yield DetailView(self._detail, id="trace-detail")
 

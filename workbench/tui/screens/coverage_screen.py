@@ -54,8 +54,8 @@ from workbench.tui.state.text_layout import (
     shorten,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText
 from workbench.watch.case_coverage import measure_coverage
 
 _BADGES = {

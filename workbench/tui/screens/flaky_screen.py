@@ -61,8 +61,8 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import RowList, RowsAndText, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 if TYPE_CHECKING:
     from workbench.engine.workspace import Workspace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from workbench.tui.panes.drawer_panes import ProblemsPane, RunPane, WatchPane
 from workbench.tui.panes.scores_pane import DashboardPane
@@ -165,7 +164,7 @@ DRAWERS: dict[str, type[Pane]] = {"run": RunPane, "watch": WatchPane, "problems"
 """Panes of the drawer, by the names that keys use."""
 
 
-class Drawer(Vertical):
+class Drawer(FramedBox):
     """Shows at most one pane. A pane is created when it is first opened."""
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
@@ -192,7 +191,7 @@ class Drawer(Vertical):
             self._panes[name] = DRAWERS[name](self._screen_context, id=f"pane-{name}")
             await self.mount(self._panes[name])
         self._panes[name].display = True
-        self.border_title = self._panes[name].TAB
+        self.write_on_border(self._panes[name].TAB, "")
         return self._panes[name]
 
     def close(self) -> None:

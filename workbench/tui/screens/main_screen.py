@@ -55,8 +55,8 @@ from workbench.tui.state.project_state import (
 from workbench.tui.state.results_table import Scope
 from workbench.tui.state.text_layout import safe_line
 from workbench.tui.state.watch_state import WatchMode
-from workbench.tui.widgets.key_line import KeyLine, TabBar, copy, is_offered, say
-from workbench.tui.widgets.row_lists import CaseList, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, TabBar, copy, is_offered, say
+from workbench.tui.widgets.row_lists import CaseList
 
 if TYPE_CHECKING:
     from workbench.tui.dialogs.results_screen import TableScreen
@@ -90,6 +90,7 @@ class MainScreen(ScreenActions):
         self._long_run: str | None = None  # the long run for which the drawer opened by itself
         self._closes_run_pane = False  # the user closed the run pane: it does not open by itself any more
         self._left_width: int | None = None  # None: as the stylesheet has it
+        self._shown_left_width: int | None = None  # of the widget; None: as the stylesheet has it
         self._offered_actions: tuple[bool | None, ...] = ()
         self._unfinished_review: ReviewWalk | None = None
         self._begins_with_project = layout.selected is None
@@ -238,8 +239,10 @@ class MainScreen(ScreenActions):
         drawer.set_class(is_drawer, "-alone")
         drawer.set_class(self.size.height < _HEIGHT_FOR_BOTH and not self._has_focus(drawer), "-low")
         self.set_class(shows_one, "-one-side")
-        styles = left.styles
-        styles.width = styles.min_width = styles.max_width = None if shows_one else self._left_width
+        width = None if shows_one else self._left_width
+        if width != self._shown_left_width:  # Textual lays out again even if the width is the same
+            self._shown_left_width = width
+            left.styles.width = left.styles.min_width = left.styles.max_width = width
 
     @property
     def _shows_one_side(self) -> bool:

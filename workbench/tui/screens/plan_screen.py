@@ -36,8 +36,8 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, describe_plan
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import LinesView, RowList, StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList
 
 if TYPE_CHECKING:
     from workbench.engine.plan import Selection
@@ -239,7 +239,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         """Yield the header, the metrics, details of the selected one, the search, and the keys."""
         yield StatusLine(id="criteria-header")
         with Container(id="criteria-body"):
-            with Vertical(id="criteria-list"):
+            with FramedBox(id="criteria-list"):
                 yield FilterLine("text in the name or purpose of a metric", self.follow_text)
                 yield CriteriaList(id="criteria-rows")
             yield LinesView(id="criteria-detail")

@@ -26,8 +26,7 @@ from workbench.tui.state.diff_lines import DiffSource
 from workbench.tui.state.diff_state import ReviewWalk
 from workbench.tui.state.project_state import find_edit_obstacle
 from workbench.tui.state.text_layout import BLANK, Block, Paragraph, Style, safe
-from workbench.tui.widgets.key_line import KeyLine, say
-from workbench.tui.widgets.row_lists import StatusLine
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
 
 _LOOK = 0.1  # seconds between two checks whether the case was rescored
 

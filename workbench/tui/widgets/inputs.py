@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -31,7 +32,7 @@ from workbench.tui.state.text_layout import (
     split_json,
     wrap,
 )
-from workbench.tui.widgets.row_lists import RowList
+from workbench.tui.widgets.row_lists import RowList, StyledScreen
 
 # Inputs of search texts, and the filter line.
 
@@ -295,12 +296,14 @@ class TypedText(TextArea):
             self._lines = list(self.document.lines)
             self._brackets = match_brackets(self._lines)
         pair = self._brackets.find_pair(self.cursor_location) if self.selection.is_empty else ()
+        screen = self.screen
+        assert isinstance(screen, StyledScreen)
         for start, end, kind in tokens:
             place = line_index, start
             is_wrong = place in self._brackets.unbalanced
             style = Style.MATCH if place in pair else Style.ERROR if is_wrong else kind
             if style is not Style.TEXT:
-                text.stylize(self.screen.get_component_rich_style(f"style--{style.value}", partial=True), start, end)
+                text.stylize(screen.get_text_style(RichStyle.null(), style), start, end)
         return text
 
     def update_suggestion(self) -> None:

@@ -1,4 +1,4 @@
-"""Lines without a border: the keys of a screen or dialog with its messages, and the names of panes."""
+"""Lines without a border: the keys of a screen or dialog with its messages, a status, and the names of panes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
+    cut_parts,
     find_hint,
     fit_hints,
     make_hint_line,
@@ -73,12 +74,13 @@ class KeyLine(Widget):
         self._message: Line = ()
         self._message_timer: Timer | None = None
         self._message_since = 0.0
+        self._is_outdated = False  # the keys will be updated soon
         self._unread = 0  # messages that were replaced before they could be read
 
     def on_mount(self) -> None:
         """Update the line when the active keys change."""
-        self.screen.bindings_updated_signal.subscribe(self, self._update_hints)
-        self._update_hints(self.screen)
+        self.screen.bindings_updated_signal.subscribe(self, self._update_soon, immediate=True)
+        self._update_hints()
 
     def get_content_width(self, container: Size, viewport: Size) -> int:  # noqa: ARG002
         """Return the width of all keys."""
@@ -145,14 +147,24 @@ class KeyLine(Widget):
         more = StyledText(_WHOLE_MESSAGE if lists_messages else " ", Style.MUTED)
         return (*cut_line(self._message[:1], room - measure_line((more,))), more)
 
-    def _update_hints(self, screen: Screen[object]) -> None:
-        if screen is not self.screen:
-            return
-        enter = "" if _ignores_enter(screen) else self._enter
+    def _update_soon(self, screen: Screen[object]) -> None:  # noqa: ARG002
+        """Update the keys after the screen was drawn: a change of the focus sends the signal several times."""
+        self._is_outdated = True
+        self.call_after_refresh(self._update_if_outdated)  # each time, because a screen that closes calls nothing
+
+    def _update_if_outdated(self) -> None:
+        if self._is_outdated and self.is_attached:
+            self._update_hints()
+
+    def _update_hints(self) -> None:
+        self._is_outdated = False
+        screen = self.screen
+        enter = self._enter if self._enter and not _ignores_enter(screen) else ""
+        field = screen.focused if isinstance(screen.focused, Input) else None
         found: dict[KeyHint, ActiveBinding | None] = {KeyHint("⏎", enter): None} if enter else {}
         groups: dict[tuple[DOMNode, str], list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            if (enter and active.binding.key == "enter") or self._is_typed(active.binding.key):
+            if (enter and active.binding.key == "enter") or _is_typed(active.binding.key, field):
                 continue
             is_shown = active.binding.show and is_offered(active.node, active.binding.action)
             if active.enabled and (is_shown or _is_leading(active)):
@@ -172,14 +184,14 @@ class KeyLine(Widget):
             self.refresh(layout=self.styles.is_auto_width)
         self._hints = found
 
-    def _is_typed(self, key: str) -> bool:
-        """Return True if the focused input takes the key as text. Textual does not know this of `slash`."""
-        focused = self.screen.focused
-        return isinstance(focused, Input) and focused.check_consume_key(key, find_character(key))
-
     def _rank_binding(self, active: ActiveBinding) -> int:
         """Rank the more useful actions of a place first."""
         return self._order.get(active.binding.id or "", len(self._order))
+
+
+def _is_typed(key: str, field: Input | None) -> bool:
+    """Return True if the focused input takes the key as text. Textual does not know this of `slash`."""
+    return field is not None and field.check_consume_key(key, find_character(key))
 
 
 def _ignores_enter(screen: Screen[object]) -> bool:
@@ -212,6 +224,28 @@ def _rank_key(active: ActiveBinding) -> int:
     """Rank keys with the same action: the one named first is shown."""
     names = _KEYS.get(active.binding.id or "", ())
     return names.index(active.binding.key) if active.binding.key in names else 0
+
+
+# A line of pieces of text.
+
+
+class StatusLine(Widget):
+    """One line of pieces."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._line: Line = ()
+
+    def show(self, line: Line) -> None:
+        """Replace the line."""
+        if line != self._line:
+            self._line = line
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line."""
+        width = self.size.width
+        return make_strip(self, cut_parts(self._line, width) if y == 0 else (), width=width)
 
 
 # The names of the panes in one line, with the open one highlighted.

@@ -21,13 +21,14 @@ from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.tui.keys import bindings
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, cut_parts, render_blocks
+from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, render_blocks
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -106,24 +107,50 @@ def scroll_to_line(view: ScrollView, index: int) -> None:
 # Conversion of pieces to Textual strips. Pieces become segments directly, so no text is ever parsed as markup.
 
 STYLE_CLASSES = {f"style--{style.value}" for style in Style}
-"""The component classes of the styles in the stylesheet."""
+"""The component classes of the styles in the stylesheet; the application has them."""
 
 Result = TypeVar("Result")
 
 
 class StyledScreen(Screen[Result]):
-    """A screen with the styles of all texts on it.
+    """A screen that keeps the styles of all texts on it.
 
-    If each widget had these component classes, Textual would match all of them with the stylesheet again for each
-    widget at each change of the focus, which takes longer than to draw the screen.
+    The component classes of these styles belong to the application. If each screen or widget had them, Textual would
+    match all of them with the stylesheet whenever it styles the screen or widget, which takes longer than to draw it.
     """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
 
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         # The classes of a common size: otherwise the first layout would add them and style every widget again.
         super().__init__(name, id, " ".join(("-wide", "-tall", classes or "")))
         self._text_styles: dict[tuple[RichStyle, Style], RichStyle] = {}
+        self._focused_frames: set[FramedBox] = set()
+        self._moves_focus = False
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Keep the styles. Every widget got them when it was added; Textual would style all of them again."""
+        event.refresh_styles = False
+
+    def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
+        """Move the focus, and highlight the frames around it.
+
+        With `:focus-within` in the stylesheet, Textual would style every widget in these frames again.
+        """
+        self._moves_focus = True
+        try:
+            super().set_focus(widget, scroll_visible, from_app_focus)
+        finally:
+            self._moves_focus = False
+        around = self.focused.ancestors if self.focused is not None else ()
+        frames = {node for node in around if isinstance(node, FramedBox)}
+        for frame in frames ^ self._focused_frames:
+            frame.show_focus(frame in frames)
+        self._focused_frames = frames
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw the whole screen, but not because the focus moves: the widgets that lose and get it draw themselves."""
+        if self._moves_focus and not regions and not layout and not recompose:
+            return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def notify_style_update(self) -> None:
         """Forget the earlier styles."""
@@ -138,8 +165,8 @@ class StyledScreen(Screen[Result]):
         return found
 
     def _make_text_style(self, base: RichStyle, style: Style) -> RichStyle:
-        name = f"style--{style.value}"
-        rules, own = self.get_component_styles(name), self.get_component_rich_style(name, partial=True)
+        rules = self.app.get_component_styles(f"style--{style.value}")
+        own = rules.partial_rich_style
         if not rules.has_rule("color") or rules.color.a == 1:
             return own
         background = Color(0, 0, 0, 0) if base.bgcolor is None else Color.from_rich_color(base.bgcolor)
@@ -164,32 +191,11 @@ def make_strip(
     return Strip(segments, used).adjust_cell_length(width, base)
 
 
-class StatusLine(Widget):
-    """One line of pieces."""
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._line: Line = ()
-
-    def show(self, line: Line) -> None:
-        """Replace the line."""
-        if line != self._line:
-            self._line = line
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the line."""
-        width = self.size.width
-        return make_strip(self, cut_parts(self._line, width) if y == 0 else (), width=width)
-
-
 # A list of rows with a cursor: only the rows on the screen are drawn.
 
 
 class RowSource(Protocol):
-    """Rows for a list. The widget only reads them; the receiver of its messages moves the cursor and calls `show`
-    again.
-    """
+    """Rows for a list, which only reads them. The receiver of its messages moves the cursor and calls `show` again."""
 
     @property
     def cursor(self) -> int:
@@ -396,12 +402,16 @@ class PickList(RowList, can_focus=False):
 
 
 class FramedBox(Vertical):
-    """Widgets in a frame with texts on its border. Only the border is redrawn while only its texts change."""
+    """Widgets in a frame with texts on its border. Only the border is redrawn while only its texts or colours change.
+
+    The stylesheet has no colour for the title with the focus: Textual would redraw all widgets in the frame.
+    """
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._on_border = ("", "")
         self._is_bordering = False
+        self._has_focus_colours = False
 
     def write_on_border(self, title: str, subtitle: str) -> None:
         """Replace the texts on the upper and the lower border."""
@@ -410,16 +420,32 @@ class FramedBox(Vertical):
         self._on_border = title, subtitle
         self._is_bordering = True
         try:
-            self.border_title, self.border_subtitle = Content(title), Content(subtitle)
+            self._write_title()
+            self.border_subtitle = Content(subtitle)
         finally:
             self._is_bordering = False
 
+    def show_focus(self, has_focus: bool) -> None:
+        """Draw the frame in the colours for the focus, or without them."""
+        self._is_bordering, self._has_focus_colours = True, has_focus
+        try:
+            self.set_class(has_focus, "-focused", update=False)
+            self.app.stylesheet.update_nodes((self,), animate=True)
+            self._write_title()
+        finally:
+            self._is_bordering = False
+
+    def _write_title(self) -> None:
+        title = Content(self._on_border[0])
+        self.border_title = title.stylize("bold $primary") if self._has_focus_colours else title
+
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Redraw only the border while only its texts change."""
+        """Redraw only the border while only its texts or colours change."""
         if self._is_bordering and not regions and not layout:
-            size = self.outer_size
-            rows = (Region(0, y, size.width, 1).translate(-self.content_offset) for y in (0, size.height - 1))
-            regions = tuple(rows)
+            width, height = self.outer_size
+            rows = (Region(0, y, width, 1) for y in (0, height - 1))
+            columns = (Region(x, 0, 1, height) for x in (0, width - 1))
+            regions = tuple(edge.translate(-self.content_offset) for edge in (*rows, *columns))
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 

@@ -180,7 +180,10 @@ async def test_quitting_asks_what_to_do_with_typed_text(open_app: Any, project: 
     assert list((project / ".workbench" / "recovery").iterdir()) == []
 
 
-async def test_typed_text_can_be_stored_for_the_next_start(open_app: Any, project: Path) -> None:
+async def test_typed_text_can_be_stored_for_the_next_start(
+    open_app: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.panes.case_pane._KEEP", 60.0)  # the user quits before the next check
     async with open_app(project) as screen:
         await open_case(screen)
         await select_row(screen, "user")

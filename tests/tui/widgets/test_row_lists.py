@@ -1,0 +1,42 @@
+"""What a screen styles and lays out again, which decides how fast keys are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
+from textual.widget import Widget
+
+
+async def test_a_move_of_the_focus_changes_only_the_frames_and_the_widgets_that_lose_and_get_it(
+    open_fake_app: Any, lights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    styled: list[DOMNode] = []
+    laid_out: list[Widget] = []
+    apply, refresh = Stylesheet.apply, Widget.refresh
+
+    def note_style(self: Stylesheet, node: DOMNode, **more: Any) -> None:
+        styled.append(node)
+        apply(self, node, **more)
+
+    def note_layout(self: Widget, *regions: Any, layout: bool = False, **more: Any) -> Widget:
+        laid_out.extend([self] if layout else [])
+        return refresh(self, *regions, layout=layout, **more)
+
+    async with open_fake_app(lights) as screen:
+        await screen.until("两盏灯", "judge: none")
+        before = screen.app.focused
+        with monkeypatch.context() as patch:
+            patch.setattr(Stylesheet, "apply", note_style)
+            patch.setattr(Widget, "refresh", note_layout)
+            await screen.press("tab")
+            await screen.pilot.pause()
+        after = screen.app.focused
+
+        assert before is not after
+        frames = set(screen.app.screen.query("#left, #right"))
+        assert {node for node in styled if isinstance(node, Widget)} <= {before, after, *frames}
+        assert not laid_out
+        assert [frame.has_class("-focused") for frame in screen.app.screen.query("#left, #right")] == [False, True]
