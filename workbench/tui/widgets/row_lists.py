@@ -21,7 +21,6 @@ from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
