@@ -312,7 +312,10 @@ class WatchController(Controller):
     def _apply(self, event: ScreenEvent, update: WatchUpdate, *, now: float) -> None:
         from workbench.watch.watch_events import AllKnown, ChangeSeen, SourceBroken, WatchRunEvent, WatchRunStarted
 
+        broken = {each.path for each in self.state.watch.broken}
         update.changed.update(self.state.watch.apply(event, now=now))
+        for path in sorted(broken.difference(each.path for each in self.state.watch.broken)):
+            say(self.widget, f"no case waits for {path} any more")
         match event:
             case WatchRunEvent():
                 followed = self._runs.get(event.run_id)

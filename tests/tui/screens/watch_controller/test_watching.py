@@ -164,6 +164,7 @@ async def test_source_that_does_not_compile_is_a_problem_until_it_is_fixed(open_
 
         await watched.until_true(lambda: not watched.state.problems.rows)
         await watched.screen.until_gone("1 problem")
+        await watched.until("no case waits for tools.py any more")
         assert not watched.is_stale("ship_1")
         assert watched.get_state("ship_1") is CaseState.PASSED
 
