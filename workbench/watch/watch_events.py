@@ -189,8 +189,12 @@ def summarise_reasons(decisions: Sequence[Decision], *, root: Path, state: Snaps
 
 
 def describe_reach(row: Dependency, decisions: Iterable[Decision], *, total: int, root: Path, state: Snapshot) -> str:
-    """Return a reason and how many cases it affects: `tools.py: refund() changed <- called by 8 of 24 cases`."""
-    affected = sum(any(reason.row == row for reason in decision.reasons) for decision in decisions)
+    """Return a reason and how many cases it affects: `tools.py: refund() changed <- called by 8 of 24 cases`.
+
+    Cases may have seen different values of the same file or name.
+    """
+    rows = ([reason.row for reason in decision.reasons if reason.row is not None] for decision in decisions)
+    affected = sum(any((each.kind, each.key) == (row.kind, row.key) for each in used) for used in rows)
     words = describe_reason(Reason(row=row), root=root, state=state)
     return f"{words} <- {_name_relation(row)} {affected} of {pluralise(total, 'case')}"
 

@@ -189,7 +189,7 @@ class Watch:
 
     def _describe(self, workspace: Workspace, made: DecisionsMade) -> Sequence[ScreenEvent]:
         """Describe decisions for the screen. Belongs on the workspace thread: it reads files and the history."""
-        words = _Words(self._session, workspace.root)
+        words = ReasonWords(self._session, workspace.root)
         verdicts = workspace.verdicts
         jobs = {each.job for each in made.decisions}
         for job in set(self._shown).difference(jobs):  # the screen has forgotten these
@@ -249,7 +249,7 @@ class Watch:
         return found
 
 
-class _Words:
+class ReasonWords:
     """Reasons in words, each computed once."""
 
     def __init__(self, session: WatchSession, root: Path) -> None:
@@ -267,16 +267,20 @@ class _Words:
         """Describe the most frequent reasons, each with how many cases it affects."""
         from workbench.watch.watch_events import describe_reach
 
-        counts = Counter(each.reasons[0] for each in work if each.reasons)
+        counts: Counter[tuple[object, ...]] = Counter()
+        reasons: dict[tuple[object, ...], Reason] = {}
+        for reason in (each.reasons[0] for each in work if each.reasons):
+            what = (reason.why,) if reason.row is None else (reason.row.kind, reason.row.key)
+            counts[what] += 1
+            reasons.setdefault(what, reason)
         reaches = []
-        for reason, count in counts.most_common(_MAX_REACHES):
-            if reason.row is None:
-                reaches.append(f"{self._describe(reason)}: {count} of {pluralise(len(decisions), 'case')}")
+        for what, count in counts.most_common(_MAX_REACHES):
+            row = reasons[what].row
+            if row is None:
+                reaches.append(f"{self._describe(reasons[what])}: {count} of {pluralise(len(decisions), 'case')}")
             else:
                 state = self._session.state
-                reaches.append(
-                    describe_reach(reason.row, decisions, total=len(decisions), root=self._root, state=state)
-                )
+                reaches.append(describe_reach(row, decisions, total=len(decisions), root=self._root, state=state))
         return tuple(reaches)
 
     def _describe(self, reason: Reason) -> str:
