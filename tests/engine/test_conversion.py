@@ -223,6 +223,12 @@ def test_losses_from_rows_to_an_eval_set_are_reported(tmp_path: Path) -> None:
     ]
 
 
+def test_a_row_without_a_prompt_is_reported(tmp_path: Path) -> None:
+    result = convert_file(write_rows(tmp_path, [{"prompt": "a"}, {"reference": "b"}]), tmp_path / "b.evalset.json")
+
+    assert list(result.losses) == ["a prompt, because the row has none (1 case: row_2)"]
+
+
 def test_mapped_columns_are_not_lost_and_a_dataset_without_known_columns_is_refused(tmp_path: Path) -> None:
     rows = write_rows(tmp_path, [{"input": "a", "target": "b", "cost": 2}])
     to = tmp_path / "b.evalset.json"

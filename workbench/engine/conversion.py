@@ -352,6 +352,8 @@ def _as_eval_set(to: Path, sessions: Iterable[Session], losses: Losses, *, mappe
                 losses.add(f"the column {name}", case=session.name)
         if session.conversation.system is not None:
             losses.add("the instructions (system messages)", case=session.name)
+        if any(turn.prompt is None for turn in session.conversation.turns):
+            losses.add("a prompt, because the row has none", case=session.name)
         eval_id = _free_id(session.eval_id, taken)
         if eval_id != session.eval_id:
             losses.add("a duplicate id: it gets a number", case=session.name)
