@@ -71,6 +71,7 @@ def explain_excess(work: Sequence[Decision], settings: WatchSettings) -> str:
 # Active jobs of the watch.
 
 _REPORT_DELAY = 1.0  # seconds until the watcher has reported what a job wrote
+_LATE_REPORT_DELAY = 10.0  # the same on a busy machine, for a change whose time is known
 _EXIT_DELAY = 0.1  # seconds for processes to end, and for the clock of a disk to lag
 
 
@@ -158,9 +159,11 @@ class ActiveJobs:
         end = self._ends.get(job)
         if job in self._jobs or end is None:
             return job in self._jobs
-        if end.includes_processes and last_write_time is not None and last_write_time > end.at + _EXIT_DELAY:
-            return False
-        return time.time() - end.at < _REPORT_DELAY
+        since_end = time.time() - end.at
+        if last_write_time is None:
+            return since_end < _REPORT_DELAY
+        delay = _EXIT_DELAY if end.includes_processes else _REPORT_DELAY
+        return last_write_time - end.at <= delay and since_end < _LATE_REPORT_DELAY
 
     def cancel_all(self) -> None:
         """Cancel the runs of all active jobs."""

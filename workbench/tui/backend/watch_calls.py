@@ -270,7 +270,7 @@ class ReasonWords:
         counts: Counter[tuple[object, ...]] = Counter()
         reasons: dict[tuple[object, ...], Reason] = {}
         for reason in (each.reasons[0] for each in work if each.reasons):
-            what = (reason.why,) if reason.row is None else (reason.row.kind, reason.row.key)
+            what: tuple[object, ...] = (reason.why,) if reason.row is None else (reason.row.kind, reason.row.key)
             counts[what] += 1
             reasons.setdefault(what, reason)
         reaches = []
