@@ -157,7 +157,34 @@ def open_screen(path: Path, module: str = "workbench.tui.app") -> int:
         return status
 
 
+WORDS_ELSEWHERE = {
+    "create": "target add",
+    "convert": "dataset convert",
+    "export": "report",
+    "generate": "eval-set generate-eval-cases",
+    "info": "doctor",
+    "init": "target add",
+    "lint": "dataset lint",
+    "list": "doctor",
+    "log": "history",
+    "logs": "history",
+    "ls": "doctor",
+    "migrate": "eval-set migrate",
+    "new": "eval-set create",
+    "show": "history",
+    "test": "run",
+    "tui": ".",
+    "ui": ".",
+    "validate": "eval-set validate",
+    "view": ".",
+    "web": "serve",
+}
+"""Commands of `adk`, promptfoo and inspect_ai, and of our groups, with ours for the same purpose."""
+
+
 def _explain_unknown_command(name: str) -> str:
+    if name in WORDS_ELSEWHERE:
+        return f"no such command or path: {name!r}; did you mean `workbench {WORDS_ELSEWHERE[name]}`?"
     close = difflib.get_close_matches(name.replace("_", "-"), COMMANDS, n=1, cutoff=0.6)
     looks_like_path = "/" in name or "." in name
     if close and not looks_like_path:

@@ -49,7 +49,7 @@ from workbench.store.errors import StoreError
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.history.history_queries import StoredJob
 from workbench.store.history.history_schema import get_history_path
-from workbench.watch.selector import decide_plan, find_current_verdicts, reuse_unjudged, select_affected
+from workbench.watch.selector import decide_plan, find_current_verdicts, make_snapshot, reuse_unjudged, select_affected
 
 _POLL_SECONDS = 0.2
 _MOST_LISTED = 100
@@ -197,10 +197,11 @@ class ProjectTools:
     def explain(self, what: Sequence[str], cases: Sequence[str]) -> str:
         """Explain whether cases would run after the last changes, and why."""
         plan = self._plan(what, cases, RunOptions())
-        decisions = decide_plan(self._workspace, plan)
+        state = make_snapshot(self._workspace)
+        decisions = decide_plan(self._workspace, plan, state=state)
         lines = [*plan.notices, *plan.file_problems]
         for decision in decisions[:_MOST_LISTED]:
-            lines += explain_decision(self._workspace, decision, verbose=False)
+            lines += explain_decision(self._workspace, decision, state, verbose=False)
         if len(decisions) > _MOST_LISTED:
             lines.append(f"and {pluralise(len(decisions) - _MOST_LISTED, 'case')} more; name fewer cases")
         return "\n".join(lines)

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from workbench.model.evalset import Quarantine
     from workbench.model.identity import Dependency
     from workbench.watch.selector import Decision
+    from workbench.watch.snapshot import Snapshot
     from workbench.watch.watch_session import WatchSession
 
 
@@ -554,7 +555,7 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
     from workbench.cli.console import message, write_lines
     from workbench.cli.run_commands import make_plan, open_workspace, select_cases
     from workbench.engine.plan import RunOptions
-    from workbench.watch.selector import decide_plan
+    from workbench.watch.selector import decide_plan, make_snapshot
 
     workspace, named = open_workspace(what, target=target)
     with workspace:
@@ -563,16 +564,16 @@ def explain(*, what: tuple[str, ...], cases: tuple[str, ...], target: str | None
         problems = plan.file_problems
         for text in (*plan.notices, *problems):
             message(text)
-        for decision in decide_plan(workspace, plan):
-            write_lines(explain_decision(workspace, decision, verbose=verbose))
+        state = make_snapshot(workspace)
+        for decision in decide_plan(workspace, plan, state=state):
+            write_lines(explain_decision(workspace, decision, state, verbose=verbose))
     return WRONG if problems else 0
 
 
-def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool) -> Iterator[str]:
-    """Yield the lines of `workbench explain` about one case."""
+def explain_decision(workspace: Workspace, decision: Decision, state: Snapshot, *, verbose: bool) -> Iterator[str]:
+    """Yield the lines of `workbench explain` about one case. `state` is that of the decision."""
     from workbench.model.text import neutralise, one_line
     from workbench.watch.selector import Action
-    from workbench.watch.snapshot import Snapshot
     from workbench.watch.watch_events import describe_reason
 
     does = {
@@ -582,7 +583,6 @@ def explain_decision(workspace: Workspace, decision: Decision, *, verbose: bool)
         Action.WAIT: "waits: its source cannot be compiled",
         Action.LEAVE: "would not run in watch mode; `workbench run --affected` runs it",
     }
-    state = Snapshot()
     repeat = f" [{decision.job.repeat + 1}]" if decision.job.repeat else ""
     is_recorded = decision.planned.is_recorded
     would = "would be judged" if is_recorded and decision.action is Action.JUDGE else does[decision.action]

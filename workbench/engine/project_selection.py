@@ -14,7 +14,7 @@ from workbench.model.text import suggest_name
 from workbench.store import project_discovery as described
 from workbench.store.datasets.dataset_files import is_dataset
 from workbench.store.errors import StoreError
-from workbench.store.files import TEST_SUFFIX, find_root, make_relative_name, real_path
+from workbench.store.files import SETTINGS_FILE, TEST_SUFFIX, find_root, make_relative_name, real_path
 from workbench.store.project_discovery import (
     EvalSetEntry,
     LocationPairing,
@@ -41,7 +41,10 @@ def find_common_root(paths: Sequence[Path]) -> Path:
     if len(roots) <= 1:
         return next(iter(roots), find_root(here))
     places = "; ".join(f"{path} to {root}" for root, path in roots.items())
-    raise PlanError(f"the arguments belong to different projects ({places}); run them separately")
+    raise PlanError(
+        f"the arguments belong to different projects ({places}); run them separately, or put {SETTINGS_FILE} into a "
+        "folder above them"
+    )
 
 
 def is_marked(root: Path) -> bool:

@@ -197,9 +197,9 @@ class LocationPairing:
     """Pairs a set with the first folder upwards that has agents in or below it.
 
     Among several agents there, it chooses the one whose folder (or name) is `session_input.app_name` in the cases, else
-    the one in that very folder. A set is not paired with an agent further up if files beside it look like a broken
-    agent, or if `reasons` has its folder, unless the cases name the agent. `reasons` explain why the agent of a folder
-    does not own the set.
+    the one in that very folder, else the one in whose folder all others are. A set is not paired with an agent further
+    up if files beside it look like a broken agent, or if `reasons` has its folder, unless the cases name the agent.
+    `reasons` explain why the agent of a folder does not own the set.
     """
 
     def __init__(self, targets: Iterable[Target], *, reasons: Mapping[Path, str] | None = None, root: Path) -> None:
@@ -240,6 +240,10 @@ class LocationPairing:
         apps = _find_app_names(eval_set)
         chosen = [name for name, place in agents.items() if place.name in apps or name in apps]
         chosen = chosen or [name for name, place in agents.items() if place == folder]
+        if not chosen and lacking is None:
+            chosen = [
+                name for name, outer in agents.items() if all(inner.is_relative_to(outer) for inner in agents.values())
+            ]
         if len(chosen) == 1:
             return Pairing(chosen[0])
         if lacking is not None:

@@ -513,21 +513,24 @@ def reuse_unjudged(workspace: Workspace, plan: Plan) -> Plan:
 
 
 def _find_unjudged(workspace: Workspace, plan: Plan) -> Mapping[JobKey, StoredVerdict]:
-    selector = _make_selector(workspace, plan)
+    selector = Selector(workspace.verdicts, make_snapshot(workspace), rejects_replays=plan.options.rejects_replays)
     found = {job: selector.find_unjudged(job, planned) for job, planned in plan.jobs}
     return {job: verdict for job, verdict in found.items() if verdict is not None}
 
 
-def decide_plan(workspace: Workspace, plan: Plan) -> list[Decision]:
-    """Decide on each job of a plan. Raises StoreError if the history cannot be read."""
-    selector = _make_selector(workspace, plan)
+def decide_plan(workspace: Workspace, plan: Plan, *, state: Snapshot | None = None) -> list[Decision]:
+    """Decide on each job of a plan. Raises StoreError if the history cannot be read.
+
+    `state` then knows what the words of the reasons need. See `watch_events.describe_reason`.
+    """
+    state = state or make_snapshot(workspace)
+    selector = Selector(workspace.verdicts, state, rejects_replays=plan.options.rejects_replays)
     return [selector.decide(job, planned) for job, planned in plan.jobs]
 
 
-def _make_selector(workspace: Workspace, plan: Plan) -> Selector:
-    verdicts = workspace.verdicts
-    state = Snapshot(leftovers=verdicts.list_agent_files)
-    return Selector(verdicts, state, rejects_replays=plan.options.rejects_replays)
+def make_snapshot(workspace: Workspace) -> Snapshot:
+    """Return a snapshot of the present, in which files that agents of the project wrote are known."""
+    return Snapshot(leftovers=workspace.verdicts.list_agent_files)
 
 
 def find_current_verdicts(workspace: Workspace, plan: Plan) -> dict[CaseKey, Sequence[StoredJob]]:

@@ -188,6 +188,13 @@ class Snapshot:
             return self._fingerprint_interpreter(key)
         return self._fingerprint_variable(kind, key, around) if around is not None else ""
 
+    def find_changed_variables(self, row: Dependency) -> dict[str, str]:
+        """Return the names of a row about several variables that differ now, each with new, gone or changed."""
+        # The row does not say whose it is. Compared with the variables of another agent, every name differs.
+        answers = {self.answer(Question(row.kind, row.key, around)) for around in tuple(self._effective)}
+        found = [fingerprints.find_changed_variables(row.fingerprint, answer) for answer in answers]
+        return min(found, key=len, default={})
+
     def _fingerprint_variable(self, kind: str, key: str, around: Surroundings) -> str:
         secret = fingerprints.derive_secret(around.target_path)
         files = [self._locate(file) for file in around.env_files]

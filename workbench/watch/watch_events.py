@@ -251,7 +251,6 @@ _WORDS: dict[str, str] = {
     Kind.IMPORT: "{where}: import of {name} may resolve differently",
     Kind.VARIABLE: "${key} changed",
     Kind.EARLY_VARIABLE: "${key} changed",
-    Kind.VARIABLES: "{variables}",
     Kind.INSTALLED: "installed packages changed in {where}",
     Kind.INTERPRETER: "the version of Python or of the recorder changed",
     Kind.OPAQUE: "it uses {key}, which cannot be tracked: every change affects it",
@@ -274,9 +273,21 @@ def _describe_row(row: Dependency, *, root: Path, state: Snapshot | None) -> str
         return f"{where} changed" if os.path.lexists(get_path(row)) else f"{where} is gone"
     if (row.kind, row.key) == (Kind.OPAQUE, ENDED_EARLY):
         return f"{row.key}, so what it used is unknown: every change affects it"
+    if row.kind == Kind.VARIABLES:
+        return _describe_variables(row, state)
     words = _WORDS.get(row.kind, f"a dependency of the unknown kind {row.kind} changed")
     name = ", ".join(_find_changed_imports(row, state)) if row.kind == Kind.IMPORT else ""
-    return words.format(where=where, key=row.key, name=name, variables=_VARIABLE_SETS.get(row.key.split("\0")[0]))
+    return words.format(where=where, key=row.key, name=name)
+
+
+def _describe_variables(row: Dependency, state: Snapshot | None) -> str:
+    changed = {} if state is None else state.find_changed_variables(row)
+    named = [f"${name} {'changed' if word == 'changed' else f'is {word}'}" for name, word in changed.items()]
+    what = row.key.split("\0")[0]
+    if not named:
+        return _VARIABLE_SETS[what]
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return ", ".join(named[:3]) + more + (", and the case reads all variables" if what == "all" else "")
 
 
 def _find_changed_imports(row: Dependency, state: Snapshot | None) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from workbench import __version__
 from workbench.cli import main as entry
-from workbench.cli.main import COMMANDS, LazyGroup, cli, main
+from workbench.cli.main import COMMANDS, WORDS_ELSEWHERE, LazyGroup, cli, main
 from workbench.model.criteria import InvalidConfig
 from workbench.store.errors import StoreError
 
@@ -119,6 +119,14 @@ def test_a_mistyped_command_gets_a_suggestion(capsys: pytest.CaptureFixture[str]
     assert main(["histroy"]) == 2
 
     assert "did you mean `workbench history`?" in capsys.readouterr().err
+
+
+def test_the_words_of_other_programs_lead_to_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for word, command in WORDS_ELSEWHERE.items():
+        assert main([word]) == 2
+        assert f"did you mean `workbench {command}`?" in capsys.readouterr().err
+        assert command == "." or main([*command.split(), "--help"]) == 0
+        capsys.readouterr()
 
 
 def test_a_missing_path_is_reported_as_a_path(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,6 +111,18 @@ def test_a_set_in_the_folder_of_an_agent_belongs_to_it_despite_sub_agents(folder
     assert folder.entry("boss/x.evalset.json").target == "boss"
 
 
+def test_a_set_beside_an_agent_with_sub_agents_belongs_to_it(folder: ProjectFolder) -> None:
+    for name in ("boss", "boss/sub_agents/helper", "boss/sub_agents/writer"):
+        folder.write_agent(f"project/{name}")
+    folder.write_set("project/eval/x.evalset.json")
+    folder.write_set("project/boss/sub_agents/y.evalset.json")
+
+    assert folder.entry("project/eval/x.evalset.json").target == "boss"
+    assert "2 agents match (helper, writer)" in (
+        folder.entry("project/boss/sub_agents/y.evalset.json").unpaired_reason or ""
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason_part"),
     [

@@ -417,6 +417,37 @@ def test_env_files_change_only_variables_that_the_environment_lacks(
     assert case.describe_reasons(case.decide()) == ["$INNER changed"]
 
 
+def test_changed_variables_of_a_case_that_reads_all_are_named(
+    case: WatchedCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_variables() -> str:
+        return fingerprints.of_variables(
+            fingerprints.derive_secret(str(case.root)), fingerprints.select_variables("all", os.environ, defined=())
+        )
+
+    monkeypatch.setenv("WB_GONE", "1")
+    monkeypatch.setenv("WB_MODEL", "a")
+    case.add(("variables", "all", read_variables()))
+    monkeypatch.delenv("WB_GONE")
+    monkeypatch.setenv("WB_MODEL", "b")
+    monkeypatch.setenv("WB_\udce9", "x")
+
+    decision = case.decide()
+
+    assert case.describe_reasons(decision) == [
+        r"$WB_GONE is gone, $WB_MODEL changed, $WB_\udce9 is new, and the case reads all variables"
+    ]
+    for name in "ABC":
+        monkeypatch.setenv(f"WB_{name}", "x")
+    assert case.describe_reasons(case.decide())[0].startswith("$WB_A is new, $WB_B is new, $WB_C is new and 3 more,")
+
+
+def test_a_row_of_an_earlier_version_about_all_variables_names_none(case: WatchedCase) -> None:
+    case.add(("variables", "all", "0123456789abcdef"))
+
+    assert case.describe_reasons(case.decide()) == ["environment variables changed, and the case reads all of them"]
+
+
 def test_only_verdicts_with_a_stored_execution_are_known(case: WatchedCase) -> None:
     row = case.write_file("a.txt", "a")
     for number in range(7):

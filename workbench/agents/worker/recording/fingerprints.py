@@ -30,6 +30,7 @@ LIBRARIES = frozenset(("site-packages", "dist-packages"))
 """Names of folders in which libraries are installed."""
 
 _UNREADABLE = "unreadable"
+_NO_VARIABLES = "none"
 _LARGEST = 64 * 1024 * 1024  # bytes; for larger files size and times count instead
 _PIECE = 1 << 20
 _INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
@@ -222,8 +223,24 @@ def of_variable(secret: bytes, value: str | None) -> str:
 
 
 def of_variables(secret: bytes, values: Mapping[str, str]) -> str:
-    """Fingerprint names and values of several variables."""
-    return _hash_with_key(secret, "\0".join(f"{name}={values[name]}" for name in sorted(values)))
+    """Fingerprint names and values of several variables: `NAME=hash,NAME=hash`. See `find_changed_variables`."""
+    parts = (f"{ascii(name)[1:-1]}={_hash_with_key(secret, f'{name}={values[name]}')}" for name in sorted(values))
+    return ",".join(parts) or _NO_VARIABLES
+
+
+def find_changed_variables(before: str, now: str) -> dict[str, str]:
+    """Compare two fingerprints of several variables. Return a word for each name that differs: new, gone or changed.
+
+    It is empty for a fingerprint without names, as earlier versions made them.
+    """
+    if "=" not in before and before != _NO_VARIABLES:
+        return {}
+    then, today = (dict(part.rpartition("=")[::2] for part in text.split(",") if "=" in part) for text in (before, now))
+    return {
+        name: "new" if name not in then else "changed" if name in today else "gone"
+        for name in sorted({*then, *today})
+        if then.get(name) != today.get(name)
+    }
 
 
 def select_variables(what: str, values: Mapping[str, str], *, defined: Collection[str]) -> dict[str, str]:
