@@ -76,6 +76,23 @@ async def test_the_cursor_goes_from_difference_to_difference(open_app: Any, proj
         await screen.until("no earlier difference")
 
 
+async def test_a_diff_opens_at_the_first_difference_that_cost_points(
+    open_app: Any, make: Any, make_project: Any
+) -> None:
+    free = [turn(make, f"step {number}", f"other words {number}", *RIGHT) for number in range(12)]
+    cases = [{"eval_id": "long", "conversation": [*free, turn(make, "last", None, ("look", {}))]}]
+    project = make_project(agent=AGENT, criteria={"tool_trajectory_avg_score": 1.0}, lights=cases)
+    async with open_app(project) as screen:
+        await screen.until("lights", "long")
+        await screen.press("R")
+        await screen.until("✗ long", "finished")
+        await screen.press("n", "2")
+        await screen.until("difference 13 of 13", "tool_trajectory_avg_score 0.00 < 1.00", "turn 13", "+ set")
+
+        await screen.press("{")
+        await screen.until("difference 12 of 13", "costs nothing")
+
+
 async def test_accepting_one_difference_saves_it_and_scores_again_without_the_agent(
     open_app: Any, project: Path
 ) -> None:

@@ -90,6 +90,7 @@ class DiffView(Vertical):
         self._wanted: DiffSource | None = None
         self._about: object = None
         self._goes_to_end = False
+        self._awaits_layout = False
 
     def compose(self) -> ComposeResult:
         """Status line and lines."""
@@ -97,8 +98,11 @@ class DiffView(Vertical):
         yield ClickableLines(id="diff-lines")
 
     def on_resize(self) -> None:
-        """Adapt the status line to its width."""
+        """Adapt the status line to its width. At the first layout, go to the cursor."""
         self._show_status()
+        if self._awaits_layout:
+            self._awaits_layout = False
+            self.call_after_refresh(self._show_cursor)
 
     def show(self, source: DiffSource, *, about: object) -> None:
         """Show a diff. The cursor keeps its place if `about` is the same as before."""
@@ -157,10 +161,11 @@ class DiffView(Vertical):
         # A view at the end of a conversation follows it while it grows.
         grows = source.is_scenario and (source.is_live or self.state.source.is_live)
         at_end = grows and (self._goes_to_end or view.scroll_offset.y >= view.max_scroll_y)
-        stays = self.state.show(source, content, about=self._about)
+        stays = self.state.show(source, content, about=self._about, stays=view.scroll_offset.y > 0)
         self._wanted = source
         view.show(self._make_lines, from_top=not stays)
-        self._show_cursor(scroll=stays)
+        self._show_cursor(scroll=stays or bool(self.state.cursor))
+        self._awaits_layout = not view.scrollable_content_region.width
         if stays and at_end:
             self._goes_to_end = True
             self.call_after_refresh(self._go_to_end)  # the scroll bar may appear first

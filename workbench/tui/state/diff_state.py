@@ -51,18 +51,25 @@ class DiffState:
         self.content = DiffContent()
         self._about: object = None
         self._cursor = 0
+        self._is_selected = False
 
     def find_new_source(self, source: DiffSource) -> DiffSource | None:
         """Return the source with the current level; None if it is shown already."""
         wanted = replace(source, level=self.level)
         return None if wanted == self.source else wanted
 
-    def show(self, source: DiffSource, content: DiffContent, *, about: object) -> bool:
-        """Show other content. The cursor keeps its place if `about` is the same as before. Return whether it is."""
-        stays = about == self._about
+    def show(self, source: DiffSource, content: DiffContent, *, about: object, stays: bool = False) -> bool:
+        """Show other content. Return whether it is about the same as before.
+
+        The cursor is at the first difference that cost points, until the user selects one. Then it keeps its place
+        while `about` is the same, as it does with `stays`.
+        """
+        is_same = about == self._about
         self.source, self.content, self._about = source, content, about
-        self._cursor = min(self._cursor, max(len(content.hunks) - 1, 0)) if stays else 0
-        return stays
+        self._is_selected = is_same and (self._is_selected or stays)
+        costly = next((index for index, cost in enumerate(content.costs) if not cost.is_free), 0)
+        self._cursor = min(self._cursor, max(len(content.hunks) - 1, 0)) if self._is_selected else costly
+        return is_same
 
     @property
     def hunks(self) -> Sequence[Hunk]:
@@ -87,7 +94,7 @@ class DiffState:
         """Select a difference by its index. Return False if the index is invalid."""
         if not 0 <= hunk < len(self.content.hunks):
             return False
-        self._cursor = hunk
+        self._cursor, self._is_selected = hunk, True
         return True
 
     def cycle_level(self) -> Level:
