@@ -40,6 +40,28 @@ def test_text_is_searched_in_ids_prompts_and_tools(make_listed_project: Any, mak
     assert project.ids == ["three"]
 
 
+def test_a_filter_by_place_lists_the_cases_of_sets_and_agents(make_listed_project: Any, make: Any) -> None:
+    project = make_listed_project(["one", "two"])
+    project.read(make.case("one", make.turn("Hi", "x")), make.case("two", make.turn("Lamp", "x")))
+
+    for text, ids in {
+        "in:LIGHTS": ["one", "two"],
+        "in:home": ["one", "two"],
+        'in:"sets/li" in:home': ["one", "two"],
+        "in:home lamp": ["two"],
+        "in:home !passed": [],
+        "in:elsewhere": [],
+    }.items():
+        project.browser.filter(text)
+        assert project.ids == ids, text
+        assert project.browser.is_filtered
+    assert project.browser.describe_no_match() == "no match"
+    project.browser.filter("lights home")
+    assert (project.ids, project.browser.describe_no_match()) == ([], "no match; try in:lights in:home")
+    project.browser.filter("lights gone")
+    assert project.browser.describe_no_match() == "no match"
+
+
 def test_called_tools_keep_their_spelling(make_listed_project: Any, make: Any) -> None:
     project = make_listed_project(["one", "two"])
     calls: list[tuple[str, dict[str, Any]]] = [("lampOff", {}), ("ring", {}), ("lampOff", {})]

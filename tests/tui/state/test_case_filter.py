@@ -47,14 +47,15 @@ def test_statuses_may_be_complete_abbreviated_or_several(text: str, states: Any)
 
 
 def test_traits_and_tools_have_their_own_terms() -> None:
-    query = parse_query("is:stale is:d is:marked tool:Set_Device lamp")
+    query = parse_query("is:stale is:d is:marked tool:Set_Device lamp IN:Home")
 
     assert query.traits == {Trait.STALE, Trait.DIRTY, Trait.MARKED}
     assert query.tools == ("set_device",)
+    assert query.places == ("home",)
     assert query.words == ("lamp",)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "status:", "!", "is:", "tool:", '"'])
+@pytest.mark.parametrize("text", ["", "   ", "status:", "!", "is:", "tool:", "in:", '"'])
 def test_an_unfinished_term_matches_every_case(text: str) -> None:
     assert parse_query(text).matches_all
 

@@ -405,7 +405,10 @@ def describe_no_matches(query: Query) -> tuple[Block, ...]:
         blocks = [Paragraph.from_text(f"! {problem}", Style.WARNING) for problem in query.problems]
     else:
         blocks = [
-            Paragraph.from_text(wanted if query.words else f"No case matches {safe_line(query.text)}.", Style.STRONG)
+            Paragraph.from_text(
+                wanted if query.words and not query.places else f"No case matches {safe_line(query.text)}.",
+                Style.STRONG,
+            )
         ]
     return (
         *blocks,

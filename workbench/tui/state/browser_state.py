@@ -28,7 +28,7 @@ from workbench.tui.state.browser_list import (
     RowKind,
     WordSearch,
 )
-from workbench.tui.state.case_filter import Order, Query, QueryContext, parse_query, sort_rows
+from workbench.tui.state.case_filter import Order, Query, QueryContext, has_places, parse_query, sort_rows
 from workbench.tui.state.case_status import CaseRecord, CaseState, StatusBoard
 from workbench.tui.state.text_layout import safe_line
 
@@ -158,12 +158,22 @@ class Browser:
     def _filter_rows(self, place: tuple[str, str], rows: Sequence[Row]) -> Sequence[Row]:
         if self._test is None:
             return rows
+        if not self.query.covers(*place):
+            return ()
         if not self.query.has_only_words:
             return [row for row in rows if self._test(row)]
         search = self._searches.get(place)
         if search is None:
             search = self._searches[place] = WordSearch(rows, self._contents.list_texts(place, rows))
         return search.find(self.query.words)
+
+    def describe_no_match(self) -> str:
+        """Say that no case matches, and which filter lists cases if the words are in the name of a set or agent."""
+        words, sets = self.query.words, self._sets.values()
+        is_place = self.query.has_only_words and not self.query.places
+        if not words or not is_place or not any(each.cases and has_places(words, *each.key) for each in sets):
+            return "no match"
+        return "no match; try " + safe_line(" ".join(f'in:"{word}"' if " " in word else f"in:{word}" for word in words))
 
     def iterate_case_rows(self) -> Iterable[Row]:
         """Iterate over all cases in the order of the screen, including those that the filter hides."""

@@ -32,24 +32,28 @@ class Trait(StrEnum):
     MARKED = "marked"
 
 
-SYNTAX = 'words "a phrase" · status:failed or !failed · tool:NAME · is:failing, stale, dirty or marked'
+SYNTAX = (
+    'words "a phrase" · in:SET or agent · status:failed or !failed · tool:NAME · is:failing, stale, dirty or marked'
+)
 """The help of the filter line."""
 
-_TERM = re.compile(r'(?i)(?P<kind>(?:status|tool|is):|!)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]\S*))?')
+_TERM = re.compile(r'(?i)(?P<kind>(?:status|tool|is|in):|!)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]\S*))?')
 _STATES = {state.value.replace(" ", "-"): state for state in CaseState}
 _CYCLE = ("", "is:failing", "!passed", "!not-run", "is:stale", "is:marked")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed filter line: a case matches if it has every word, every tool, every trait and one of the states.
+    """A parsed filter line: a case matches if it has every word, every tool, every trait and one of the states, and if
+    the path of its set or the name of its agent has every place.
 
-    Words and tools are case-folded. `problems` are safe sentences about terms that are not valid; no case then
+    Words, places and tools are case-folded. `problems` are safe sentences about terms that are not valid; no case then
     matches.
     """
 
     text: str = ""
     words: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     states: frozenset[CaseState] | None = None
     traits: frozenset[Trait] = frozenset()
@@ -58,12 +62,16 @@ class Query:
     @property
     def matches_all(self) -> bool:
         """True if every case matches."""
-        return not (self.words or self.tools or self.traits or self.problems) and self.states is None
+        return not (self.words or self.places or self.tools or self.traits or self.problems) and self.states is None
 
     @property
     def has_only_words(self) -> bool:
-        """True if only words decide which cases match."""
+        """True if only words decide which cases of a set match, see `covers`."""
         return not (self.tools or self.traits or self.problems) and self.states is None
+
+    def covers(self, target: str, eval_set: str) -> bool:
+        """True if cases of this set can match."""
+        return not self.places or has_places(self.places, target, eval_set)
 
     @property
     def needs_contents(self) -> bool:
@@ -76,9 +84,16 @@ class Query:
         return self.states is not None or Trait.STALE in self.traits
 
 
+def has_places(places: Sequence[str], target: str, eval_set: str) -> bool:
+    """True if each of these case-folded texts is in the name of the agent or the path of the set."""
+    name = f"{target}\n{eval_set}".casefold()
+    return all(place in name for place in places)
+
+
 def parse_query(text: str) -> Query:
     """Parse a filter line. A value may be a prefix, because the filter applies while the user types."""
     words: list[str] = []
+    places: list[str] = []
     tools: list[str] = []
     states: set[CaseState] | None = None
     traits: set[Trait] = set()
@@ -88,6 +103,8 @@ def parse_query(text: str) -> Query:
             words.append(term.value)
         elif term.value == "":
             continue  # the user is about to write it
+        elif term.kind == "in:":
+            places.append(term.value)
         elif term.kind == "tool:":
             tools.append(term.value)
         elif term.kind == "is:" and not (term.value.startswith("f") and Trait.FAILING.startswith(term.value)):
@@ -101,6 +118,7 @@ def parse_query(text: str) -> Query:
     return Query(
         text=text.strip(),
         words=tuple(words),
+        places=tuple(places),
         tools=tuple(tools),
         states=None if states is None else frozenset(states),
         traits=frozenset(traits),
@@ -248,7 +266,7 @@ class QueryContext:
         return row.case is not None and row.case.eval_id in self.edited.get(row.eval_set, ())
 
     def compile_query(self, query: Query) -> Test | None:
-        """Return a function that tests whether a row matches; None if all rows do."""
+        """Return a function that tests whether a row of a covered set matches; None if all rows do."""
         if query.matches_all:
             return None
         if query.problems:
@@ -258,7 +276,7 @@ class QueryContext:
             tests.append(self._compile_states(query.states))
         if query.words or query.tools:
             tests.append(self._compile_content(query))
-        return tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests)
+        return tests[0] if len(tests) == 1 else lambda row: all(test(row) for test in tests)  # also without any
 
     def _compile_trait(self, trait: Trait) -> Test:
         if trait is Trait.DIRTY:
