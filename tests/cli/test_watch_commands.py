@@ -28,7 +28,7 @@ from workbench.cli.run_commands import make_plan, open_workspace, select_cases
 from workbench.cli.watch_commands import WatchJsonPrinter, WatchTextPrinter
 from workbench.engine.plan import RunOptions
 from workbench.model import text
-from workbench.model.identity import CaseKey, DependencyKind, JobKey
+from workbench.model.identity import CaseKey, Dependency, DependencyKind, JobKey
 from workbench.store.errors import StoreError
 from workbench.store.history.history import History
 from workbench.store.history.history_queries import StoredVerdict
@@ -524,6 +524,24 @@ def test_explain_says_why_a_case_would_run(folder: Folder, run: CommandLine) -> 
     assert depends is not None
     assert "3 functions" in depends[1] or "2 functions" in depends[1]
     assert "_" not in depends[1]
+
+
+def test_explain_names_a_variable_once(folder: Folder, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write(
+        "agent.py",
+        'import os\n\nMODE = os.environ.get("WB_MODE", "")\n\n'
+        'def answer(prompt):\n    return str(dict(os.environ)) + os.environ.get("WB_MODE", "")\n',
+    )
+    run("run", "--case", "first")
+    monkeypatch.setenv("WB_MODE", "fast")
+
+    lines = run("explain", "--verbose", "--case", "first").out.splitlines()
+
+    assert "  because $WB_MODE changed" in lines
+    assert "  because $WB_MODE is new, and the case reads all variables" in lines
+    assert len([line for line in lines if line.split() == ["environment", "variable", "WB_MODE"]]) == 1
+    own = Dependency(DependencyKind.VARIABLES, "all\0WB_OWN\0WB_TWO", "-")
+    assert watch_commands._format_key(own, "/project/") == "all except WB_OWN, WB_TWO"
 
 
 def test_explain_puts_an_id_with_a_line_feed_on_one_line(folder: Folder, run: CommandLine) -> None:

@@ -616,21 +616,28 @@ def _format_dependencies(workspace: Workspace, rows: Sequence[int], *, nothing: 
     from workbench.model.text import neutralise
     from workbench.watch.watch_events import name_kind
 
-    found = sorted((workspace.verdicts.row(row) for row in rows), key=lambda row: (name_kind(row.kind), row.key))
-    counts = Counter(name_kind(row.kind) for row in found)
-    kinds_of = {name_kind(row.kind): row.kind for row in found}
+    prefix = f"{workspace.root}/"
+    kinds_of: dict[str, str] = {}
+    found: set[tuple[str, str]] = set()  # a variable that was read twice counts once
+    for row in map(workspace.verdicts.row, rows):
+        noun = name_kind(row.kind)
+        kinds_of[noun] = row.kind
+        found.add((noun, _format_key(row, prefix)))
+    counts = Counter(noun for noun, _ in found)
     kinds = ", ".join(f"{count} {name_kind(kinds_of[noun], count=count)}" for noun, count in sorted(counts.items()))
     yield f"  it depends on: {kinds or nothing}"
     if verbose:
-        prefix = f"{workspace.root}/"
         width = max(map(len, counts), default=0)
-        yield from (neutralise(f"    {name_kind(row.kind):<{width}}  {_format_key(row, prefix)}") for row in found)
+        yield from (neutralise(f"    {noun:<{width}}  {key}") for noun, key in sorted(found))
 
 
 def _format_key(row: Dependency, prefix: str) -> str:
     from workbench.model.identity import DependencyKind
 
     key = row.key.replace(prefix, "")
+    if row.kind == DependencyKind.VARIABLES:
+        what, *own = key.split("\0")
+        return f"{what} except {', '.join(own)}" if own else what
     if row.kind != DependencyKind.IMPORT:
         return key
     folder, _, names = key.rpartition("::")
