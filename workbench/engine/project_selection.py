@@ -15,6 +15,7 @@ from workbench.store import project_discovery as described
 from workbench.store.datasets.dataset_files import is_dataset
 from workbench.store.errors import StoreError
 from workbench.store.files import SETTINGS_FILE, TEST_SUFFIX, find_root, make_relative_name, real_path
+from workbench.store.history.history_schema import get_history_path
 from workbench.store.project_discovery import (
     EvalSetEntry,
     LocationPairing,
@@ -24,20 +25,20 @@ from workbench.store.project_discovery import (
 )
 from workbench.store.settings import LoadedSettings, load_settings
 
-_MARKS = ("workbench.toml", ".git", "pyproject.toml")
+_MARKS = (SETTINGS_FILE, ".git", "pyproject.toml")
 
 
 def find_common_root(paths: Sequence[Path]) -> Path:
     """Find the root of the project of all paths; without paths, of the working directory.
 
-    A folder without a marker file is replaced by the project of the working directory that contains it. Raises
-    PlanError for paths of several projects.
+    A folder without a marker file is replaced by the project of the working directory that contains it, as is a package
+    (`pyproject.toml`) without stored results if that project has some: both then have the same results, whatever the
+    arguments are. Raises PlanError for paths of several projects.
     """
     here = Path.cwd()
     roots: dict[Path, Path] = {}
     for path in paths:
-        root = find_root(path)
-        roots.setdefault(root if is_marked(root) or not root.is_relative_to(here) else find_root(here), path)
+        roots.setdefault(_find_root(path, here), path)
     if len(roots) <= 1:
         return next(iter(roots), find_root(here))
     places = "; ".join(f"{path} to {root}" for root, path in roots.items())
@@ -45,6 +46,14 @@ def find_common_root(paths: Sequence[Path]) -> Path:
         f"the arguments belong to different projects ({places}); run them separately, or put {SETTINGS_FILE} into a "
         "folder above them"
     )
+
+
+def _find_root(path: Path, here: Path) -> Path:
+    root, around = find_root(path), find_root(here)
+    if not root.is_relative_to(around) or any((root / mark).exists() for mark in (SETTINGS_FILE, ".git")):
+        return root
+    is_alone = is_marked(root) and (get_history_path(root).exists() or not get_history_path(around).exists())
+    return root if is_alone else around
 
 
 def is_marked(root: Path) -> bool:
