@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -170,6 +171,36 @@ def test_every_error_gets_one_message_without_a_traceback(
     message = capsys.readouterr().err
     assert text in message
     assert "Traceback" not in message
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "sys.meta_path.insert(0, InterruptAt('click.core'))",  # imports of the entry point
+        "sys.meta_path.insert(0, InterruptAt('workbench.cli.run_commands'))",
+        "sys.meta_path.insert(0, InterruptAt('workbench.engine.plan')); entry().cli.main = lambda **_: 1 / 0",
+        "entry().prepare_streams = lambda: weakref.finalize(set[int](), interrupt) and time.sleep(30)",  # a callback
+        "atexit.register(interrupt)",
+    ],
+)
+def test_an_interrupt_at_any_moment_ends_the_process_without_a_traceback(moment: str) -> None:
+    code = f"""
+import atexit, importlib, signal, sys, time, weakref
+def entry(): return importlib.import_module("workbench.cli.main")
+def interrupt(): signal.raise_signal(signal.SIGINT)
+class InterruptAt:
+    def __init__(self, name): self.name = name
+    def find_spec(self, name, *_):
+        if name == self.name: interrupt()
+{moment}
+sys.argv = ["workbench", "run", "--help"]
+sys.exit(entry().main())
+"""
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in done.stderr
 
 
 def test_the_debug_variable_lets_the_traceback_through(monkeypatch: pytest.MonkeyPatch) -> None:
