@@ -21,6 +21,7 @@ from workbench.cli.shared_options import (
     FOLDER,
     Execution,
     SummaryGroup,
+    WholeNumber,
     adk_options,
     columns_option,
     dataset_argument,
@@ -73,7 +74,7 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     metavar="NAME",
     help="Name of the agent in workbench.toml. Default: the one in AGENT_DIR that owns the set.",
 )
-@click.option("--count", type=click.IntRange(min=1, max=200), help="Number of scenarios. Default: 5.")
+@click.option("--count", type=WholeNumber(min=1, max=200), help="Number of scenarios. Default: 5.")
 @click.option(
     "--model", callback=_check_model, help="Model that writes the scenarios. Default: the one in [simulation]."
 )

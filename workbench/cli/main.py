@@ -291,7 +291,16 @@ def _report_usage_error(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         message(f"{context.get_usage()}\nTry `{context.command_path} --help`.\n", prefix="")
-    message(error.format_message())
+    message(_name_parameter(error) if isinstance(error, click.BadParameter) else error.format_message())
+
+
+def _name_parameter(error: click.BadParameter) -> str:
+    """Return the message of a wrong value after the name of its option or argument, such as `--runs: found ...`."""
+    if isinstance(error, click.MissingParameter) or error.param is None:
+        return error.format_message()
+    is_option = isinstance(error.param, click.Option)
+    name = " / ".join(error.param.opts) if is_option else error.param.human_readable_name
+    return f"{name}: {error.message}"
 
 
 def _report_error(error: Exception) -> None:

@@ -137,6 +137,26 @@ def test_without_a_terminal_the_screen_says_what_to_do(
     assert "workbench run ." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run --timeout abc", "--timeout: found 'abc', expected a number above 0"),
+        ("run --timeout nan", "--timeout: found 'nan', expected a number above 0"),
+        ("run --runs 1.5", "--runs: found '1.5', expected a whole number of at least 1"),
+        ("serve --port 70000", "--port: found '70000', expected a whole number from 0 to 65535"),
+        ("bisect a --confidence 1", "--confidence: found '1', expected a number above 0.5 and below 1"),
+        ("run --format xml", "--format: 'xml' is not one of 'text', 'json'"),
+        ("score missing.csv", "DATASET: File 'missing.csv' does not exist"),
+    ],
+)
+def test_a_wrong_value_is_reported_with_its_option_and_the_expectation(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments.split()) == 2
+
+    assert f"\nworkbench: {message}" in capsys.readouterr().err
+
+
 def test_an_unknown_option_gets_one_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--concurency", "3"]) == 2
 
