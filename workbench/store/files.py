@@ -226,6 +226,17 @@ def read_signature(path: Path) -> Signature:
     return _signature(status)
 
 
+def is_missing(path: Path) -> bool:
+    """True if there is no such file. False if the system does not say, for example without permission."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _signature(status: os.stat_result) -> Signature:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
