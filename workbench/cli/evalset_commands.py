@@ -27,7 +27,7 @@ from workbench.cli.shared_options import (
     dataset_argument,
     recording_options,
 )
-from workbench.store.files import EVAL_SET_SUFFIX, real_path
+from workbench.store.files import EVAL_SET_SUFFIX, is_pipe, real_path
 
 if TYPE_CHECKING:
     from workbench.engine.conversion import Form, Side
@@ -541,7 +541,8 @@ def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
     from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
 
-    with Workspace.open(find_common_root([real_path(dataset)] if isinstance(dataset, Path) else [])) as workspace:
+    files = [real_path(dataset)] if isinstance(dataset, Path) and not is_pipe(dataset) else []
+    with Workspace.open(find_common_root(files)) as workspace:
         return workspace.list_tools(agent)
 
 

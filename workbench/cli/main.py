@@ -296,8 +296,10 @@ def _report_usage_error(error: click.ClickException) -> None:
 
 def _name_parameter(error: click.BadParameter) -> str:
     """Return the message of a wrong value after the name of its option or argument, such as `--runs: found ...`."""
-    if isinstance(error, click.MissingParameter) or error.param is None:
+    if isinstance(error, click.MissingParameter):
         return error.format_message()
+    if error.param is None:
+        return error.message
     is_option = isinstance(error.param, click.Option)
     name = " / ".join(error.param.opts) if is_option else error.param.human_readable_name
     return f"{name}: {error.message}"

@@ -124,9 +124,7 @@ def test_a_broken_file_keeps_its_last_valid_state_and_reports_the_place(
     assert documents.get_status(LIGHTS).problem is None
 
 
-def test_a_deletion_and_a_return_under_unsaved_edits_differ_from_a_change(
-    documents: OpenDocuments, path: Path
-) -> None:
+def test_a_deletion_and_a_return_under_unsaved_edits_differ_from_a_change(documents: OpenDocuments, path: Path) -> None:
     content = path.read_bytes()
     make_unsaved_edit(documents)
     seen = []
