@@ -223,6 +223,29 @@ def test_losses_from_rows_to_an_eval_set_are_reported(tmp_path: Path) -> None:
     ]
 
 
+def test_only_columns_of_the_file_are_lost_and_not_what_was_derived_from_messages(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    contents = [{"role": "user", "parts": [{"text": "a"}]}, {"role": "model", "parts": [{"text": "b"}]}]
+    source = write_rows(
+        tmp_path,
+        [
+            {"eval_id": "x", "reference": "c", "messages": messages},
+            {"eval_id": "y", "reference": "c", "contents": contents},
+            {"eval_id": "z", "reference": "c", "messages": messages, "response": "differs"},
+        ],
+    )
+
+    expected = convert(source, tmp_path / "b.evalset.json", form="evalset")
+    actual = convert(source, tmp_path / "c.evalset.json", form="evalset", side="response")
+
+    assert sorted(expected.losses) == [
+        "the column contents (1 case: y)",
+        "the column messages (2 cases, the first: x)",
+        "the column response (1 case: z)",
+    ]
+    assert sorted(actual.losses) == ["the column messages (1 case: z)", "the column reference (3 cases, the first: x)"]
+
+
 def test_a_row_without_a_prompt_is_reported(tmp_path: Path) -> None:
     result = convert_file(write_rows(tmp_path, [{"prompt": "a"}, {"reference": "b"}]), tmp_path / "b.evalset.json")
 

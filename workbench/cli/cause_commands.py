@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.console import ERRORS, INTERRUPTED, WRONG, graceful_interrupt, message, write_document, write_lines
-from workbench.cli.shared_options import build_command_line, case_option, config_option, models_option
+from workbench.cli.shared_options import (
+    Number,
+    WholeNumber,
+    build_command_line,
+    case_option,
+    config_option,
+    models_option,
+)
 
 if TYPE_CHECKING:
     from workbench.cli.printers import Progress
@@ -34,14 +41,14 @@ _FOUND, _SEVERAL_LEFT = 0, 1
 @click.option("--bad", metavar="REV", help="A commit in which it fails. Default: HEAD.")
 @click.option(
     "--repeats",
-    type=click.IntRange(1, 100),
+    type=WholeNumber(1, 100),
     default=1,
     show_default=True,
     help="Maximum executions in each commit, for a case that fails only sometimes.",
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    type=Number(0.5, 1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
     help="With --repeats: stop when a commit has this probability.",
@@ -153,10 +160,10 @@ _GONE = 1
     help="Function that decides whether a candidate still fails, instead of the criteria: f(instance), called for each "
     "turn as a custom metric is. Any true value or number above 0: it still fails.",
 )
-@click.option("--budget", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum executions.")
+@click.option("--budget", type=WholeNumber(min=1), default=100, show_default=True, help="Maximum executions.")
 @click.option(
     "--repeats",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=1,
     show_default=True,
     help="Executions of each candidate, which must all fail the same way.",
@@ -441,10 +448,10 @@ def format_key(case: CaseKey) -> dict[str, Any]:
 @click.option("--target", metavar="NAME", help="The agent, instead of the one that belongs to the eval set.")
 @config_option
 @click.option("--line", "by_line", is_flag=True, help="Leave out single lines instead of paragraphs.")
-@click.option("--budget", type=click.IntRange(min=2), default=60, show_default=True, help="Maximum executions.")
+@click.option("--budget", type=WholeNumber(min=2), default=60, show_default=True, help="Maximum executions.")
 @click.option(
     "--repeats",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=3,
     show_default=True,
     help="Executions with the whole instruction, and without each part while the budget suffices.",

@@ -21,12 +21,13 @@ from workbench.cli.shared_options import (
     FOLDER,
     Execution,
     SummaryGroup,
+    WholeNumber,
     adk_options,
     columns_option,
     dataset_argument,
     recording_options,
 )
-from workbench.store.files import EVAL_SET_SUFFIX, real_path
+from workbench.store.files import EVAL_SET_SUFFIX, is_pipe, real_path
 
 if TYPE_CHECKING:
     from workbench.engine.conversion import Form, Side
@@ -73,7 +74,7 @@ def _check_model(context: click.Context, parameter: click.Parameter, value: str 
     metavar="NAME",
     help="Name of the agent in workbench.toml. Default: the one in AGENT_DIR that owns the set.",
 )
-@click.option("--count", type=click.IntRange(min=1, max=200), help="Number of scenarios. Default: 5.")
+@click.option("--count", type=WholeNumber(min=1, max=200), help="Number of scenarios. Default: 5.")
 @click.option(
     "--model", callback=_check_model, help="Model that writes the scenarios. Default: the one in [simulation]."
 )
@@ -540,7 +541,8 @@ def _read_tools(agent: str, dataset: Path | str) -> frozenset[str]:
     from workbench.engine.project_selection import find_common_root
     from workbench.engine.workspace import Workspace
 
-    with Workspace.open(find_common_root([real_path(dataset)] if isinstance(dataset, Path) else [])) as workspace:
+    files = [real_path(dataset)] if isinstance(dataset, Path) and not is_pipe(dataset) else []
+    with Workspace.open(find_common_root(files)) as workspace:
         return workspace.list_tools(agent)
 
 

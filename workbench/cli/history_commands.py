@@ -18,6 +18,7 @@ from workbench.cli.shared_options import (
     FORMAT_CHOICES,
     NamedArgument,
     SummaryGroup,
+    WholeNumber,
     build_command_line,
     case_option,
     display_options,
@@ -47,7 +48,7 @@ path_option = click.option(
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."
 )
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs.")
+@click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="Maximum number of runs.")
 @path_option
 @click.option("--plain", is_flag=True, help="No colours.")
 @click.option(
@@ -421,9 +422,7 @@ def _read_day(context: click.Context, parameter: click.Parameter, value: str | N
 @click.argument("what", nargs=-1, required=True, metavar="SET[:CASE,CASE]...")
 @case_option
 @click.option("--until", callback=_read_day, metavar="DATE", help="The last day of the quarantine, such as 2026-12-24.")
-@click.option(
-    "--days", type=click.IntRange(1, _MOST_DAYS), help=f"Number of days instead of --until. Default: {_DAYS}."
-)
+@click.option("--days", type=WholeNumber(1, _MOST_DAYS), help=f"Number of days instead of --until. Default: {_DAYS}.")
 @click.option("--reason", metavar="TEXT", default="", help="Why; reports show it.")
 @path_option
 def quarantine_cases(

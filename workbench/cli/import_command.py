@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.console import WRONG, message, write_document, write_lines
+from workbench.cli.shared_options import WholeNumber
 
 if TYPE_CHECKING:
     from workbench.engine.session_import import ImportedSession, Redactor, SessionFilter, SourceFile
@@ -59,7 +60,7 @@ def _compile_patterns(
     "--contains", metavar="TEXT", multiple=True, help="Only sessions with this text in a message; repeatable."
 )
 @click.option("--tool", "tools", metavar="NAME", multiple=True, help="Only sessions that called this tool; repeatable.")
-@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of sessions, the newest first.")
+@click.option("--limit", type=WholeNumber(min=1), help="Maximum number of sessions, the newest first.")
 @click.option(
     "--redact",
     "patterns",

@@ -13,6 +13,7 @@ from workbench.cli.history_commands import path_option
 from workbench.cli.shared_options import (
     FILE,
     Execution,
+    WholeNumber,
     build_command_line,
     case_option,
     config_option,
@@ -37,8 +38,8 @@ _SAME, _FLIPPED = 0, 1
 @click.argument("run", default="latest")
 @case_option
 @config_option
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Number of judgements.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Maximum parallel cases.")
+@click.option("--repeat", type=WholeNumber(min=1), default=1, show_default=True, help="Number of judgements.")
+@click.option("--concurrency", type=WholeNumber(min=1), help="Maximum parallel cases.")
 @judging_options
 @click.option(
     "--format", "report_format", type=click.Choice(["text", "json"]), default="text", help="Format of the output."

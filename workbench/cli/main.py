@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
+
+if _has_default_interrupt := signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    with suppress(ValueError):  # only the main thread may set handlers
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # during the imports; `main` handles Ctrl-C later
+
 import difflib
 import errno
 import gc
-import os
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -235,6 +243,33 @@ def cli(context: click.Context, debug: bool) -> int | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return the exit status; the console script passes it to `sys.exit`."""
+    try:
+        if arguments is None:
+            sys.unraisablehook = _interrupt_again
+        return _run_and_report_damage(arguments)
+    except (KeyboardInterrupt, click.Abort):
+        _let_interrupts_end_the_process(arguments)
+        message("interrupted")
+        return INTERRUPTED
+    finally:
+        _let_interrupts_end_the_process(arguments)
+
+
+def _let_interrupts_end_the_process(arguments: Sequence[str] | None) -> None:
+    """Let Ctrl-C end the process at once if `main` is all that it does: nothing is left that could handle it."""
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Repeat a Ctrl-C that arrived in a callback, where Python prints the exception and continues."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGINT]).start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _run_and_report_damage(arguments: Sequence[str] | None) -> int:
     reported = frozenset() if (schema := _find_history_module()) is None else schema.list_damaged_histories()
     status = _run(arguments)
     if (schema := _find_history_module()) is not None:  # not every command looks for damage
@@ -258,9 +293,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         _report_usage_error(error)
         return WRONG
-    except (KeyboardInterrupt, click.Abort):
-        message("interrupted")
-        return INTERRUPTED
+    except click.Abort:
+        raise
     except BrokenPipeError:  # the reader of our output is gone, which is no error
         drop_output()
         return 0
@@ -284,7 +318,18 @@ def _report_usage_error(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         message(f"{context.get_usage()}\nTry `{context.command_path} --help`.\n", prefix="")
-    message(error.format_message())
+    message(_name_parameter(error) if isinstance(error, click.BadParameter) else error.format_message())
+
+
+def _name_parameter(error: click.BadParameter) -> str:
+    """Return the message of a wrong value after the name of its option or argument, such as `--runs: found ...`."""
+    if isinstance(error, click.MissingParameter):
+        return error.format_message()
+    if error.param is None:
+        return error.message
+    is_option = isinstance(error.param, click.Option)
+    name = " / ".join(error.param.opts) if is_option else error.param.human_readable_name
+    return f"{name}: {error.message}"
 
 
 def _report_error(error: Exception) -> None:
@@ -323,10 +368,6 @@ def _find_user_errors() -> tuple[type[Exception], ...]:
     return StoreError, PlanError, InvalidConfig
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # The sample agents: inside the package if it was installed from a wheel, next to it in a checkout.
 
 
@@ -360,3 +401,11 @@ def completion(shell: str) -> int:
     # As `source()`, but without a check of the installed bash: the script may be for another machine.
     write_text(completer.source_template % completer.source_vars())
     return 0
+
+
+if _has_default_interrupt:
+    with suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from workbench.cli.console import WRONG, message, write_lines, write_text
-from workbench.cli.shared_options import FOLDER, SummaryGroup
+from workbench.cli.shared_options import FOLDER, SummaryGroup, WholeNumber
 
 if TYPE_CHECKING:
     from workbench.store.settings import NewTarget
@@ -158,7 +158,7 @@ def schema(kind: Literal["evalset", "config", "test-config", "run"]) -> int:
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path), default=Path())
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free port.")
+@click.option("--port", type=WholeNumber(0, 65535), default=8000, show_default=True, help="0: any free port.")
 @click.option("--allow-host", "allowed_hosts", multiple=True, help="Another name of this server, such as a proxy's.")
 def serve(*, path: Path, host: str, port: int, allowed_hosts: tuple[str, ...]) -> int:
     """Show the screen in a browser on this machine.

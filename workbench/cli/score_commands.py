@@ -31,7 +31,7 @@ from workbench.cli.shared_options import (
     recording_options,
     tool_options,
 )
-from workbench.store.files import real_path
+from workbench.store.files import is_pipe, real_path
 
 if TYPE_CHECKING:
     from workbench.engine.run import Run
@@ -80,7 +80,8 @@ def score(
 
     DATASET is JSONL, CSV, JSON or Parquet with the columns prompt, response, reference, predicted_trajectory and
     reference_trajectory, as far as the metrics need them, or an eval set of recorded sessions with --expected. It may
-    also be remote: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE. A row that cannot be read is an ERROR.
+    also be remote: https://, gs://, s3://, or bq://PROJECT.DATASET.TABLE, or a pipe such as /dev/stdin. A row that
+    cannot be read is an ERROR.
 
     The FAILED of a case in quarantine is reported and does not fail the command. Quarantines are in the file beside
     DATASET, such as rows.jsonl.workbench.json, and beside the eval set of --expected; remote datasets have none.
@@ -98,7 +99,7 @@ def score(
         raise click.UsageError("--metrics and --config exclude each other.")
     criteria = parse_metrics(metrics) if metrics else None
     source = real_path(dataset) if isinstance(dataset, Path) else dataset
-    root = find_common_root([source] if isinstance(source, Path) else [])
+    root = find_common_root([source] if isinstance(source, Path) and not is_pipe(source) else [])
     options = RunOptions.model_validate({"config": config, **judging, **calls, "command": build_command_line()})
     # The project is not read: only the dataset matters.
     with Workspace(Project(root=root, targets={}, eval_sets=()), load_settings(root)) as workspace:

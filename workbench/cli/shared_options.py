@@ -28,6 +28,38 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+class WholeNumber(click.IntRange):
+    """A whole number in a range. Its message says what was expected."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the number. Raises click.BadParameter."""
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            self.fail(f"found {value!r}, expected a whole number {_describe_range(self)}", param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number in a range. Its message says what was expected."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the number. Raises click.BadParameter."""
+        try:
+            number = float(super().convert(value, param, ctx))
+        except click.BadParameter:
+            number = math.nan
+        if math.isnan(number):  # which is in no range, but passes the comparisons of click
+            self.fail(f"found {value!r}, expected a number {_describe_range(self)}", param, ctx)
+        return number
+
+
+def _describe_range(limits: click.IntRange | click.FloatRange) -> str:
+    lowest = f"{'above' if limits.min_open else 'of at least'} {limits.min}"
+    if limits.max is None:
+        return lowest
+    return f"{lowest} and below {limits.max}" if limits.max_open else f"from {limits.min} to {limits.max}"
+
+
 class SummaryGroup(click.Group):
     """A group whose help shows the summaries of its commands whole; click would cut them off with "..."."""
 
@@ -147,9 +179,9 @@ def execution_options(command: Command) -> Command:
         return command(execution={**times, "isolation": isolation, "executor": executor}, **others)
 
     options: list[Option] = [
-        click.option("--runs", type=click.IntRange(min=1), help="Repetitions per case."),
-        click.option("--concurrency", type=click.IntRange(min=1), help="Maximum parallel cases."),
-        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Maximum seconds per case."),
+        click.option("--runs", type=WholeNumber(min=1), help="Repetitions per case."),
+        click.option("--concurrency", type=WholeNumber(min=1), help="Maximum parallel cases."),
+        click.option("--timeout", type=Number(min=0, min_open=True), help="Maximum seconds per case."),
         click.option(
             "--isolation",
             type=click.Choice(["case", "worker"]),
@@ -259,13 +291,13 @@ def judging_options(command: Command) -> Command:
         ),
         click.option(
             "--max-model-calls",
-            type=click.IntRange(min=0),
+            type=WholeNumber(min=0),
             metavar="NUMBER",
             help="Maximum calls to judge and user models; metrics beyond it end in ERROR.",
         ),
         click.option(
             "--max-model-cost",
-            type=click.FloatRange(min=0),
+            type=Number(min=0),
             callback=_check_finite,
             metavar="DOLLARS",
             help="Maximum cost of these calls in US dollars.",
@@ -353,7 +385,7 @@ def feature_options(command: Command) -> Command:
 
 def _check_finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite amount.", ctx=context, param=parameter)
+        raise click.BadParameter(f"found {value}, expected a finite amount", ctx=context, param=parameter)
     return value
 
 

@@ -13,7 +13,7 @@ from workbench.engine.plan import PlanError
 from workbench.model.evalset import Content, EvalCase, Invocation
 from workbench.model.identity import format_case_name
 from workbench.model.text import pluralise
-from workbench.model.trace import dump_trajectory, get_trajectory
+from workbench.model.trace import ToolCall, dump_trajectory, get_trajectory
 from workbench.report.turn_diff import list_messages, list_responses
 from workbench.store.datasets.dataset_files import (
     encode_rows,
@@ -24,7 +24,7 @@ from workbench.store.datasets.dataset_files import (
     refuse_without_known_columns,
     replace_unwritable,
 )
-from workbench.store.datasets.dataset_rows import ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
+from workbench.store.datasets.dataset_rows import CONTENTS, ID, MESSAGES, REFERENCE_MESSAGES, Columns, Dataset, Row
 from workbench.store.datasets.message_rows import (
     Conversation,
     ToolResult,
@@ -107,9 +107,10 @@ def read_row_sessions(dataset: Dataset, *, side: Side, losses: Losses) -> Iterat
     """Yield one side of the readable rows; the others are losses."""
     answer, calls, messages = COLUMNS[side]
     for name, row in filter_readable(dataset, losses):
-        conversation = read_conversation(row, side)
-        own = {"prompt", answer, calls, ID, *((messages,) if is_messages(row.columns.get(messages)) else ())}
+        conversation = _read_whole_conversation(row, side)
+        own = {"prompt", answer, calls, ID, *_find_derived_columns(row, messages if conversation else None)}
         others = {column: value for column, value in row.columns.items() if column not in own and value is not None}
+        conversation = conversation or read_conversation(row, side)
         for kind in sorted({kind for turn in conversation.turns for kind in turn.left_out}):
             losses.add(f"parts other than text: {kind}", case=name)
         yield Session(row.eval_id, name, conversation, others)
@@ -137,15 +138,42 @@ def make_names(eval_ids: Iterable[str]) -> Iterator[str]:
 
 def read_conversation(row: Row, side: Side) -> Conversation:
     """Return one side of a row: its messages, or the single turn of its columns."""
-    answer, calls = (
-        (row.reference, row.reference_trajectory) if side == "reference" else (row.response, row.predicted_trajectory)
-    )
+    prompt, answer, calls = _get_turn(row, side)
+    return _read_whole_conversation(row, side) or Conversation(turns=[Turn(prompt=prompt, calls=calls, answer=answer)])
+
+
+def _get_turn(row: Row, side: Side) -> tuple[str | None, str | None, list[ToolCall] | None]:
+    if side == "reference":
+        return row.prompt, row.reference, row.reference_trajectory
+    return row.prompt, row.response, row.predicted_trajectory
+
+
+def _read_whole_conversation(row: Row, side: Side) -> Conversation | None:
+    """Return the messages of one side of a row; None if there are none, or if its columns differ from them."""
     value = row.columns.get(COLUMNS[side][2])
-    if is_messages(value):
+    if not is_messages(value):
+        return None
+    conversation = read_messages(value)
+    is_same = (conversation.prompt, conversation.answer, conversation.calls) == _get_turn(row, side)
+    return conversation if is_same else None
+
+
+def _find_derived_columns(row: Row, used: str | None) -> Iterator[str]:
+    """Yield the columns whose loss is none: a column of messages that is `used`, and those that messages supply."""
+    for side, (answer, calls, messages) in COLUMNS.items():
+        value = row.columns.get(messages)
+        if not is_messages(value):
+            continue
         conversation = read_messages(value)
-        if (conversation.prompt, conversation.answer, conversation.calls) == (row.prompt, answer, calls):
-            return conversation
-    return Conversation(turns=[Turn(prompt=row.prompt, calls=calls, answer=answer)])
+        _, said, called = _get_turn(row, side)
+        if said == conversation.answer:
+            yield answer
+        if called == conversation.calls:
+            yield calls
+        if messages == used:
+            yield messages
+        if messages == MESSAGES and row.columns.get(CONTENTS) is value:  # two names of one column
+            yield CONTENTS if messages == used else messages
 
 
 def read_set_sessions(path: Path, *, losses: Losses) -> Iterator[Session]:
@@ -322,6 +350,8 @@ def _build_messages(sessions: Iterable[Session], form: Form, *, losses: Losses) 
         for turn in session.conversation.turns:
             for what in _find_message_losses(turn):
                 losses.add(what, case=session.name)
+        if MESSAGES in session.columns:
+            losses.add(f"the column {MESSAGES}", case=session.name)
         messages = _WRITE_MESSAGES[form](session.conversation)
         yield {ID: session.eval_id, MESSAGES: messages, **{n: v for n, v in session.columns.items() if n != MESSAGES}}
 

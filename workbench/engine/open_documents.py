@@ -19,6 +19,7 @@ from workbench.store.files import (
     Signature,
     get_sidecar_path,
     is_dataset_name,
+    is_missing,
     make_folder,
     make_relative_name,
     read_bytes,
@@ -40,14 +41,15 @@ class DocumentStatus:
     """The status of an open eval set.
 
     `undoable` and `redoable` describe the next undo and redo. `changed_on_disk`: there are unsaved edits, and the file
-    changed since. `changed_cases`: the ids of cases with unsaved edits. `problem`: why the file cannot be read now; its
-    last good state is then shown. `revision` changes with the content.
+    changed since; `deleted_on_disk`: it is gone. `changed_cases`: the ids of cases with unsaved edits. `problem`: why
+    the file cannot be read now; its last good state is then shown. `revision` changes with the content.
     """
 
     dirty: bool
     undoable: str | None
     redoable: str | None
     changed_on_disk: bool
+    deleted_on_disk: bool
     changed_cases: frozenset[str]
     problem: StoreError | None
     revision: int
@@ -64,6 +66,7 @@ class OpenDocument:
         self.has_news = False  # whether a refresh found a change that was not polled yet
         self.edited_at = 0  # the order number of the last edit, undo or redo
         self._in_conflict = False
+        self._is_deleted = False  # whether the conflict is that the file is gone
         self._seen = _NOT_SEEN  # the signature of the file at the last refresh
         self._saved_at_once: set[int] = set()  # numbers of steps that were saved when they were made
         self._joint_edits: dict[int, Transaction] = {}  # transactions by the number of their step
@@ -86,6 +89,7 @@ class OpenDocument:
         before = self._sight()
         self._seen = signature
         self._in_conflict = self._differs()
+        self._is_deleted = self._in_conflict and is_missing(self.document.path)
         self.problem = None
         if self._in_conflict and not self.document.is_dirty:
             self._load_file()
@@ -187,13 +191,14 @@ class OpenDocument:
             undoable=document.undo_label,
             redoable=document.redo_label,
             changed_on_disk=document.is_dirty and self._in_conflict,
+            deleted_on_disk=document.is_dirty and self._in_conflict and self._is_deleted,
             changed_cases=document.list_changed_cases(),
             problem=self.problem,
             revision=document.revision,
         )
 
-    def _sight(self) -> tuple[int, bool, str]:
-        return self.document.revision, self._in_conflict, str(self.problem or "")
+    def _sight(self) -> tuple[int, bool, bool, str]:
+        return self.document.revision, self._in_conflict, self._is_deleted, str(self.problem or "")
 
     def _differs(self) -> bool:
         try:
@@ -209,7 +214,7 @@ class OpenDocument:
                 self.document = EvalSetDocument.open(self.document.path)
                 self._mark_saved()
         except StoreError as error:
-            self.problem = error
+            self.problem = StoreError(self.document.path, "it was deleted") if self._is_deleted else error
             self._in_conflict = False
             if isinstance(error.__cause__, OSError):
                 self._seen = _NOT_SEEN  # a new permission does not change the signature
@@ -301,7 +306,9 @@ class Transaction:
         path = opened.document.path
         if opened.joint_edit(number) is not self or now != number:
             raise StoreError(path, "this file is part of the same step and was edited later: undo that edit first")
-        if opened.get_status().changed_on_disk or opened.problem is not None or not path.exists():
+        if is_missing(path):
+            raise StoreError(path, "this file is part of the same step and was deleted: restore it first")
+        if opened.get_status().changed_on_disk or opened.problem is not None:
             raise StoreError(path, "this file is part of the same step and changed on disk: resolve that first")
 
 

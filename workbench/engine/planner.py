@@ -49,7 +49,7 @@ from workbench.store.evalsets.config_files import JsonFile, load_environment, pa
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.quarantine import Quarantines, read_quarantines
 from workbench.store.evalsets.validation import check_config
-from workbench.store.files import find_root, real_path
+from workbench.store.files import find_root, find_special_kind, real_path
 from workbench.store.history.history import LATEST, History
 from workbench.store.json.json_path import parse_place
 from workbench.store.model_answers import Recording
@@ -666,6 +666,8 @@ class Planner:
         return self._project.targets[entry.target]
 
     def _describe_unknown_set(self, name: str) -> str:
+        if kind := find_special_kind(self._project.root / name):
+            return f"{name}: found {kind}, expected a file"
         return f"{name}: no such eval set in {self._project.root}{suggest_name(name, self._entries)}"
 
 

@@ -59,7 +59,7 @@ from workbench.store.evalsets.config_files import parse_json
 from workbench.store.evalsets.evalset_document import EvalSetDocument
 from workbench.store.evalsets.new_evalsets import make_new_set_content
 from workbench.store.evalsets.quarantine import digest_messages
-from workbench.store.files import EVAL_SET_SUFFIX, decode_utf8, make_stamp, read_bytes, real_path
+from workbench.store.files import EVAL_SET_SUFFIX, decode_utf8, find_special_kind, make_stamp, read_bytes, real_path
 
 # Which sessions
 
@@ -182,10 +182,9 @@ def open_source(path: Path) -> SourceFile:
     """Recognise what a file is. Raises StoreError if it contains no sessions that can be read."""
     if path.is_dir():
         raise StoreError(path, found="a folder", expected=f"a file: {_EXPECTED}")
-    is_pipe = path.exists() and not path.is_file()
-    with _open_binary(path) as file:
-        data = file.read() if is_pipe else file.read(16)
-    if is_pipe and is_sqlite(data):
+    is_special = find_special_kind(path) is not None
+    data = read_bytes(path)[0] if is_special else _read_start(path)
+    if is_special and is_sqlite(data):
         raise StoreError(path, found="a session store in a pipe", expected="the file itself")
     if is_sqlite(data):
         with open_adk_store(path):
@@ -197,8 +196,7 @@ def open_source(path: Path) -> SourceFile:
         if any(is_langsmith(row) or is_langfuse(row) for row in rows):
             return _recognise(path, [rows])
         return _open_messages(path, dataset_from_records(path, records))
-    if not is_pipe:  # a pipe can be read only once
-        data, _ = read_bytes(path)
+    data, _ = read_bytes(path)
     if not data.strip():
         raise StoreError(path, found="an empty file", expected=_EXPECTED)
     notes: list[str] = []
@@ -209,9 +207,10 @@ def open_source(path: Path) -> SourceFile:
     return source
 
 
-def _open_binary(path: Path) -> Any:
+def _read_start(path: Path) -> bytes:
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            return file.read(16)
     except OSError as error:
         raise StoreError(path, f"cannot read it: {error.strerror or error}") from error
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import codecs
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
 import secrets
+import select
 import stat
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -39,8 +42,12 @@ SETTINGS_FILE = "workbench.toml"
 
 
 def real_path(path: Path) -> Path:
-    """Return the absolute path without symbolic links. Links that form a loop stay: `Path.resolve` raises for them."""
-    return Path(os.path.realpath(path))
+    """Return the absolute path without symbolic links.
+
+    Links that form a loop stay: `Path.resolve` raises for them. So do links to pipes without a name, as in /dev/stdin.
+    """
+    real = Path(os.path.realpath(path))
+    return path.absolute() if real.name.startswith("pipe:[") and not real.exists() else real
 
 
 def find_root(path: Path) -> Path:
@@ -119,7 +126,7 @@ def is_eval_set(file: Path) -> bool:
     if not file.name.endswith(TEST_SUFFIX):
         return not file.name.endswith(SIDECAR_SUFFIX)
     try:
-        text = file.read_bytes()
+        text = b"" if find_special_kind(file) else file.read_bytes()
         text.decode()
     except (OSError, UnicodeDecodeError):
         return True
@@ -226,29 +233,76 @@ def read_signature(path: Path) -> Signature:
     return _signature(status)
 
 
+def is_missing(path: Path) -> bool:
+    """True if there is no such file. False if the system does not say, for example without permission."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _signature(status: os.stat_result) -> Signature:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def make_relative_name(path: Path, root: Path) -> str:
-    """Return the path relative to a folder with forward slashes, by which the program knows files of the project."""
+    """Return the path relative to a folder with forward slashes, by which the program knows files of the project.
+
+    Pipes in /dev, such as /dev/stdin, keep their path.
+    """
     try:
         return path.relative_to(root).as_posix()
     except ValueError:
+        if path.parts[1:2] == ("dev",):
+            return path.as_posix()
         return Path(os.path.relpath(path, root)).as_posix()
 
 
 _pipes: dict[tuple[str, int, int], bytes] = {}
 """Content of pipes, such as `<(command)` of a shell, by path and inode: a pipe can be read once."""
+_LARGEST_PIPE = 1_000_000_000  # bytes: it is read into memory
+_WAIT_FOR_WRITER = 2.0  # seconds, for a program that was started at the same time
+
+
+def find_special_kind(path: Path) -> str | None:
+    """Return "a pipe", "a socket" or "a device" for a path that is one; None for others, also if it does not exist."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return None
+    kinds = {
+        "a pipe": stat.S_ISFIFO,
+        "a socket": stat.S_ISSOCK,
+        "a device": stat.S_ISCHR,
+        "a block device": stat.S_ISBLK,
+    }
+    return next((kind for kind, is_kind in kinds.items() if is_kind(mode)), None)
+
+
+def is_pipe(path: Path) -> bool:
+    """True if a path is a pipe, such as `<(command)` of a shell or a standard input that is one."""
+    return find_special_kind(path) == "a pipe"
+
+
+def refuse_special_file(path: Path) -> None:
+    """Raise StoreError for a pipe, device or socket: opening or reading it may never end."""
+    if kind := find_special_kind(path):
+        raise StoreError(path, found=kind, expected="a file")
 
 
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
-    """Read a file and its stamp. Raises StoreError."""
+    """Read a file or pipe and its stamp. Raises StoreError, also for devices, sockets and pipes without a writer."""
+    kind = find_special_kind(path)
+    if kind not in (None, "a pipe"):
+        raise StoreError(path, found=kind, expected="a file or a pipe")
     try:
-        status = path.stat()
-        if stat.S_ISFIFO(status.st_mode):
+        if kind is not None:
+            status = path.stat()
             pipe = (str(path), status.st_dev, status.st_ino)
-            data = _pipes[pipe] if pipe in _pipes else _pipes.setdefault(pipe, path.read_bytes())
+            data = _pipes[pipe] if pipe in _pipes else _pipes.setdefault(pipe, _read_pipe(path))
             return data, _make_stamp(data, status)
         with path.open("rb") as file:
             data = file.read()
@@ -256,6 +310,32 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     except OSError as error:
         raise make_os_error("read", path, error) from error
     return data, _make_stamp(data, status)
+
+
+def _read_pipe(path: Path) -> bytes:
+    """Read a pipe until its last writer closes it. Raises StoreError, also if no program writes to it."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor
+        data = bytearray(_read_first(pipe, path))
+        os.set_blocking(pipe.fileno(), True)
+        while piece := pipe.read(1 << 20):
+            data += piece
+            if len(data) > _LARGEST_PIPE:
+                raise StoreError(path, f"is a pipe with more than {_LARGEST_PIPE:,} bytes: expected a file")
+    return bytes(data)
+
+
+def _read_first(pipe: io.FileIO, path: Path) -> bytes:
+    """Read what a pipe contains at first, which may be nothing yet. Wait for its first writer."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    end = time.monotonic() + _WAIT_FOR_WRITER
+    while (piece := pipe.read(1 << 20)) == b"":  # None: there is a writer
+        if any(events & select.POLLHUP for _, events in poll.poll(0)):
+            return b""  # the last writer has closed it
+        if time.monotonic() > end:
+            raise StoreError(path, "is a pipe that no program writes to: expected a file, or a pipe with a writer")
+        time.sleep(0.01)
+    return piece or b""
 
 
 def decode_utf8(path: Path | str, data: bytes) -> str:

@@ -30,7 +30,7 @@ from workbench.model.facts import Fact
 from workbench.model.identity import CaseKey, JobKey
 from workbench.store.errors import StoreError, make_os_error
 from workbench.store.evalsets.case_reader import read_json_lines
-from workbench.store.files import write_in_pieces
+from workbench.store.files import refuse_special_file, write_in_pieces
 from workbench.store.history.history_schema import open_database
 
 REPLIES = "replies.db"
@@ -288,6 +288,7 @@ class Recording:
 
     def _open(self) -> None:
         self._places.clear()
+        refuse_special_file(self.path)
         try:
             self._converted = _convert(self.path)
             if self._converted is not None:

@@ -445,7 +445,7 @@ _PLACES = (
         *_differences("review"),
         _footer("review_quit", "escape", "quit", "quit", "end the review"),
     )),
-    _place("conflict", "Where an eval set changed on disk", is_modal=True, actions=(
+    _place("conflict", "Where an eval set changed on disk or was deleted", is_modal=True, actions=(
         _footer("conflict_mine", "m", "keep_mine", "keep mine", "replace the version on disk with yours"),
         _footer("conflict_theirs", "t", "take_theirs", "take theirs",
                 "use the version on disk; undo restores yours"),

@@ -136,7 +136,7 @@ def test_a_judge_outage_leaves_verdicts_unjudged_with_exit_status_3(
     [
         (("nobody",), "there is no run 'nobody'"),
         (("latest", "--case", "aa"), "has no case 'aa'; did you mean 'a'?"),
-        (("latest", "--repeat", "0"), "0 is not in the range"),
+        (("latest", "--repeat", "0"), "--repeat: found '0', expected a whole number of at least 1"),
     ],
 )
 def test_an_impossible_selection_gets_one_message(

@@ -215,6 +215,48 @@ def test_criteria_may_come_from_a_pipe_that_is_readable_only_once(workbench: Com
     assert str(pipe.name) not in result.error
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            "score pipe --metrics exact_match",
+            "is a pipe that no program writes to: expected a file, or a pipe with a writer",
+        ),
+        ("run home --config pipe", "is a pipe that no program writes to: expected a file, or a pipe with a writer"),
+        ("run home --replay pipe", "found a pipe, expected a file"),
+        ("run pipe", "found a pipe, expected a file"),
+        ("import pipe", "is a pipe that no program writes to: expected a file, or a pipe with a writer"),
+        ("run home --config device", "found a device, expected a file or a pipe"),
+        ("run home --replay device", "found a device, expected a file"),
+    ],
+)
+def test_a_pipe_without_a_writer_and_a_device_are_refused_and_do_not_block(
+    workbench: CommandLine, monkeypatch: pytest.MonkeyPatch, command: str, message: str
+) -> None:
+    monkeypatch.setattr("workbench.store.files._WAIT_FOR_WRITER", 0.0)
+    os.mkfifo(workbench.root / "pipe")
+    (workbench.root / "device").symlink_to("/dev/zero")
+
+    result = workbench(*command.split())
+
+    name = "pipe" if "pipe" in command else "device"
+    assert (result.status, result.error.splitlines()[-1]) == (2, f"workbench: {name}: {message}")
+
+
+@pytest.mark.skipif(not Path("/dev/stdin").exists(), reason="standard input has no name")
+@pytest.mark.parametrize("text", ['{"response": "b", "reference": "b"}', "response,reference\nb,b"])
+def test_a_dataset_may_come_from_a_pipe_and_belongs_to_the_current_project(workbench: CommandLine, text: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench.cli.main", "score", "/dev/stdin", "--metrics", "exact_match=1"],
+        cwd=workbench.root, input=text, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("/dev/stdin\n") and "1 passed" in done.stdout
+    assert workbench("history").out.count("score /dev/stdin") == 1
+
+
 @pytest.mark.parametrize(
     ("table", "config", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,6 +145,26 @@ def test_without_a_terminal_the_screen_says_what_to_do(
     assert "workbench run ." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run --timeout abc", "--timeout: found 'abc', expected a number above 0"),
+        ("run --timeout nan", "--timeout: found 'nan', expected a number above 0"),
+        ("run --runs 1.5", "--runs: found '1.5', expected a whole number of at least 1"),
+        ("serve --port 70000", "--port: found '70000', expected a whole number from 0 to 65535"),
+        ("bisect a --confidence 1", "--confidence: found '1', expected a number above 0.5 and below 1"),
+        ("run --format xml", "--format: 'xml' is not one of 'text', 'json'"),
+        ("score missing.csv", "DATASET: File 'missing.csv' does not exist"),
+    ],
+)
+def test_a_wrong_value_is_reported_with_its_option_and_the_expectation(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments.split()) == 2
+
+    assert f"\nworkbench: {message}" in capsys.readouterr().err
+
+
 def test_an_unknown_option_gets_one_message(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--concurency", "3"]) == 2
 
@@ -178,6 +199,36 @@ def test_every_error_gets_one_message_without_a_traceback(
     message = capsys.readouterr().err
     assert text in message
     assert "Traceback" not in message
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "sys.meta_path.insert(0, InterruptAt('click.core'))",  # imports of the entry point
+        "sys.meta_path.insert(0, InterruptAt('workbench.cli.run_commands'))",
+        "sys.meta_path.insert(0, InterruptAt('workbench.engine.plan')); entry().cli.main = lambda **_: 1 / 0",
+        "entry().prepare_streams = lambda: weakref.finalize(set[int](), interrupt) and time.sleep(30)",  # a callback
+        "atexit.register(interrupt)",
+    ],
+)
+def test_an_interrupt_at_any_moment_ends_the_process_without_a_traceback(moment: str) -> None:
+    code = f"""
+import atexit, importlib, signal, sys, time, weakref
+def entry(): return importlib.import_module("workbench.cli.main")
+def interrupt(): signal.raise_signal(signal.SIGINT)
+class InterruptAt:
+    def __init__(self, name): self.name = name
+    def find_spec(self, name, *_):
+        if name == self.name: interrupt()
+{moment}
+sys.argv = ["workbench", "run", "--help"]
+sys.exit(entry().main())
+"""
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in done.stderr
 
 
 def test_the_debug_variable_lets_the_traceback_through(monkeypatch: pytest.MonkeyPatch) -> None:

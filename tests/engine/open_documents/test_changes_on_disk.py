@@ -124,12 +124,25 @@ def test_a_broken_file_keeps_its_last_valid_state_and_reports_the_place(
     assert documents.get_status(LIGHTS).problem is None
 
 
+def test_a_deletion_and_a_return_under_unsaved_edits_differ_from_a_change(documents: OpenDocuments, path: Path) -> None:
+    content = path.read_bytes()
+    make_unsaved_edit(documents)
+    seen = []
+    for now in (content + b" ", None, content):
+        path.unlink() if now is None else path.write_bytes(now)
+        assert documents.find_changed_sets() == {LIGHTS}
+        status = documents.get_status(LIGHTS)
+        seen.append((status.changed_on_disk, status.deleted_on_disk))
+
+    assert seen == [(True, False), (True, True), (False, False)]
+
+
 def test_a_deleted_file_keeps_its_last_state_and_can_be_written_again(documents: OpenDocuments, path: Path) -> None:
     content = documents.document(LIGHTS).content()
     path.unlink()
 
     assert documents.document(LIGHTS).content() == content
-    assert "there is no such file" in str(documents.get_status(LIGHTS).problem)
+    assert documents.get_status(LIGHTS).problem.message == "it was deleted"
     documents.save(LIGHTS, overwrite=True)
     assert path.read_bytes() == content and documents.get_status(LIGHTS).problem is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -52,7 +53,7 @@ from workbench.store.datasets.remote_data import (
     shown_address,
 )
 from workbench.store.errors import StoreError, shown_path
-from workbench.store.files import EVAL_SET_SUFFIXES, make_stamp, read_bytes
+from workbench.store.files import EVAL_SET_SUFFIXES, is_pipe, make_stamp, read_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -91,10 +92,23 @@ def read_records(source: Path | str, *, columns: Columns | None = None) -> Itera
     """Read the rows of a file or address, by the suffix of its name. Raises StoreError."""
     if isinstance(source, str) and source.startswith(SCHEME):
         return records_from_table(source)
+    if isinstance(source, Path) and is_pipe(source):  # whose name says nothing
+        data, _ = read_bytes(source)
+        return _READERS.get(source.suffix.lower(), _READERS[_guess_format(data)])(source, data, columns or {})
     path = shown_address(source) if isinstance(source, str) else source
     reader = _find_reader(path)
     data = fetch(source) if isinstance(source, str) else read_bytes(source)[0]
     return reader(path, data, columns or {})
+
+
+def _guess_format(data: bytes) -> str:
+    """Guess the suffix of a dataset from its content."""
+    start = data.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    if data.startswith(b"PAR1"):
+        return ".parquet"
+    if start == b"[":
+        return ".json"
+    return ".jsonl" if start == b"{" else ".csv"
 
 
 def check_dataset_reachable(address: str) -> None:

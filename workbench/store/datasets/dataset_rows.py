@@ -42,7 +42,7 @@ MEASURES = (LATENCY, FAILURE)
 """The columns with numbers."""
 
 MESSAGES = "messages"
-_CONTENTS = "contents"  # Gemini's name
+CONTENTS = "contents"  # Gemini's name
 REFERENCE_MESSAGES = "reference_messages"
 
 PYTHON_REPR = "the repr of a Python value"
@@ -112,8 +112,8 @@ def read_row(record: Record, *, number: int) -> Row:
     for name, value in columns.items():
         if isinstance(value, float) and math.isnan(value):
             columns[name] = None  # how pandas writes missing values
-    if MESSAGES not in columns and is_messages(columns.get(_CONTENTS)):
-        columns[MESSAGES] = columns[_CONTENTS]
+    if MESSAGES not in columns and is_messages(columns.get(CONTENTS)):
+        columns[MESSAGES] = columns[CONTENTS]
     _read_conversation(record, MESSAGES, problems, prompt="prompt", answer="response", calls="predicted_trajectory")
     _read_conversation(
         record, REFERENCE_MESSAGES, problems, prompt="prompt", answer="reference", calls="reference_trajectory"

@@ -82,11 +82,10 @@ def find_problems(workspace: Workspace, eval_set: str) -> Sequence[SetProblem]:
     document = documents.document(eval_set)
     found: list[SetProblem] = []
     if standing.changed_on_disk:
-        found.append(
-            SetProblem(
-                document.path, "it changed on disk while it has unsaved edits: decide which to keep", conflict=True
-            )
-        )
+        change = "was deleted" if standing.deleted_on_disk else "changed on disk"
+        choice = "whether to write it again" if standing.deleted_on_disk else "which to keep"
+        message = f"it {change} while it has unsaved edits: decide {choice}"
+        found.append(SetProblem(document.path, message, conflict=True))
     if standing.problem is not None:
         found.append(_make_problem(standing.problem, note="; the last valid version is shown"))
     errors = document.errors if document.check_cases(0) else document.errors_here

@@ -45,6 +45,10 @@ class VersionsView(Vertical):
         yield Static(Content(safe(self._title)), classes="versions-title")
         yield LinesView()
 
+    def set_title(self, title: str) -> None:
+        """Replace the title."""
+        self.query_one(Static).update(Content(safe(title)))
+
     async def show(self, versions: Versions, *, ours: str, theirs: str) -> None:
         """Show the differences. `ours` and `theirs` are the headings of the versions."""
         self.show_blocks(await asyncio.to_thread(version_blocks, versions, ours=ours, theirs=theirs))
@@ -107,7 +111,8 @@ class ConflictScreen(Dialog[Decision | None]):
     """
 
     HELP: ClassVar[str] = (
-        "Another program changed the eval set while it has unsaved edits. Nothing is written before you choose."
+        "Another program changed or deleted the eval set while it has unsaved edits. "
+        "Nothing is written before you choose."
     )
     CSS_PATH = "documents.tcss"
     PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
@@ -122,9 +127,7 @@ class ConflictScreen(Dialog[Decision | None]):
 
     def compose(self) -> ComposeResult:
         """Yield both versions and the keys."""
-        yield VersionsView(
-            f"{self._eval_set} changed on disk while it has unsaved edits. Nothing is written before you choose."
-        )
+        yield VersionsView(self._title)
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -132,9 +135,9 @@ class ConflictScreen(Dialog[Decision | None]):
         self._read()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Disable taking a deleted file, and keeping both versions if they have no automatic merge."""
-        if action == "take_theirs":
-            return self._versions is None or self._versions.theirs is not None
+        """Disable taking or merging a deleted file, and keeping both versions if they have no automatic merge."""
+        if action in ("take_theirs", "merge"):
+            return not self._is_deleted
         return action != "keep_both" or self._both is not None
 
     def action_keep_mine(self) -> None:
@@ -158,6 +161,15 @@ class ConflictScreen(Dialog[Decision | None]):
         self.dismiss(None)
 
     @property
+    def _is_deleted(self) -> bool:
+        return self._versions is not None and self._versions.theirs is None
+
+    @property
+    def _title(self) -> str:
+        change = "was deleted" if self._is_deleted else "changed on disk"
+        return f"{self._eval_set} {change} while it has unsaved edits. Nothing is written before you choose."
+
+    @property
     def _both(self) -> bytes | None:
         """Content of the automatic merge; None if there is none."""
         merge = self._versions.merge if self._versions is not None else None
@@ -179,8 +191,9 @@ class ConflictScreen(Dialog[Decision | None]):
         try:
             given_up = await carry_out(self._versions) is False
         except FileChanged:
-            say(self, "the file changed again; this is the new version", severity="warning")
             await self._show_versions()
+            change = "was deleted meanwhile" if self._is_deleted else "changed again; this is the new version"
+            say(self, f"the file {change}", severity="warning")
         except StoreError as error:
             say(self, str(error), severity="error")
         else:
@@ -197,7 +210,9 @@ class ConflictScreen(Dialog[Decision | None]):
             self.dismiss(None)
             return
         self.refresh_bindings()
-        await self.query_one(VersionsView).show(self._versions, ours=_MINE, theirs=_THEIRS)
+        view = self.query_one(VersionsView)
+        view.set_title(self._title)
+        await view.show(self._versions, ours=_MINE, theirs=_THEIRS)
 
     async def _reload(self, _: Versions) -> None:
         await self._backend.edit(lambda workspace: workspace.documents.reload(self._eval_set))

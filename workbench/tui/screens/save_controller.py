@@ -55,6 +55,7 @@ class SaveController(Controller):
         self._seen = self._kept = self.backend.edits
         self._waited = 0
         self._is_keeping_refused = False
+        self._in_conflict: set[str] = set()  # as last reported
         self._file_check: Worker[None] | None = None
         self._is_check_due = False
 
@@ -261,8 +262,16 @@ class SaveController(Controller):
         except StoreError:
             return  # its problem is listed
         if status.changed_on_disk:
-            message = f"{eval_set} changed on disk while it has unsaved edits; ! and enter: choose which to keep"
+            change = "was deleted" if status.deleted_on_disk else "changed on disk"
+            choice = "whether to write it again" if status.deleted_on_disk else "which to keep"
+            message = f"{eval_set} {change} while it has unsaved edits; ! and enter: choose {choice}"
             say(self.widget, message, severity="warning", needs_decision=True)
+            self._in_conflict.add(eval_set)
+            return
+        was_in_conflict = eval_set in self._in_conflict
+        self._in_conflict.discard(eval_set)
+        if was_in_conflict and status.dirty:
+            say(self.widget, f"{eval_set} is on disk again as before; your edits are unsaved")
         elif status.problem is not None:
             say(self.widget, f"{status.problem}; the last valid version is shown", severity="error")
 

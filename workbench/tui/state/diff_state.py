@@ -395,7 +395,9 @@ def _count_shared_lines(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _summary(versions: Versions) -> Iterator[Block]:
-    if versions.problem:
+    if versions.theirs is None:
+        yield Paragraph.from_text("On disk the file no longer exists.", Style.ERROR)
+    elif versions.problem:
         yield Paragraph.from_text(safe(f"The file on disk is not a valid eval set: {versions.problem}"), Style.ERROR)
     if versions.differences is None:
         return

@@ -35,7 +35,7 @@ async def test_a_deleted_set_keeps_its_last_state(open_app: Any, project: Path, 
     async with open_app(project) as screen:
         await screen.until("2 cases")
         lights.unlink()
-        await actions.wait_for_notification(screen, "there is no such file")
+        await actions.wait_for_notification(screen, "it was deleted; the last valid version is shown")
         await screen.until("1 problem")
         assert "2 cases" in screen.text
         actions.write(lights, "back")
@@ -51,6 +51,25 @@ async def test_a_new_conflict_is_reported(open_app: Any, project: Path, lights: 
         await actions.wait_for_notification(screen, "changed on disk while it has unsaved edits")
         await screen.until("1 problem")
         assert "mine" in screen.text
+
+
+async def test_a_deletion_under_unsaved_edits_is_reported_and_so_is_its_end(
+    open_app: Any, project: Path, lights: Path, actions: Any
+) -> None:
+    async with open_app(project) as screen:
+        await screen.until("2 cases")
+        await screen.press("down")
+        await actions.insert(screen, "mine")
+        content = lights.read_bytes()
+        lights.unlink()
+        await actions.wait_for_notification(screen, "was deleted while it has unsaved edits")
+        await screen.press("ctrl+s")
+        await screen.until("was deleted while it has unsaved edits. Nothing is written before you choose.", "keep mine")
+        assert "take theirs" not in screen.text and "changed on disk" not in screen.text
+        await screen.press("escape")
+
+        lights.write_bytes(content)
+        await actions.wait_for_notification(screen, "is on disk again as before; your edits are unsaved")
 
 
 async def test_a_set_that_was_broken_at_the_start_is_read_after_a_repair(
