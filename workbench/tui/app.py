@@ -28,7 +28,6 @@ from textual import on, work
 from textual._context import active_message_pump
 from textual.actions import parse
 from textual.app import App
-from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.driver import Driver
@@ -61,7 +60,7 @@ from workbench.tui.dialogs.dialogs import (
     wait_until_built,
 )
 from workbench.tui.dialogs.finder_screen import FinderScreen, load_groups, make_action_item
-from workbench.tui.keys import PLACES, KeyAction, KeyPlace, bindings, check_keys, find_first_key, key_action, keys_of
+from workbench.tui.keys import PLACES, KeyAction, KeyHolder, KeyPlace, check_keys, find_first_key, key_action, keys_of
 from workbench.tui.last_picture import ENTER_ALTERNATE, OPENING, EarlyScreen, Pictures
 from workbench.tui.screen_context import RestingTimer, ScreenContext
 from workbench.tui.screens.main_screen import MainScreen
@@ -192,7 +191,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
     return app.return_code or 0
 
 
-class WorkbenchApp(App[None]):
+class WorkbenchApp(KeyHolder, App[None]):
     """The application: one main screen, themes and keys."""
 
     TITLE = "workbench"
@@ -206,7 +205,6 @@ class WorkbenchApp(App[None]):
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = STYLE_CLASSES
     PLACES: ClassVar[tuple[str, ...]] = ("app",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.model.text import suggest_name
 
@@ -565,14 +565,26 @@ _PUNCTUATION = {
 _BY_ID = {item.id: item for item in KEY_ACTIONS}
 
 
-def bindings(*where: str) -> Sequence[BindingType]:
-    """Return the bindings of one or more places."""
-    return [_binding(item) for name in where for item in PLACES[name].actions]
+class KeyHolder:
+    """Base of the application, screens and widgets that have keys: their bindings are those of the first place.
+
+    Help and palette also name the keys of the other `PLACES`. `SHARED_KEYS` are ids of actions of the application.
+    """
+
+    PLACES: ClassVar[tuple[str, ...]] = ()
+    SHARED_KEYS: ClassVar[tuple[str, ...]] = ()
+    BINDINGS: ClassVar[list[BindingType]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        own = vars(cls)
+        if own.get("PLACES") and "BINDINGS" not in own:
+            cls.BINDINGS = [*bindings(cls.PLACES[0]), *(_binding(key_action(each)) for each in cls.SHARED_KEYS)]
+        super().__init_subclass__(**options)
 
 
-def dialog_bindings(where: str) -> Sequence[BindingType]:
-    """Return the bindings of a dialog and of help. Other keys of the application do not work in a dialog."""
-    return [*bindings(where), _binding(key_action("help"))]
+def bindings(place: str) -> Sequence[BindingType]:
+    """Return the bindings of a place."""
+    return [_binding(item) for item in PLACES[place].actions]
 
 
 def key_action(action_id: str) -> KeyAction:

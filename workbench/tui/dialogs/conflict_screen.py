@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -21,7 +20,6 @@ from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.backend.backend import Backend
 from workbench.tui.dialogs.dialogs import ConfirmScreen, Dialog
 from workbench.tui.external_editor import edit_text
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.state.diff_state import find_merge_mark, merged_text, version_blocks
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import RecoveryList
@@ -63,8 +61,7 @@ class VersionsScreen(Dialog[None]):
     """Dialog with the differences of two versions."""
 
     CSS_PATH = "documents.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("versions",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("versions")]
+    PLACES = ("versions",)
 
     def __init__(self, title: str, versions: Versions, *, ours: str, theirs: str) -> None:
         super().__init__()
@@ -110,8 +107,7 @@ class ConflictScreen(Dialog[Decision | None]):
         "Another program changed the eval set while it has unsaved edits. Nothing is written before you choose."
     )
     CSS_PATH = "documents.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("conflict",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("conflict")]
+    PLACES = ("conflict",)
 
     def __init__(self, backend: Backend, eval_set: str) -> None:
         super().__init__()
@@ -251,8 +247,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         "leaves the file unchanged."
     )
     CSS_PATH = "documents.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("recovery",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("recovery")]
+    PLACES = ("recovery",)
 
     def __init__(self, backend: Backend, found: Sequence[FoundEdits]) -> None:
         super().__init__()

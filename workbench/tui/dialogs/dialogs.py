@@ -24,7 +24,7 @@ from textual.widgets import Input, Static
 from workbench.store import settings
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
-from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, dialog_bindings, keys_of
+from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
 from workbench.tui.state.finder import FilteredDetails, FilteredRows, Pattern, fold
@@ -97,7 +97,9 @@ class ResultScreen(StyledScreen[Result]):
 
 
 class Dialog(ModalScreen[Result], ResultScreen[Result]):
-    """A modal screen. The covered screen stays visible around it, but receives no keys."""
+    """A modal screen. The covered screen stays visible around it, but neither it nor the application receives keys."""
+
+    SHARED_KEYS: ClassVar[tuple[str, ...]] = ("help",)
 
 
 async def wait_until_built(app: App[Any]) -> None:
@@ -140,7 +142,6 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
     a row cannot be marked.
     """
 
-    PLACES: ClassVar[tuple[str, ...]]
     ENTER: ClassVar[str] = "mark"
     LETTERS: ClassVar[str]
     REFUSED: ClassVar[str] = ""
@@ -217,8 +218,7 @@ Check = Callable[[str], str | None]
 class AskScreen(Dialog[str | None]):
     """Question for a name, a path or another line of text. The result is the text, or None if the user cancels."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("ask",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("ask")]
+    PLACES = ("ask",)
 
     def __init__(self, question: str, *, value: str = "", check: Check, warn: Check | None = None) -> None:
         """Create the dialog. A problem from `check` prevents the answer; one from `warn` is only shown."""
@@ -286,8 +286,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
     Digits choose, and letters filter the choices.
     """
 
-    PLACES: ClassVar[tuple[str, ...]] = ("choose",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("choose")]
+    PLACES = ("choose",)
 
     def __init__(self, question: str, choices: Sequence[str], *, chosen: int = 0) -> None:
         super().__init__()
@@ -359,8 +358,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
 class ConfirmScreen(Dialog[bool]):
     """Question whose result is True only for yes."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("confirm",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("confirm")]
+    PLACES = ("confirm",)
 
     def __init__(self, question: str) -> None:
         super().__init__()
@@ -385,7 +383,7 @@ _KEY_WIDTH = 19
 class HelpScreen(Dialog[None], Filtering):
     """Dialog with the purpose of the focused pane and its current keys, including remapped ones."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("help",)
+    PLACES = ("help",)
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("help"),
         Binding("question_mark,f1", "close", show=False, id="help"),  # the key that opens help also closes it

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey, JobKey
 from workbench.model.text import pluralise
@@ -23,7 +22,6 @@ from workbench.tui.backend.run_calls import (
     suggest_export_path,
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import ScreenContext
 from workbench.tui.state.finder import FilteredDetails
 from workbench.tui.state.history_state import ComparedCases
@@ -46,8 +44,7 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         "The newest results, one row for each case: verdict, response, trajectory and scores, with mean and "
         "deviation below. Enter goes to the case."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("table",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+    PLACES = ("table",)
 
     def __init__(
         self, context: ScreenContext, *, title: str = "", scope: Scope | None = None, run_id: str | None = None
@@ -281,8 +278,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         "The change of each case from the earlier to the later run: regressions and fixes first, cases in only one run "
         "last. Enter goes to the case, and unfolds or folds a row of many cases."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("comparing",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("comparing")]
+    PLACES = ("comparing",)
 
     def __init__(self, cases: ComparedCases, context: ScreenContext) -> None:
         super().__init__()

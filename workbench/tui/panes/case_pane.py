@@ -6,11 +6,9 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
@@ -30,7 +28,6 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import (
     CaseWanted,
     Controller,
@@ -202,8 +199,7 @@ _ROW_ACTIONS = {"add", "duplicate", "delete", "move_row", "edit_json", "rename",
 class OutlinePane(Pane):
     """The rows of a case or set. For an agent, or without a selection, the known facts."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("editor",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("editor")]
+    PLACES = ("editor",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content as StyledText
 from textual.message import Message
@@ -35,7 +34,7 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
-from workbench.tui.keys import bindings, dialog_bindings
+from workbench.tui.keys import KeyHolder
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
@@ -259,11 +258,10 @@ async def begin_branch(app: App[None], context: ScreenContext, source: BranchSou
 # The input of the chat: enter sends, up and down show earlier prompts.
 
 
-class Prompt(TextArea):
+class Prompt(KeyHolder, TextArea):
     """Input of one message, with several lines."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("chat_prompt",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat_prompt")]
+    PLACES = ("chat_prompt",)
 
     @dataclass
     class Sent(Message):
@@ -322,8 +320,7 @@ class Prompt(TextArea):
 class SessionScreen(Dialog[SessionInput | None]):
     """Returns the input of the next session; None if the user cancels."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("chat_session",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("chat_session")]
+    PLACES = ("chat_session",)
 
     def __init__(self, given: SessionInput, *, default_app: str, default_user: str) -> None:
         super().__init__()
@@ -385,8 +382,7 @@ class ChatPane(Pane):
         "session; tool calls are shown while they run. Save the chat as an eval case, all of it or from a chosen turn "
         "on; the case passes until the agent behaves differently."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("chat",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("chat")]
+    PLACES = ("chat",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
 from workbench.tui.external_editor import open_file
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RunWanted, ScreenContext
 from workbench.tui.state.browser_state import Subject, make_selections
 from workbench.tui.state.finder import FilteredRows
@@ -76,8 +74,7 @@ class RunPane(RowsPane):
         "cases. Enter goes to the case of a row. A running or waiting case can be stopped; a running or finished one "
         "can be queued again."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("run",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("run")]
+    PLACES = ("run",)
 
     rows: RunRows
 
@@ -173,8 +170,7 @@ class WatchPane(RowsPane):
         "compiles, until a key if a change costs more than `[watch]` in the settings allows, or until the watch "
         "resumes. Enter goes to the case of a row, or opens the file that cannot be compiled in your editor."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("watch",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("watch")]
+    PLACES = ("watch",)
 
     rows: WatchRows
 
@@ -238,8 +234,7 @@ class ProblemsPane(Pane, Filtering):
         "Enter goes to the case, shows both versions of an eval set that changed under unsaved edits, or opens the "
         "file in your editor at the line. Below the problems are the last messages of the screen, newest first."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("problems",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("problems")]
+    PLACES = ("problems",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from workbench.model.identity import CaseKey
 from workbench.report.bisect_report import Step
@@ -15,7 +13,6 @@ from workbench.report.run_report import time_text
 from workbench.store.errors import StoreError
 from workbench.store.history.history_queries import StoredJob, StoredRun
 from workbench.tui.backend.run_calls import read_case_history
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, ScreenContext, SessionWanted
 from workbench.tui.state.browser_list import RowKey
 from workbench.tui.state.browser_state import PinnedResult, Subject
@@ -36,8 +33,7 @@ class HistoryPane(Pane):
         "newest. For an eval set or an agent, its runs; enter shows one as a table. m marks a run, = compares another "
         "with it. b finds the commit that turned the case red."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("history",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("history")]
+    PLACES = ("history",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

@@ -7,11 +7,9 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.worker import Worker
 
 from workbench.engine.plan import PlanError
@@ -20,7 +18,6 @@ from workbench.model.results import CaseResult
 from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import describe_agreement, plan_judging, start_judging
 from workbench.tui.dialogs.dialogs import ConfirmScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, Pane, RestingTimer, RunBegun, ScreenContext
 from workbench.tui.state.browser_rows import describe_flakiness, describe_unjudged
 from workbench.tui.state.browser_state import Subject
@@ -63,8 +60,7 @@ _SECOND = 1.0
 class DashboardLines(ClickableLines, inherit_bindings=False):
     """The page. Keys move its cursor from case to case, or scroll a page without cases."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("rows",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
+    PLACES = ("rows",)
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__()
@@ -239,8 +235,7 @@ class ScoresPane(Pane):
         "have mean, spread and pass count. An eval set or an agent has the mean, deviation and distribution of each "
         "metric; enter lists its worst cases, and goes to the one under the cursor. If a model judged, J judges again."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("scores",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("scores")]
+    PLACES = ("scores",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

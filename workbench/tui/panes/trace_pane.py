@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
@@ -73,8 +70,7 @@ class DetailTabs(Widget):
 class DetailView(LinesView):
     """The lines of the open tab, with a cursor to open and fold parts."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("trace_detail", "lines")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_detail")]
+    PLACES = ("trace_detail", "lines")
 
     def __init__(self, detail: SpanDetail, *, id: str) -> None:
         super().__init__(id=id)
@@ -186,8 +182,7 @@ class SearchInput(FindInput):
 class SpanList(RowList):
     """Rows that can be folded."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("trace_tree", "rows")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace_tree")]
+    PLACES = ("trace_tree", "rows")
 
     @dataclass
     class FoldWanted(RowList._OfList):
@@ -226,8 +221,7 @@ class TracePane(Pane):
         "call, ƒ tool call, · other. Marks: ! error, ◷ slow, … running, » became an event of the session. "
         "Enter goes to the detail of a step, where l opens and h folds the part on a line."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("trace",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("trace")]
+    PLACES = ("trace",)
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)

@@ -10,7 +10,6 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from workbench.engine.plan import PlanError, RunOptions, Selection
@@ -35,7 +34,6 @@ from workbench.report.coverage_report import (
 )
 from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import generate
 from workbench.tui.state.browser_list import Row, RowKind
@@ -322,8 +320,7 @@ class CoverageScreen(ResultScreen[CaseKey | None], Filtering):
     )
     SYMBOLS: ClassVar[Sequence[Badge]] = (*_BADGES.values(), Badge("▒", "stale or unknown, in a bar", Style.MUTED))
     CSS_PATH = "coverage.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("coverage",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("coverage")]
+    PLACES = ("coverage",)
 
     def __init__(self, context: ScreenContext, main: Widget) -> None:
         """Create the screen. `main` gets the messages about new scenarios."""

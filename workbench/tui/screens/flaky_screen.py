@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.screen import Screen
 
 from workbench.model.evalset import EvalCase, Quarantine
@@ -39,7 +38,6 @@ from workbench.store.evalsets.quarantine import (
 )
 from workbench.store.history.history_schema import get_history_path
 from workbench.tui.dialogs.dialogs import AskScreen, ResultScreen
-from workbench.tui.keys import bindings
 from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.state.case_status import QUARANTINED, Badge
@@ -227,8 +225,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         "case in quarantine (⊘) runs and is reported, but its FAILED fails no run until a day; x begins and ends it."
     )
     SYMBOLS: ClassVar[Sequence[Badge]] = (QUARANTINED,)
-    PLACES: ClassVar[tuple[str, ...]] = ("flaky",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("flaky")]
+    PLACES = ("flaky",)
 
     def __init__(self, context: ScreenContext) -> None:
         super().__init__()

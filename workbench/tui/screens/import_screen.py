@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import work
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from workbench.engine.session_import import (
@@ -30,7 +29,6 @@ from workbench.store.datasets.adk_sessions import SourceSession
 from workbench.store.errors import FileChanged, StoreError
 from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
 from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.screens.scenarios_screen import ask_new_set
 from workbench.tui.state.browser_list import Row
@@ -150,8 +148,7 @@ class ImportScreen(MarkingScreen[SessionRows, SessionRows | None]):
     )
     LETTERS = "letters of a user, a tool or a message"
     REFUSED = "this session cannot be a case; the reason is below the list"
-    PLACES: ClassVar[tuple[str, ...]] = ("import",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("import")]
+    PLACES = ("import",)
 
     def __init__(self, rows: SessionRows, *, source: str) -> None:
         super().__init__(rows)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
 from workbench.store.toml_files import Layout
-from workbench.tui.keys import bindings
 from workbench.tui.panes.browser_pane import BrowserPane
 from workbench.tui.panes.diff_pane import DiffPane
 from workbench.tui.panes.drawer_panes import ProblemsPane
@@ -77,8 +75,7 @@ class MainScreen(ScreenActions):
     """Eval sets on the left, the panes of the selected case on the right, the drawer and the run line below."""
 
     AUTO_FOCUS = "CaseList"  # not the filter line, where keys typed during the start would land
-    PLACES: ClassVar[tuple[str, ...]] = ("screen",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("screen")]
+    PLACES = ("screen",)
 
     def __init__(self, context: ScreenContext, layout: Layout) -> None:
         super().__init__()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.message import Message
@@ -19,7 +18,6 @@ from workbench.metrics.registry import PRESETS, CaseFacts
 from workbench.model.criteria import EvalConfig
 from workbench.store.errors import FileChanged, StoreError
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import ProjectChanged, ScreenContext
 from workbench.tui.state.criteria_choice import (
     CriteriaChoice,
@@ -56,8 +54,7 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         "The plan of the run, with duration and cost estimated from earlier runs. Nothing runs before enter."
     )
     CSS_PATH = "plan.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("plan",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("plan")]
+    PLACES = ("plan",)
 
     def __init__(self, context: ScreenContext, planned: PlannedRun) -> None:
         super().__init__()
@@ -222,8 +219,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         "configuration file only if you save it."
     )
     CSS_PATH = "criteria.tcss"
-    PLACES: ClassVar[tuple[str, ...]] = ("criteria",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("criteria")]
+    PLACES = ("criteria",)
 
     def __init__(self, context: ScreenContext, selections: Sequence[Selection]) -> None:
         super().__init__()

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 
 from workbench.engine.acceptance import Hunk, explain_refusal, find_hunks
@@ -18,7 +17,6 @@ from workbench.model.identity import CaseKey
 from workbench.model.results import CaseResult, CaseStatus
 from workbench.store.errors import StoreError
 from workbench.tui.dialogs.dialogs import Dialog
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.panes.diff_pane import DiffView, HunkAcceptor
 from workbench.tui.screen_context import DocumentsChanged, ScreenContext
 from workbench.tui.state.browser_state import LoadedCase
@@ -48,8 +46,7 @@ class ReviewScreen(Dialog[CaseKey | None]):
         "The cases that did not pass, one after the other. Accepting makes the actual side the new expectation and "
         "saves it at once; undo reverts that. You can continue a review after you left it for the editor."
     )
-    PLACES: ClassVar[tuple[str, ...]] = ("review",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("review")]
+    PLACES = ("review",)
 
     def __init__(self, context: ScreenContext, walk: ReviewWalk, post: Callable[[Message], object]) -> None:
         super().__init__()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual import work
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
@@ -29,7 +28,6 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen
 from workbench.tui.external_editor import edit_text
-from workbench.tui.keys import dialog_bindings
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
@@ -51,8 +49,7 @@ _UPDATE = 0.1  # seconds between two updates of the progress
 class WritingScreen(Dialog[None]):
     """Shows the progress of a generation. Closes when the generation ends."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("writing",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("writing")]
+    PLACES = ("writing",)
 
     def __init__(self, generation: Generation, target: str) -> None:
         super().__init__()
@@ -95,8 +92,7 @@ class ScenariosScreen(MarkingScreen[GeneratedScenarios, Sequence[ConversationSce
     )
     ENTER = "keep or not"
     LETTERS = "letters of a scenario"
-    PLACES: ClassVar[tuple[str, ...]] = ("scenarios",)
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("scenarios")]
+    PLACES = ("scenarios",)
 
     def __init__(self, scenarios: GeneratedScenarios, *, eval_set: str) -> None:
         """Prepare the screen. `eval_set` is empty for a new set."""

@@ -11,7 +11,6 @@ from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Region, Size
@@ -20,7 +19,7 @@ from textual.reactive import Reactive
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, TextArea
 
-from workbench.tui.keys import bindings
+from workbench.tui.keys import KeyHolder
 from workbench.tui.state.call_line import Completion, KnownCalls, list_completions
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
@@ -40,11 +39,10 @@ Follow = Callable[[str], object]
 """Lists what matches the text of a filter. It is called at once: a message would be answered one frame later."""
 
 
-class FindInput(Input):
+class FindInput(KeyHolder, Input):
     """Input of a search text. Enter keeps the matches, escape leaves the input."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("finding",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("finding")]
     virtual_size = Reactive(Size(0, 0))  # without a new layout of the screen for every letter
 
     @dataclass
@@ -59,8 +57,7 @@ class FindInput(Input):
 class FilterInput(FindInput):
     """Input of a filter. Up and down move in the list, enter keeps the filter, escape ends it."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("filtering", "finding")
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("filtering")]
+    PLACES = ("filtering", "finding")
 
     @dataclass
     class Moved(Message):
@@ -237,12 +234,11 @@ _MOST_TOKENS = 500
 """Maximum parts of a line with colours. A text area draws a whole line again for each of the rows that it wraps to."""
 
 
-class TypedText(TextArea):
+class TypedText(KeyHolder, TextArea):
     """The text field. It sends a message for each command of the user."""
 
     # Bound here because a text area uses some of these keys for other commands.
-    PLACES: ClassVar[tuple[str, ...]] = ("typing",)
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("typing")]
+    PLACES = ("typing",)
 
     @dataclass
     class ApplyWanted(Message):

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from workbench.model.identity import CaseKey
-from workbench.tui.keys import bindings
+from workbench.tui.keys import KeyHolder
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, render_blocks
@@ -111,7 +111,7 @@ STYLE_CLASSES = {f"style--{style.value}" for style in Style}
 Result = TypeVar("Result")
 
 
-class StyledScreen(Screen[Result]):
+class StyledScreen(KeyHolder, Screen[Result]):
     """A screen that keeps the styles of all texts on it.
 
     The component classes of these styles belong to the application. If each screen or widget had them, Textual would
@@ -237,12 +237,11 @@ class _RowKey(NamedTuple):
     width: int
 
 
-class RowList(ScrollView, can_focus=True, inherit_bindings=False):
+class RowList(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of one line each."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("rows",)
     COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--cursor", "row-list--cursor-blurred"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("rows")]
 
     @dataclass
     class _OfList(Message):
@@ -451,7 +450,8 @@ class FramedBox(Vertical):
 class CaseList(RowList):
     """Targets, their eval sets and their cases."""
 
-    PLACES: ClassVar[tuple[str, ...]] = ("list", "rows")
+    PLACES = ("list", "rows")
+    BINDINGS: ClassVar[list[BindingType]] = []  # its pane performs the actions
 
     @dataclass
     class Toggled(Message):
@@ -558,12 +558,11 @@ class _LineKey(NamedTuple):
     width: int
 
 
-class LinesView(ScrollView, can_focus=True, inherit_bindings=False):
+class LinesView(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
     """Text of lines. The mouse selects text."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lines-view--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("lines")]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
