@@ -420,7 +420,7 @@ _PLACES = (
     )),
     _place("chat_session", "In the dialog of a chat's session", made_of=(), is_modal=True, actions=(
         _footer("chat_session_done", "ctrl+s", "done", "done", priority=True),
-        _footer("chat_session_cancel", "escape", "cancel", "cancel"),
+        _footer("chat_session_cancel", "escape", "close", "cancel"),
     )),
     _place("typing", "While a value is typed", made_of=(), is_modal=True, actions=(
         _footer("typing_apply", "enter,ctrl+enter", "apply", "apply", "apply the typed text to the case"),
@@ -453,14 +453,14 @@ _PLACES = (
                 "merge your changes into the version on disk; possible if both changed no case in common"),
         _footer("conflict_merge", "e", "merge", "both in editor",
                 "edit both versions as one text in your editor, and write the result"),
-        _footer("conflict_later", "escape", "later", "decide later"),
+        _footer("conflict_later", "escape", "close", "decide later"),
     )),
     _place("recovery", "Where unsaved edits were found", is_modal=True, actions=(
         _footer("recovery_restore", "r", "restore", "restore"),
         _footer("recovery_look", "d", "look", "difference"),
         _footer("recovery_discard", "x", "discard", "discard"),
         _key("recovery_filter", "slash", "filter", "filter", "list only eval sets with these letters"),
-        _footer("recovery_later", "escape", "later", "decide later"),
+        _footer("recovery_later", "escape", "close", "decide later"),
     )),
     _place("versions", "Where two versions are compared", is_modal=True, actions=(
         _footer("versions_close", "escape", "close", "back"),
@@ -501,12 +501,12 @@ _PLACES = (
         _footer("confirm_no", "n,escape,q", "answer(False)", "no"),
     )),
     _place("choose", "In a choice", made_of=("rows",), is_modal=True, actions=(
-        _footer("choose_cancel", "escape,q", "cancel", "cancel"),
+        _footer("choose_cancel", "escape,q", "close", "cancel"),
         _footer("choose_filter", "slash", "filter", "filter",
                 "list only choices with these letters; a letter that is no key starts the filter too"),
     )),
     _place("ask", "In a question with a typed answer", made_of=(), is_modal=True, actions=(
-        _footer("ask_cancel", "escape", "cancel", "cancel"),
+        _footer("ask_cancel", "escape", "close", "cancel"),
     )),
     _place("finding", "While a search text is typed", made_of=(), is_modal=True, actions=(
         _footer("finding_done", "enter,down", "submit", "done", yields=True),

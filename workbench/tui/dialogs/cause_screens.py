@@ -122,10 +122,6 @@ class BisectScreen(ResultScreen[None]):
         if self._bisection is not None:
             self._bisection.cancel()
 
-    def action_close(self) -> None:
-        """Close the screen, which stops the search."""
-        self.dismiss(None)
-
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         step = self._steps.selected_step or self._steps.found_step

@@ -79,10 +79,6 @@ class VersionsScreen(Dialog[None]):
         """Compare the versions."""
         self._compare()
 
-    def action_close(self) -> None:
-        """Close the dialog."""
-        self.dismiss(None)
-
     @work(group="versions")
     async def _compare(self) -> None:
         await self.query_one(VersionsView).show(self._versions, ours=self._ours, theirs=self._theirs)
@@ -148,10 +144,6 @@ class ConflictScreen(Dialog[Decision | None]):
     def action_merge(self) -> None:
         """Open both versions as one text in the user's editor, and write the merged text."""
         self._decide(self._merge, "written")
-
-    def action_later(self) -> None:
-        """Postpone the decision."""
-        self.dismiss(None)
 
     @property
     def _both(self) -> bytes | None:
@@ -253,7 +245,7 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         super().__init__()
         self._backend = backend
         self._list = RecoveryList(found, datetime.now().astimezone())
-        self._listed = FilteredRows(self._list)
+        self.listed = FilteredRows(self._list)
         self._restored: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -271,23 +263,11 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         rows.add_class("recovery-list")
         self.query_one(LinesView).add_class("recovery-detail")
         rows.focus()
-        self._show()
-
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self._show()
+        self.show_rows()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         self.action_look()
-
-    def filter_rows(self, text: str) -> bool:
-        """List the edits that match a text. Return False if none does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
 
     @work(group="recovery")
     async def action_restore(self) -> None:
@@ -336,21 +316,21 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
             return
         self._remove_decided()
 
-    def action_later(self) -> None:
-        """List all edits again; without a filter, close the dialog. The remaining edits stay recoverable."""
-        if not self.end_filter():
-            self.dismiss(self._restored)
+    def cancel(self) -> object:
+        """Close the dialog. The remaining edits stay recoverable."""
+        return self.dismiss(self._restored)
 
     def _remove_decided(self) -> None:
         self._list.remove_selected()
-        self._listed.refresh()
+        self.listed.refresh()
         if len(self._list):
-            self._show()
+            self.show_rows()
         else:
             self.dismiss(self._restored)
 
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the list, and the details of the selected edits."""
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._list), 12)
-        rows.show(self._listed)
+        rows.show(self.listed)
         self.query_one(LinesView).show_blocks(self._list.detail(), from_top=True)

@@ -27,12 +27,12 @@ from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_def
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
-from workbench.tui.state.finder import FilteredDetails, FilteredRows, Pattern, fold
+from workbench.tui.state.finder import FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     MarkedRows,
     Paragraph,
     Style,
@@ -78,6 +78,15 @@ class ResultScreen(StyledScreen[Result]):
             return AwaitComplete()
         self._is_dismissed = True
         return super().dismiss(result)
+
+    def action_close(self) -> None:
+        """Close without a result. A filter ends first: the key then lists all rows again."""
+        if not (isinstance(self, Filtering) and self.end_filter()):
+            self.cancel()
+
+    def cancel(self) -> object:
+        """Close without a result."""
+        return self.dismiss(None)
 
     @on(ScreenResume)
     def _dismiss_uncovered(self) -> None:
@@ -149,7 +158,7 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
     def __init__(self, rows: Rows) -> None:
         super().__init__()
         self._rows = rows
-        self._listed = FilteredDetails(rows)
+        self.listed = FilteredRows(rows)
 
     @abstractmethod
     def header_line(self) -> Line:
@@ -170,7 +179,7 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
     def action_mark(self) -> None:
         """Mark the row, or remove its mark, and go to the next."""
         if self._rows.toggle():
-            self._listed.move(1)
+            self.listed.move(1)
             self.show_rows()
         elif self.REFUSED:
             say(self, self.REFUSED, severity="warning")
@@ -181,32 +190,13 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
 
     def action_mark_all_or_none(self) -> None:
         """Mark all listed rows, or none."""
-        self._rows.toggle_all(self._listed.list_indexes())
+        self._rows.toggle_all(self.listed.list_indexes())
         self.show_rows()
-
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the rows that match a text. Return False if no row does."""
-        self._listed.filter(text)
-        self.show_rows()
-        return self._listed.is_found
-
-    def action_close(self) -> None:
-        """List all rows again; without a filter, cancel."""
-        if not self.end_filter():
-            self.cancel()
-
-    def cancel(self) -> object:
-        """Close without a result."""
-        return self.dismiss(None)
 
     def show_rows(self) -> None:
         """Show the present marks and the details of the selected row."""
         self.query_one("#marked-head", StatusLine).show(self.header_line())
-        self.query_one(RowsAndText).show(self._listed, from_top=True)
+        self.query_one(RowsAndText).show(self.listed, from_top=True)
 
 
 # Question with a line of text as its answer.
@@ -252,10 +242,6 @@ class AskScreen(Dialog[str | None]):
         else:
             self.query_one(".dialog-problem", Static).update(Content(safe(problem)))
 
-    def action_cancel(self) -> None:
-        """Close without an answer."""
-        self.dismiss(None)
-
 
 # Question with a list of choices.
 
@@ -263,7 +249,7 @@ _DIGITS = "123456789"  # keys of the first choices that are listed, while nothin
 _AROUND_LIST = 7  # lines for the border and padding of the dialog, the keys, and a blank line on both sides
 
 
-class _Choices(CursorRows):
+class _Choices(ListRows):
     """Rows with one choice each."""
 
     def __init__(self, choices: Sequence[str], cursor: int) -> None:
@@ -292,7 +278,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
         super().__init__()
         self._question = question
         self._choices = _Choices(choices, chosen)
-        self._listed = FilteredRows(self._choices)
+        self.listed = FilteredRows(self._choices)
 
     def compose(self) -> ComposeResult:
         """Yield the question, the choices and the keys."""
@@ -307,7 +293,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
         rows = self.query_one(RowList)
         rows.styles.height = min(len(self._choices), 3)
         rows.focus()
-        rows.show(self._listed)
+        rows.show(self.listed)
 
     def on_resize(self) -> None:
         """Fit the height of the list to the screen."""
@@ -318,16 +304,10 @@ class ChooseScreen(Dialog[int | None], Filtering):
         around = self.query_one(Static).size.height + self.query_one(FilterLine).outer_size.height + _AROUND_LIST
         self.query_one(RowList).styles.height = min(len(self._choices), max(self.size.height * 9 // 10 - around, 3))
 
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self.query_one(RowList).show(self._listed)
-
     @on(RowList.Entered)
     def enter_filtered(self) -> None:
         """Choose the selected row, unless no row matches the typed text."""
-        if self._listed.is_found:
+        if self.listed.is_found:
             self.dismiss(self._choices.cursor)
 
     def on_key(self, event: Key) -> None:
@@ -342,14 +322,7 @@ class ChooseScreen(Dialog[int | None], Filtering):
     def filter_rows(self, text: str) -> bool:
         """List the choices that match a text. Return False if no choice does."""
         self._choices.has_digits = not text
-        self._listed.filter(text)
-        self.query_one(RowList).show(self._listed)
-        return self._listed.is_found
-
-    def action_cancel(self) -> None:
-        """List all choices again; without a filter, close without a choice."""
-        if not self.end_filter():
-            self.dismiss(None)
+        return super().filter_rows(text)
 
 
 # Question with yes or no as its answer.
@@ -435,11 +408,6 @@ class HelpScreen(Dialog[None], Filtering):
         """Scroll while the user types."""
         view = self.query_one(LinesView)
         view.scroll_relative(y=message.by + message.pages * view.size.height, animate=False)
-
-    def action_close(self) -> None:
-        """Show the whole help again; without a filter, close it."""
-        if not self.end_filter():
-            self.dismiss(None)
 
     def _find_keys(self, pattern: Pattern) -> Iterator[Block]:
         """Find the keys that match, below the titles of their places."""

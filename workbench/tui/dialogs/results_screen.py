@@ -23,7 +23,7 @@ from workbench.tui.backend.run_calls import (
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
 from workbench.tui.screen_context import ScreenContext
-from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
 from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
@@ -89,7 +89,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             return self._scope is not None
         return True
 
-    @on(RowList.Steered)
     def steer_rows(self, message: RowList.Steered) -> None:
         """Move the cursor."""
         message.steer(self._table)
@@ -146,11 +145,6 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         """Copy the row under the cursor."""
         row = self._table.selected_row
         copy(self, self._table.format_row(row) if row is not None else None)
-
-    def action_close(self) -> None:
-        """Clear the filter; without a filter, close the screen."""
-        if not self.end_filter():
-            self.dismiss(None)
 
     @work(group="dialog", exclusive=True)
     async def action_choose_columns(self) -> None:
@@ -283,7 +277,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
     def __init__(self, cases: ComparedCases, context: ScreenContext) -> None:
         super().__init__()
         self._cases = cases
-        self._listed = FilteredDetails(cases)
+        self.listed = FilteredRows(cases)
         self._screen_context = context
 
     def compose(self) -> ComposeResult:
@@ -296,7 +290,7 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
 
     def on_mount(self) -> None:
         """Show the comparison."""
-        self._show()
+        self.show_rows()
         self.query_one(RowsAndText).focus_first()
 
     @on(RowList.Entered)
@@ -305,18 +299,8 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
             self.dismiss(self._cases.selected_case.case)
             return
         self._cases.toggle_fold()
-        self._listed.refresh()
-        self.query_one(RowsAndText).show(self._listed, from_top=False)
-
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the cases that match a text. Return False if no case does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
+        self.listed.refresh()
+        self.query_one(RowsAndText).show(self.listed, from_top=False)
 
     def action_toggle_flips(self) -> None:
         """Switch between all cases and those with a flipped verdict."""
@@ -326,17 +310,13 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
         """Swap the earlier and the later run."""
         self._swap()
 
-    def action_close(self) -> None:
-        """List all cases again; without a filter, close the comparison."""
-        if not self.end_filter():
-            self.dismiss(None)
-
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the header lines and the cases."""
         for number, line in enumerate(self._cases.header_lines()):
             self.query_one(f"#comparing-{number}", StatusLine).show(line)
         body = self.query_one(RowsAndText)
         if len(self._cases):
-            body.show(self._listed, from_top=True)
+            body.show(self.listed, from_top=True)
         else:
             empty = "No verdict flipped. f lists all cases." if self._cases.only_flips else "Neither run has a case."
             body.show_text([Paragraph.from_text(empty, Style.STRONG), *self._cases.blocks()])
@@ -356,6 +336,5 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
 
     def _replace(self, cases: ComparedCases) -> None:
         self._cases = cases
-        self._listed = FilteredDetails(cases)
-        self._listed.filter(self.query_one(FilterLine).text)
-        self._show()
+        self.listed = FilteredRows(cases)
+        self.filter_rows(self.query_one(FilterLine).text)

@@ -362,10 +362,6 @@ class SessionScreen(Dialog[SessionInput | None]):
         app, user = (self.query_one(f"#session-{name}", Input).value.strip() for name in ("app", "user"))
         self.dismiss(SessionInput(app_name=app, user_id=user, session_id=self._given.session_id, state=state))
 
-    def action_cancel(self) -> None:
-        """Close without a change."""
-        self.dismiss(None)
-
 
 # The pane: chat with the agent of the selected row, and save the chat as an eval case.
 

@@ -240,10 +240,6 @@ class WholeScreen(Dialog[None]):
         """Show more or fewer of the equal parts."""
         self.query_one(DiffView).cycle_level()
 
-    def action_close(self) -> None:
-        """Close the screen."""
-        self.dismiss(None)
-
 
 # The diff pane: the expected and the actual side; each difference can be accepted.
 

@@ -238,7 +238,7 @@ class ProblemsPane(Pane, Filtering):
 
     def __init__(self, context: ScreenContext, *, id: str) -> None:
         super().__init__(context, id=id)
-        self._listed = FilteredRows(context.state.problems)
+        self.listed = FilteredRows(context.state.problems)
 
     @dataclass
     class ConflictOpened(Message):
@@ -256,22 +256,17 @@ class ProblemsPane(Pane, Filtering):
         yield RowList(id="problems-list")
         yield LinesView(id="problems-detail")
 
-    def filter_rows(self, text: str) -> bool:
-        """List the problems that match a text. Return False if no problem does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
-
     def show(self, subject: Subject) -> None:  # noqa: ARG002 - problems are the same whatever is selected
         """Show the current problems."""
-        self._listed.refresh()
-        self._show()
+        self.listed.refresh()
+        self.show_rows()
 
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the list, and the details of the selected problem."""
         problems = self.context.state.problems
         rows, detail = self.query_one(RowList), self.query_one(LinesView)
         rows.display = len(problems) > 0
-        rows.show(self._listed)
+        rows.show(self.listed)
         detail.show_blocks(problems.detail(), from_top=True)
 
     def focus_first(self) -> None:
@@ -285,12 +280,6 @@ class ProblemsPane(Pane, Filtering):
         if message is not None:
             return message.text
         return None if problem is None else ": ".join(filter(None, [problem.where, problem.place, problem.message]))
-
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self._show()
 
     @on(RowList.Entered)
     def _on_entered(self) -> None:

@@ -42,12 +42,12 @@ from workbench.tui.panes.diff_pane import WholeScreen
 from workbench.tui.screen_context import CaseWanted, ScreenContext
 from workbench.tui.state.case_status import QUARANTINED, Badge
 from workbench.tui.state.diff_lines import DiffSource
-from workbench.tui.state.finder import FilteredDetails
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -85,7 +85,7 @@ def open_flaky_cases(screen: Screen[None], context: ScreenContext) -> None:
 _PROBABILITY_BAR = 10
 
 
-class FlakyRows(CursorRows):
+class FlakyRows(ListRows):
     """Rows of a list: the flaky cases, then those in quarantine that are not flaky."""
 
     def __init__(self, search: FlakySearch, quarantined: Sequence[QuarantinedCase]) -> None:
@@ -231,8 +231,7 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
         super().__init__()
         self._screen_context = context
         self._rows = FlakyRows(FlakySearch((), ()), ())
-        self._listed = FilteredDetails(self._rows)
-        self._is_read = False
+        self.listed = FilteredRows(self._rows)
 
     def compose(self) -> ComposeResult:
         """Yield the title, the filter, the cases with their details, and the keys."""
@@ -278,16 +277,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             return
         self._show_executions(row.case, row.compared)
 
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor while the user types."""
-        self.query_one(RowsAndText).steer_rows(message)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the cases that match a text. Return False if no case does."""
-        self._listed.filter(text)
-        self._show()
-        return self._listed.is_found
-
     def action_open_case(self) -> None:
         """Close the screen and go to the case."""
         row = self._rows.selected
@@ -299,11 +288,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
     def action_quarantine(self) -> None:
         """Begin or end the quarantine of the case under the cursor."""
         self._toggle_quarantine()
-
-    def action_close(self) -> None:
-        """List all cases again; without a filter, close the screen."""
-        if not self.end_filter():
-            self.dismiss(None)
 
     def _open_quarantined(self, row: QuarantinedCase) -> None:
         rows = (each for listed in self._screen_context.state.browser.sets for each in listed.cases or ())
@@ -324,7 +308,6 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
             self._rows = FlakyRows(FlakySearch((), ()), ())
             self.query_one("#flaky-title", StatusLine).show((StyledText(f" ! {safe_line(str(error))}", Style.ERROR),))
             return
-        self._is_read = True
         self._rows = FlakyRows(found.search, found.quarantined)
         for index in range(len(self._rows)):
             self._rows.move_to(index)
@@ -332,18 +315,18 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
                 break
         else:
             self._rows.move_to(0)
-        self._listed = FilteredDetails(self._rows)
-        self._listed.filter(self.query_one(FilterLine).text)
-        self._show()
+        self.listed = FilteredRows(self._rows)
+        self.filter_rows(self.query_one(FilterLine).text)
         self.refresh_bindings()
         for problem in found.problems:
             say(self, problem, severity="error")
 
-    def _show(self) -> None:
+    def show_rows(self) -> None:
+        """Show the number of cases, and the cases with their details."""
         self.query_one("#flaky-title", StatusLine).show(self._rows.title())
         body = self.query_one(RowsAndText)
         if len(self._rows):
-            body.show(self._listed, from_top=True)
+            body.show(self.listed, from_top=True)
             return
         body.show_text(
             [

@@ -61,7 +61,7 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         self._screen_context = context
         self._planned = planned
         self._settings = PlanSettings(planned)
-        self._listed = FilteredRows(self._settings)
+        self.listed = FilteredRows(self._settings)
         self._config = planned.config
         self._is_planning = False
         self._is_wanted = False
@@ -85,24 +85,12 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
         """In a low terminal, use the rows of the frame for the content."""
         self.query_one("#plan").set_class(self.size.height < _LOW, "-low")
 
-    @on(RowList.Steered)
-    def steer_rows(self, message: RowList.Steered) -> None:
-        """Move the cursor."""
-        message.steer(self._listed)
-        self.query_one(RowList).show(self._listed)
-
     @on(RowList.Entered)
     def _on_entered(self) -> None:
         if self._is_planning:
             self._is_wanted = True  # run as soon as the plan has the shown settings
         else:
             self.dismiss(self._planned)
-
-    def filter_rows(self, text: str) -> bool:
-        """List the settings that match a text. Return False if no setting does."""
-        self._listed.filter(text)
-        self.query_one(RowList).show(self._listed)
-        return self._listed.is_found
 
     def action_step(self, by: int) -> None:
         """Change the selected setting."""
@@ -129,15 +117,10 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
             self._config = chosen.config
             self._start_planning()
 
-    def action_close(self) -> None:
-        """List all settings again; without a filter, close without a run."""
-        if not self.end_filter():
-            self.dismiss(None)
-
     def _start_planning(self) -> None:
         self._is_planning = True
         self._is_wanted = False
-        self.query_one(RowList).show(self._listed)
+        self.show_rows()
         self._replan(self._config)
 
     @work(group="plan", exclusive=True, description="replan")
@@ -159,7 +142,7 @@ class PlanScreen(Dialog[PlannedRun | None], Filtering):
 
     def _show(self) -> None:
         self.query_one(LinesView).show_blocks(tuple(describe_plan(self._planned)), from_top=True)
-        self.query_one(RowList).show(self._listed)
+        self.show_rows()
 
 
 # The criteria picker: the metrics of the selected cases, with thresholds and options.
@@ -253,7 +236,6 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
         self.query_one("#criteria-body").set_class(self.size.width >= SIDE_BY_SIDE_FROM, "-beside")
         self._show()
 
-    @on(RowList.Steered)
     def steer_rows(self, message: RowList.Steered) -> None:
         """Move the cursor."""
         if self._choice is not None:
@@ -297,11 +279,10 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             self._choice.reset()
             self._show()
 
-    def action_close(self) -> None:
-        """End the search; without one, close and remember the choice."""
-        if not self.end_filter():
-            self._remember()
-            self.dismiss(None)
+    def cancel(self) -> object:
+        """Close and remember the choice."""
+        self._remember()
+        return self.dismiss(None)
 
     def action_run(self) -> None:
         """Run with these criteria."""

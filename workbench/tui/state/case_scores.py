@@ -42,8 +42,8 @@ from workbench.tui.state.case_status import CaseState, get_metric_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -485,7 +485,7 @@ _NEVER_RAN = (CaseStatus.SKIPPED, CaseStatus.CANCELLED)
 _SHOWN_K = (2, 3, 5, 10)
 
 
-class CaseScores(CursorRows):
+class CaseScores(ListRows):
     """Rows of a list: the metrics with a threshold, then those that are only reported."""
 
     def __init__(

@@ -22,8 +22,8 @@ from workbench.tui.state.case_status import STALE, find_worst_state, get_badge
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -292,7 +292,7 @@ class _Row:
     worst: WorstCase | None = None
 
 
-class GroupScores(CursorRows):
+class GroupScores(ListRows):
     """Rows for a list."""
 
     def __init__(self, spread: GroupSummary, *, stale: int) -> None:

@@ -57,8 +57,8 @@ from workbench.tui.state.criteria_choice import PICKER_SOURCE
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -107,7 +107,7 @@ class FoldRow:
     is_open: bool
 
 
-class ComparedCases(CursorRows):
+class ComparedCases(ListRows):
     """Rows of a list: cases in both runs, then cases in only one, folded if there are many.
 
     With `only_flips`, only regressions, fixes and flaky cases.
@@ -358,7 +358,7 @@ class CaseHistory:
     is_recorded: bool = False
 
 
-class Executions(CursorRows):
+class Executions(ListRows):
     """Rows of a list."""
 
     def __init__(self, history: CaseHistory) -> None:
@@ -575,7 +575,7 @@ _BAR_FROM = 60  # minimum cells of a row with a bar
 _MOST_CONFIGS = 5
 
 
-class GroupRuns(CursorRows):
+class GroupRuns(ListRows):
     """Rows of a list. `eval_set` is None for a whole target."""
 
     def __init__(self, parts: Sequence[RunPart], *, target: str, eval_set: str | None) -> None:

@@ -34,8 +34,8 @@ from workbench.tui.state.case_status import (
 )
 from workbench.tui.state.finder import Pattern
 from workbench.tui.state.text_layout import (
-    CursorRows,
     Line,
+    ListRows,
     RankedPart,
     Style,
     StyledText,
@@ -447,7 +447,7 @@ _LEAST_ID_WIDTH = 14
 _AROUND_NAME = 3  # blanks before and after the name
 
 
-class ResultTable(CursorRows):
+class ResultTable(ListRows):
     """Rows of a list, with a second cursor on a column."""
 
     def __init__(self) -> None:

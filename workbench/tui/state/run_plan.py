@@ -18,8 +18,8 @@ from workbench.tui.state.case_filter import Order
 from workbench.tui.state.text_layout import (
     BLANK,
     Block,
-    CursorRows,
     Line,
+    ListRows,
     Paragraph,
     Style,
     StyledText,
@@ -65,7 +65,7 @@ class PlannedRun:
     folder: Path
 
 
-class PlanSettings(CursorRows):
+class PlanSettings(ListRows):
     """Settings that can be changed before a run starts, as rows of a `RowList`."""
 
     def __init__(self, planned: PlannedRun) -> None:

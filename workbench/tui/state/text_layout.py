@@ -676,19 +676,23 @@ class CursorRows(ABC):
         return next(filter(self.can_select, places), otherwise)
 
 
-class MarkedRows(CursorRows):
-    """Rows that the user marks, for example those to save, with details of the one under the cursor."""
-
-    def __init__(self, marked: Iterable[int] = ()) -> None:
-        self.marked = set(marked)
+class ListRows(CursorRows):
+    """Rows of a list with a cursor, perhaps with details of the row under it."""
 
     @abstractmethod
     def line(self, index: int, width: int) -> Line:
-        """Format one row."""
+        """Format one row; the list cuts it to `width` cells."""
 
-    @abstractmethod
     def blocks(self) -> Sequence[Block]:
         """Describe the row under the cursor."""
+        return ()
+
+
+class MarkedRows(ListRows):
+    """Rows that the user marks, for example those to save."""
+
+    def __init__(self, marked: Iterable[int] = ()) -> None:
+        self.marked = set(marked)
 
     def can_mark(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude rows
         """Return False for a row that cannot be marked."""

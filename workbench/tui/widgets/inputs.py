@@ -23,6 +23,7 @@ from workbench.tui.keys import KeyHolder
 from workbench.tui.state.call_line import Completion, KnownCalls, list_completions
 from workbench.tui.state.case_outline import Input as ValueInput
 from workbench.tui.state.editor_state import Draft, Form
+from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.text_layout import (
     Style,
     match_brackets,
@@ -31,7 +32,7 @@ from workbench.tui.state.text_layout import (
     split_json,
     wrap,
 )
-from workbench.tui.widgets.row_lists import RowList, StyledScreen
+from workbench.tui.widgets.row_lists import RowList, RowsAndText, StyledScreen
 
 # Inputs of search texts, and the filter line.
 
@@ -154,14 +155,22 @@ class FilterLine(Vertical):
 
 
 class Filtering(Widget):
-    """A dialog or pane with a `FilterLine`, whose rows follow the typed text.
+    """A dialog or pane with a `FilterLine`, whose rows follow the typed text. By default these are the `listed` rows.
 
     It is the last base of a class, because Textual takes the stylesheet from the first one.
     """
 
+    listed: FilteredRows
+
+    def show_rows(self) -> None:
+        """Show the listed rows, and what depends on the selected one."""
+        self.query_one(RowList).show(self.listed)
+
     def filter_rows(self, text: str) -> bool:
         """List the rows that match a text. Return False if no row does."""
-        raise NotImplementedError
+        self.listed.filter(text)
+        self.show_rows()
+        return self.listed.is_found
 
     def follow_text(self, text: str) -> None:
         """List the rows that match the text of the filter line, and say if there are none."""
@@ -178,13 +187,19 @@ class Filtering(Widget):
 
     def steer_rows(self, message: RowList.Steered) -> None:
         """Move the cursor of the rows."""
-        raise NotImplementedError
+        message.steer(self.listed)
+        self.show_rows()
+
+    @on(RowList.Steered)
+    def _on_steered(self, message: RowList.Steered) -> None:
+        self.steer_rows(message)
 
     def move_rows(self, message: FilterInput.Moved) -> None:
         """Move the cursor of the rows while the user types."""
         rows = self.query_one(RowList)
+        owner = next(each for each in rows.ancestors if isinstance(each, RowsAndText | Filtering))
         # At once, because the next key may choose the row.
-        self.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
+        owner.steer_rows(RowList.Moved(rows, message.by or message.pages * rows.page_size))
 
     def action_filter(self) -> None:
         """Open the filter line."""

@@ -27,7 +27,7 @@ from workbench.model.identity import CaseKey
 from workbench.tui.keys import KeyHolder
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, Style, StyledText, cut_line, render_blocks
+from workbench.tui.state.text_layout import Block, Line, ListRows, Style, StyledText, cut_line, render_blocks
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -705,13 +705,6 @@ class FollowingLines(ClickableLines):
 # Rows, with details of the selected one below.
 
 
-class DetailedRows(RowSource, Steerable, Protocol):
-    """Rows with a cursor, and details of the selected one."""
-
-    def blocks(self) -> Sequence[Block]:
-        """Describe the selected row."""
-
-
 class RowsAndText(Vertical):
     """A list that moves its own cursor, with the details of the selected row. The parent handles `RowList.Entered`.
 
@@ -722,7 +715,7 @@ class RowsAndText(Vertical):
         """Make it empty. `can_open` says whether the enter key opens the selected row."""
         super().__init__()
         self._can_open = can_open
-        self._rows: DetailedRows | None = None
+        self._rows: ListRows | None = None
         self._early: list[RowList.Steered | RowList.Entered] | None = []  # typed before the first rows
         self._stands_in = False  # whether the text has the focus because there is no list
 
@@ -731,7 +724,7 @@ class RowsAndText(Vertical):
         yield RowList()
         yield LinesView()
 
-    def show(self, rows: DetailedRows, *, from_top: bool) -> None:
+    def show(self, rows: ListRows, *, from_top: bool) -> None:
         """Show rows, and the details of the selected one; from its top if `from_top`."""
         had_rows, self._rows = self.has_rows, rows
         if self.has_rows != had_rows:
