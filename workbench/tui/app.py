@@ -87,7 +87,7 @@ from workbench.tui.themes import (
     theme_folders,
     theme_problem,
 )
-from workbench.tui.widgets.key_line import KeyLine, is_offered, say
+from workbench.tui.widgets.key_line import KeyLine, is_offered, report_errors, say
 from workbench.tui.widgets.row_lists import STYLE_CLASSES
 
 # Clipboards other than that of the terminal: the tmux buffer and the clipboard of the local machine.
@@ -525,14 +525,11 @@ class WorkbenchApp(KeyHolder, App[None]):
         """Open the file that defines a setting at its line in the user's editor; else that of the project."""
         from workbench.tui.external_editor import open_file  # seldom needed
 
-        try:
+        with report_errors(self._main):
             root, found = await self._backend.call(lambda workspace: (workspace.root, read_settings(workspace)))
-        except StoreError as error:
-            say(self._main, str(error), severity="error")
-            return
-        setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
-        path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
-        await open_file(self._main.app, path or root / FILE_NAME, line=line)
+            setting = next((each for each in found if each.place == tuple(place) and each.path is not None), None)
+            path, line = (root / FILE_NAME, None) if setting is None else (setting.path, setting.line)
+            await open_file(self._main.app, path or root / FILE_NAME, line=line)
 
     def _find_theme(self) -> None:
         """Open a palette of all themes."""

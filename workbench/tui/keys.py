@@ -587,6 +587,11 @@ def bindings(place: str) -> Sequence[BindingType]:
     return [_binding(item) for item in PLACES[place].actions]
 
 
+def list_actions(place: str) -> frozenset[str]:
+    """List the names of the actions of a place, without their arguments."""
+    return frozenset(item.action.partition("(")[0] for item in PLACES[place].actions)
+
+
 def key_action(action_id: str) -> KeyAction:
     """Return the action with this id. Raise KeyError if the id is unknown."""
     return _BY_ID[action_id]

@@ -25,7 +25,7 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import RecoveryList
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, render_blocks, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, say
+from workbench.tui.widgets.key_line import KeyLine, report_errors, say
 from workbench.tui.widgets.row_lists import LinesView, RowList
 
 # Comparison of two versions of an eval set.
@@ -275,14 +275,11 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         selected = self._list.selected_edits
         if selected is None:
             return
-        try:
+        with report_errors(self):
             self._restored.append(
                 await self._backend.edit(lambda workspace: workspace.documents.restore(selected.recovery))
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        self._remove_decided()
+            self._remove_decided()
 
     @work(group="recovery")
     async def action_look(self) -> None:
@@ -290,15 +287,12 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         selected = self._list.selected_edits
         if selected is None:
             return
-        try:
+        with report_errors(self):
             versions = await self._backend.call(
                 lambda workspace: workspace.documents.recovered_versions(selected.recovery)
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        title = f"{selected.eval_set}: the unsaved edits and the file on disk"
-        self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
+            title = f"{selected.eval_set}: the unsaved edits and the file on disk"
+            self.app.push_screen(VersionsScreen(title, versions, ours="unsaved edits", theirs="on disk"))
 
     @work(group="recovery")
     async def action_discard(self) -> None:
@@ -309,12 +303,9 @@ class RecoveryScreen(Dialog[Sequence[str]], Filtering):
         question = f"Discard the unsaved edits of {safe_line(selected.eval_set)}? This cannot be undone."
         if not await self.app.push_screen_wait(ConfirmScreen(question)):
             return
-        try:
+        with report_errors(self):
             await self._backend.call(lambda workspace: workspace.documents.discard(selected.recovery))
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        self._remove_decided()
+            self._remove_decided()
 
     def cancel(self) -> object:
         """Close the dialog. The remaining edits stay recoverable."""

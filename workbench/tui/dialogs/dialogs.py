@@ -24,8 +24,10 @@ from textual.widgets import Input, Static
 from workbench.store import settings
 from workbench.store.errors import StoreError, shown_path
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
+from workbench.tui.backend.document_calls import find_new_sets
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
 from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
+from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
 from workbench.tui.state.finder import FilteredRows, Pattern, fold
 from workbench.tui.state.text_layout import (
@@ -41,7 +43,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import LinesView, RowList, RowsAndText, StyledScreen
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
@@ -447,21 +449,35 @@ def _row(keys: str, what: str) -> Paragraph:
     return Paragraph((StyledText(f"{keys:<{_KEY_WIDTH - 1}} ", Style.KEY), StyledText(what)), indent=2, hang=_KEY_WIDTH)
 
 
+# The question for a new eval set.
+
+
+async def ask_new_set(app: App[Any], context: ScreenContext, target: str) -> str | None:
+    """Ask for the file of the new set. Return None if the user cancels. Raises StoreError."""
+    sets = context.state.browser.file_sets
+    places = await context.backend.call(find_new_sets)
+    return await app.push_screen_wait(
+        AskScreen(
+            "File of the new eval set, relative to the project",
+            value=propose_set_name(sets, target=target, places=places),
+            check=lambda name: problem_of_set_name(name, sets=sets),
+            warn=lambda name: warning_of_set_name(name, target=target, places=places),
+        )
+    )
+
+
 # Questions for a new agent: its kind, name, location and eval sets.
 
 
 async def add_target(widget: Widget, context: ScreenContext) -> None:
     """Ask for a new agent and add it to the settings of the project. `widget` shows the questions and messages."""
-    try:
+    with report_errors(widget):
         target = await _ask_target(widget)
         if target is None:
             return
         file = await context.backend.call(lambda workspace: shown_path(settings.add_target(target, workspace.root)))
-    except StoreError as error:
-        say(widget, str(error), severity="error")
-        return
-    widget.post_message(ProjectChanged())
-    say(widget, f"added {target.name} to {file}; `workbench doctor --check` checks whether it can be reached")
+        widget.post_message(ProjectChanged())
+        say(widget, f"added {target.name} to {file}; `workbench doctor --check` checks whether it can be reached")
 
 
 async def _ask_target(widget: Widget) -> NewTarget | None:

@@ -28,7 +28,7 @@ from workbench.tui.state.history_state import ComparedCases
 from workbench.tui.state.results_table import ResultTable, Scope, TableRow
 from workbench.tui.state.text_layout import Line, Paragraph, Style, StyledText
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, copy, report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 # Results table: a row for each case, scrolling columns, and mean and deviation below.
@@ -174,17 +174,14 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
         path = parse_export_path(answer)
         if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("This file exists. Replace it?")):
             return
-        try:
+        with report_errors(self):
             earlier = self._screen_context.state.board.find_earlier_verdicts(job.case for job in jobs)
             await self._screen_context.backend.call(
                 lambda workspace: export(
                     workspace, path, get_export_format(path), jobs, run_id=self._run_id, earlier=earlier
                 )
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
+            say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
 
     def _jobs(self) -> list[JobKey]:
         """List the results of the listed rows, in their order."""
@@ -324,15 +321,12 @@ class ComparingScreen(ResultScreen[CaseKey | None], Filtering):
     @work(group="swap", exclusive=True)
     async def _swap(self) -> None:
         comparison = self._cases.comparison
-        try:
+        with report_errors(self):
             swapped = await self._screen_context.backend.history.compare_runs(
                 comparison.after.run_id, comparison.before.run_id
             )
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if swapped is not None:
-            self._replace(ComparedCases(swapped, only_flips=self._cases.only_flips))
+            if swapped is not None:
+                self._replace(ComparedCases(swapped, only_flips=self._cases.only_flips))
 
     def _replace(self, cases: ComparedCases) -> None:
         self._cases = cases

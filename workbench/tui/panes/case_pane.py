@@ -28,6 +28,7 @@ from workbench.tui.backend.document_calls import (
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen
 from workbench.tui.external_editor import edit_text
+from workbench.tui.keys import list_actions
 from workbench.tui.screen_context import (
     CaseWanted,
     Controller,
@@ -193,7 +194,7 @@ class OutlineList(RowList):
 
 _LOW = 8  # lines
 
-_ROW_ACTIONS = {"add", "duplicate", "delete", "move_row", "edit_json", "rename", "edit_external", "step_turn"}
+_ROW_ACTIONS = list_actions("editor")
 
 
 class OutlinePane(Pane):

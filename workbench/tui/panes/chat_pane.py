@@ -25,7 +25,6 @@ from workbench.store.files import derive_set_name
 from workbench.tui.backend.document_calls import (
     CannotChat,
     find_agent,
-    find_new_sets,
     open_chat,
     prepare_branch,
     read_expected_turns,
@@ -33,11 +32,10 @@ from workbench.tui.backend.document_calls import (
     save_chat_case,
 )
 from workbench.tui.dialogs.conflict_screen import ConflictScreen
-from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog
+from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, Dialog, ask_new_set
 from workbench.tui.keys import KeyHolder
 from workbench.tui.screen_context import Pane, ProjectChanged, RestingTimer, ScreenContext, SessionWanted
 from workbench.tui.state.browser_state import PinnedResult, Subject
-from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import CaseRecord
 from workbench.tui.state.chat_state import (
     BranchOrigin,
@@ -53,7 +51,7 @@ from workbench.tui.state.chat_state import (
     propose_case_id,
 )
 from workbench.tui.state.text_layout import plural, safe, safe_line
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import FollowingLines
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ async def save_chat(
     first = await _ask_confirmation(app, conversation, chosen)
     shelf = await _ask_location(app, context, conversation)
     is_new_set = shelf.eval_set is None
-    eval_set = shelf.eval_set or await _ask_new_set(app, context, conversation)
+    eval_set = shelf.eval_set or _parse_text(await ask_new_set(app, context, conversation.target))
     taken: frozenset[str] = frozenset()
     holds_state = True
     if not is_new_set:
@@ -121,20 +119,6 @@ async def _ask_location(app: App[None], context: ScreenContext, conversation: Co
         if not await app.push_screen_wait(ConfirmScreen(sure)):
             raise NotSaved
     return shelf
-
-
-async def _ask_new_set(app: App[None], context: ScreenContext, conversation: Conversation) -> str:
-    sets, target = context.state.browser.file_sets, conversation.target
-    places = await context.backend.call(find_new_sets)
-    answer = await app.push_screen_wait(
-        AskScreen(
-            "File of the new eval set, relative to the project",
-            value=propose_set_name(sets, target=target, places=places),
-            check=lambda name: problem_of_set_name(name, sets=sets),
-            warn=lambda name: warning_of_set_name(name, target=target, places=places),
-        )
-    )
-    return _parse_text(answer)
 
 
 async def _ask_id(app: App[None], shelf: SaveLocation, taken: frozenset[str], conversation: Conversation) -> str:
@@ -575,21 +559,20 @@ class ChatPane(Pane):
         if chat.is_busy:
             say(self, "the agent has not answered yet; ctrl+g stops it", severity="warning")
             return
-        try:
+        with report_errors(self, CannotChat):
             origin = await begin_branch(self.app, self.context, source)
-        except (CannotChat, StoreError) as error:
-            say(self, str(error), severity="error")
-            return
-        if origin is None or not await self._confirm_discard(chat):
-            return
-        if origin.case is not None:
-            turns, case = origin.branch.turns, origin.case
-            expected = await self.context.backend.call(lambda workspace: read_expected_turns(workspace, case, turns))
-            origin = replace(origin, expected=expected)
-        chat.draft = ""
-        self._show_draft(chat)
-        self.query_one(Prompt).focus()
-        self._open(chat, [], source.session_input, origin)
+            if origin is None or not await self._confirm_discard(chat):
+                return
+            if origin.case is not None:
+                turns, case = origin.branch.turns, origin.case
+                expected = await self.context.backend.call(
+                    lambda workspace: read_expected_turns(workspace, case, turns)
+                )
+                origin = replace(origin, expected=expected)
+            chat.draft = ""
+            self._show_draft(chat)
+            self.query_one(Prompt).focus()
+            self._open(chat, [], source.session_input, origin)
 
     @work(group="chat_new")
     async def action_load_case(self) -> None:

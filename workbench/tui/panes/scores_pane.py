@@ -31,7 +31,7 @@ from workbench.tui.state.dashboard import Dashboard, list_sets_of
 from workbench.tui.state.group_scores import GroupKey, GroupReport, GroupScores, GroupSummary
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import Line, Paragraph, Style, plural
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 from workbench.tui.widgets.row_lists import ClickableLines, RowList, RowsAndText
 
 _PAUSE = 1.0  # seconds between two updates of the scores of a set during a run
@@ -308,20 +308,17 @@ class ScoresPane(Pane):
         if self.context.state.is_busy:
             say(self, "a run is in progress; x stops it", severity="warning")
             return
-        try:
+        with report_errors(self, PlanError):
             case = self._results[0].case
             planned = await backend.call(lambda workspace: plan_judging(workspace, case))
             question = f"Judge this case again? About {plural(planned.calls, 'judge call')}; the agent does not run."
             if planned.asks and not await self.app.push_screen_wait(ConfirmScreen(question)):
                 return
             begun = await backend.call(lambda workspace: start_judging(workspace, planned))
-        except (PlanError, StoreError) as error:
-            say(self, str(error), severity="error")
-            return
-        self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
-        outcome = await describe_agreement(begun)
-        if outcome is not None:
-            say(self, f"judged again\n{outcome}")
+            self.post_message(RunBegun(begun.run, begun.jobs, is_shown=True))
+            outcome = await describe_agreement(begun)
+            if outcome is not None:
+                say(self, f"judged again\n{outcome}")
 
     def _show_case(self, result: CaseResult, repeats: tuple[CaseResult, ...], subject: Subject) -> None:
         shown = CaseScores(result, repeats, subject.case, is_row=subject.is_row, notes=self._notes)

@@ -4,67 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
-from textual.message import Message
-from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
+from workbench.tui.keys import list_actions
 from workbench.tui.screen_context import Pane, ScreenContext
 from workbench.tui.state.browser_state import Subject
 from workbench.tui.state.span_detail import DetailTab, SpanDetail
-from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, Line, Style, StyledText, cut_parts
+from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, Block, StyledText, cut_parts
 from workbench.tui.state.trace_tree import Search
 from workbench.tui.state.trace_view import TraceView, explain_absence, list_prompts
 from workbench.tui.widgets.inputs import FindInput
-from workbench.tui.widgets.key_line import StatusLine, say
-from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList, make_strip
+from workbench.tui.widgets.key_line import StatusLine, TabBar, say
+from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList
 
 # The detail of a step: its tabs, and the lines of the open tab.
 
 
-class DetailTabs(Widget):
-    """The tabs of a step. The open one is highlighted."""
+_TABS = tuple(DetailTab)
 
-    @dataclass
-    class Chosen(Message):
-        """The user clicked on a tab."""
 
-        tab: DetailTab
+class DetailTabs(TabBar):
+    """The tabs of a step, without numbers."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._open = DetailTab.EVENT
-
-    def show(self, tab: DetailTab) -> None:
-        """Highlight this tab."""
-        if tab is not self._open:
-            self._open = tab
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the line."""
-        return make_strip(self, cut_parts(self._line, self.size.width) if y == 0 else (), width=self.size.width)
-
-    def on_click(self, event: events.Click) -> None:
-        """Choose the clicked tab."""
-        end = 0
-        for tab, piece in zip(DetailTab, self._line, strict=False):
-            end += len(piece.text)
-            if event.x < end:
-                self.post_message(self.Chosen(tab))
-                return
-
-    @property
-    def _line(self) -> Line:
-        return (
-            *(StyledText(f" {tab} ", Style.TAB if tab is self._open else Style.MUTED) for tab in DetailTab),
-            StyledText("  d next", Style.MUTED),
-        )
+    def list_labels(self) -> Sequence[str]:
+        """List the names, and that of the key for the next tab as far as there is room."""
+        labels = [f" {tab} " for tab in _TABS]
+        return [piece.text for piece in cut_parts(tuple(map(StyledText, [*labels, "  d next"])), self.size.width)]
 
 
 class DetailView(LinesView):
@@ -205,6 +176,7 @@ class SpanList(RowList):
 
 # The trace pane: the tree of steps, and below or beside it one step in detail.
 
+_OF_STEPS = list_actions("trace") - {"end_search"}
 _SEARCHED_AT_ONCE = 100_000  # characters, a few milliseconds
 _REST = 10  # the pause between two updates of a live trace, as a multiple of the time of an update
 _TYPING = 0.15  # seconds without a key before a search begins
@@ -248,7 +220,7 @@ class TracePane(Pane):
                     yield SpanList(id="trace-tree")
                     yield SearchInput()
                 with FramedBox(id="trace-right"):
-                    yield DetailTabs()
+                    yield DetailTabs(_TABS, id="trace-tabs")
                     yield DetailView(self._detail, id="trace-detail")
 
     def on_mount(self) -> None:
@@ -343,7 +315,8 @@ class TracePane(Pane):
 
     @on(DetailTabs.Chosen)
     def _on_tab_chosen(self, message: DetailTabs.Chosen) -> None:
-        self._detail.choose(message.tab, self._view)
+        message.stop()
+        self._detail.choose(_TABS[message.index], self._view)
         self._show_detail()
 
     # What the keys of the pane do.
@@ -507,10 +480,13 @@ class TracePane(Pane):
         self._show_lines()
         is_other = self._detail.show(self._view)
         self._detail_view.show_detail(from_top=is_other)
-        self.query_one(DetailTabs).show(self._detail.tab)
+        self._show_tab()
+
+    def _show_tab(self) -> None:
+        self.query_one(DetailTabs).show(_TABS.index(self._detail.tab))
 
     def _show_detail(self) -> None:
-        self.query_one(DetailTabs).show(self._detail.tab)
+        self._show_tab()
         self._detail_view.show_detail(from_top=True)
 
     def _show_lines(self) -> None:
@@ -532,8 +508,3 @@ class TracePane(Pane):
         else:
             left.styles.height, right.styles.height = f"{share}fr", f"{100 - share}fr"
             left.styles.width = right.styles.width = "1fr"
-
-
-_OF_STEPS = frozenset(
-    ("search", "go_to_match", "go_to_error", "go_to_slowest", "toggle_errors_only", "next_kind", "toggle_scale")
-) | {"step_tab", "resize"}

@@ -59,7 +59,7 @@ from workbench.tui.state.text_layout import (
     safe_line,
 )
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import RowList, RowsAndText
 
 if TYPE_CHECKING:
@@ -343,15 +343,12 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
     @work(group="show", exclusive=True, description="show executions")
     async def _show_executions(self, case: CaseKey, places: tuple[StoredPlace, StoredPlace]) -> None:
         history = self._screen_context.backend.history
-        try:
+        with report_errors(self):
             passed, failed = [await history.read_result(*place) for place in places]
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        if passed is None or failed is None:
-            say(self, "the executions are no longer in the history", severity="warning")
-            return
-        self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
+            if passed is None or failed is None:
+                say(self, "the executions are no longer in the history", severity="warning")
+                return
+            self.app.push_screen(WholeScreen(make_source(case, passed, failed, places)))
 
     @work(group="quarantine", exclusive=True, description="quarantine")
     async def _toggle_quarantine(self) -> None:
@@ -382,13 +379,10 @@ class FlakyScreen(ResultScreen[CaseKey | None], Filtering):
 
     async def _change(self, write: Callable[[Workspace], object], done: str) -> None:
         """Write the file beside the eval set, and read the list again."""
-        try:
+        with report_errors(self):
             await self._screen_context.backend.call(write)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        say(self, done)
-        self._read()
+            say(self, done)
+            self._read()
 
 
 def _can_be_ended(row: FlakyCase | QuarantinedCase | None) -> bool:

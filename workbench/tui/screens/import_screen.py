@@ -26,11 +26,10 @@ from workbench.engine.session_import import (
 )
 from workbench.report.run_report import time_text
 from workbench.store.datasets.adk_sessions import SourceSession
-from workbench.store.errors import FileChanged, StoreError
+from workbench.store.errors import FileChanged
 from workbench.store.files import EVAL_SET_SUFFIXES, derive_set_name
-from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen
+from workbench.tui.dialogs.dialogs import AskScreen, MarkingScreen, ask_new_set
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
-from workbench.tui.screens.scenarios_screen import ask_new_set
 from workbench.tui.state.browser_list import Row
 from workbench.tui.state.text_layout import (
     Block,
@@ -44,7 +43,7 @@ from workbench.tui.state.text_layout import (
     safe,
     safe_line,
 )
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 
 _USER, _TIME, _TURNS, _TOOLS = 12, 16, 5, 24
 """The widths of columns, in cells."""
@@ -206,7 +205,7 @@ async def import_sessions(widget: Widget, context: ScreenContext) -> None:
     )
     if name is None:
         return
-    try:
+    with report_errors(widget):
         kind, sessions = await asyncio.to_thread(_read_sessions, find(name))
         if not sessions:
             say(widget, f"{safe_line(name)}: there are no sessions", severity="warning")
@@ -217,8 +216,6 @@ async def import_sessions(widget: Widget, context: ScreenContext) -> None:
             if eval_set is not None:
                 await _save(widget, context, chosen, eval_set, is_new=selected is None)
                 return
-    except StoreError as error:
-        say(widget, str(error), severity="error")
 
 
 def _find_set(context: ScreenContext, row: Row | None) -> str | None:

@@ -34,7 +34,7 @@ from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.run_plan import PlannedRun, PlanSettings, check_setting, describe_plan
 from workbench.tui.state.text_layout import SIDE_BY_SIDE_FROM, plural, safe, safe_line
 from workbench.tui.widgets.inputs import Filtering, FilterLine
-from workbench.tui.widgets.key_line import KeyLine, StatusLine, say
+from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import FramedBox, LinesView, RowList
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             say(self, f"{self._file.path} already has these criteria")
             return
         criteria, existed = self._choice.config.criteria, self._file.exists
-        try:
+        with report_errors(self):
             try:
                 file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
             except FileChanged:
@@ -323,12 +323,9 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
                     return
                 await self._screen_context.backend.criteria.read(self._eval_sets)
                 file = await self._screen_context.backend.criteria.keep(self._eval_sets, criteria)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        self._show_file(file, existed_before=existed)
-        others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
-        say(self, f"saved in {file.path}{others}; u undoes it")
+            self._show_file(file, existed_before=existed)
+            others = f", shared with {plural(file.also_judges, 'other set')}" if file.also_judges else ""
+            say(self, f"saved in {file.path}{others}; u undoes it")
 
     @work(group="keep", exclusive=True)
     async def action_undo(self) -> None:
@@ -337,14 +334,11 @@ class CriteriaScreen(Dialog[ChosenCriteria | None], Filtering):
             say(self, "nothing was saved in this session")
             return
         existed = self._file.exists
-        try:
+        with report_errors(self):
             file = await self._screen_context.backend.criteria.undo(self._eval_sets)
-        except StoreError as error:
-            say(self, str(error), severity="error")
-            return
-        chosen = self._choice.config if self._choice is not None else None
-        self._show_file(file, existed_before=existed, chosen=chosen)
-        say(self, f"{file.path} is restored" if file.exists else f"{file.path} is deleted again")
+            chosen = self._choice.config if self._choice is not None else None
+            self._show_file(file, existed_before=existed, chosen=chosen)
+            say(self, f"{file.path} is restored" if file.exists else f"{file.path} is deleted again")
 
     @work(group="read")
     async def _read(self) -> None:

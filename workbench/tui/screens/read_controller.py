@@ -20,7 +20,7 @@ from workbench.tui.screen_context import Controller, ScreenContext, background
 from workbench.tui.state.browser_list import ListedSet
 from workbench.tui.state.problem_list import Source
 from workbench.tui.state.project_state import OpenedProject
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 
 _HELD = 0.1  # seconds; if the cursor moves faster, a key is held down
 _SETTLE = 0.03  # seconds; while a key is held down, read a case only after this pause
@@ -90,16 +90,13 @@ class ReadController(Controller):
     @background(group="open", exclusive=True)
     async def reload(self, select: CaseKey | str | None) -> None:
         """Read the project again, then select this case or eval set."""
-        try:
+        with report_errors(self.widget):
             project = await self.backend.project.reload()
-        except StoreError as error:
-            say(self.widget, str(error), severity="error")
-            return
-        await self._read_project(project)
-        if select is not None:
-            self.post_message(self.SelectionWanted(select))
-        await self._reread_addresses()  # an earlier reload may have been replaced before it did this
-        self.post_message(self.Reread())
+            await self._read_project(project)
+            if select is not None:
+                self.post_message(self.SelectionWanted(select))
+            await self._reread_addresses()  # an earlier reload may have been replaced before it did this
+            self.post_message(self.Reread())
 
     @background(group="open", exclusive=True)
     async def reload_with_addresses(self) -> None:
@@ -109,15 +106,12 @@ class ReadController(Controller):
             for each in self.state.browser.sets
             if each.is_address and (each.cases is not None or each.is_being_read)
         }
-        try:
+        with report_errors(self.widget):
             await self.backend.call(lambda workspace: workspace.recordings.forget_addresses())
             project = await self.backend.project.reload()
-        except StoreError as error:
-            say(self.widget, str(error), severity="error")
-            return
-        await self._read_project(project)
-        await self._reread_addresses()
-        self.post_message(self.Reread())
+            await self._read_project(project)
+            await self._reread_addresses()
+            self.post_message(self.Reread())
 
     @background(group="read-again")
     async def reread_sets(self, eval_sets: frozenset[str]) -> None:

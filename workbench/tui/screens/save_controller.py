@@ -26,7 +26,7 @@ from workbench.tui.screen_context import (
     background,
 )
 from workbench.tui.state.browser_state import Subject
-from workbench.tui.widgets.key_line import say
+from workbench.tui.widgets.key_line import report_errors, say
 
 if TYPE_CHECKING:
     from workbench.engine.open_documents import FoundEdits, OpenDocuments
@@ -94,7 +94,7 @@ class SaveController(Controller):
         if result is None or case is None or not can_save(result):
             say(self.widget, "there is no finished conversation of a simulated user here", severity="warning")
             return
-        try:
+        with report_errors(self.widget):
             eval_id = await self.backend.edit(
                 lambda workspace: workspace.documents.edit_and_save(
                     result.case.eval_set,
@@ -102,11 +102,8 @@ class SaveController(Controller):
                     label=f"save the conversation of {case.eval_id}",
                 )
             )
-        except (FileChanged, StoreError) as error:
-            say(self.widget, str(error), severity="error")
-            return
-        self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
-        say(self.widget, f"saved as {eval_id}; u undoes it")
+            self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
+            say(self.widget, f"saved as {eval_id}; u undoes it")
 
     async def save_all(self) -> bool:
         """Save every set with unsaved edits. Return False if one could not be saved."""
@@ -160,16 +157,13 @@ class SaveController(Controller):
     @background(group="edit_text")
     async def edit_case_text(self, key: CaseKey) -> None:
         """Edit the text of a case in the user's editor; it is a step of undo, unsaved."""
-        try:
+        with report_errors(self.widget):
             text, fault_of = await self.backend.call(lambda workspace: _read_case_text(workspace, key))
             edited = await edit_text(self.app, text, suffix=".json", check=fault_of)
             if edited is None:
                 return
             await self.backend.edit(lambda workspace: _write_case_text(workspace, key, edited))
-        except StoreError as error:
-            say(self.widget, str(error), severity="error")
-            return
-        self._post_changed([key.eval_set])
+            self._post_changed([key.eval_set])
 
     async def _step(self, eval_set: str | None, step: Step, *, done: str, verb: str) -> None:
         try:

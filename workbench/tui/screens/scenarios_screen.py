@@ -21,16 +21,14 @@ from workbench.store.files import derive_set_name
 from workbench.tui.backend.document_calls import (
     add_scenarios,
     check_scenario_text,
-    find_new_sets,
     format_scenario,
     parse_scenario,
     start_generation,
 )
-from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen
+from workbench.tui.dialogs.dialogs import AskScreen, ConfirmScreen, Dialog, MarkingScreen, ask_new_set
 from workbench.tui.external_editor import edit_text
 from workbench.tui.screen_context import DocumentsChanged, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.browser_list import Row
-from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.criteria_choice import GeneratedScenarios, check_count
 from workbench.tui.state.project_state import explain_empty_selection
 from workbench.tui.state.text_layout import Line, plural, safe, safe_line
@@ -222,17 +220,3 @@ async def _run_generation(widget: Widget, context: ScreenContext, row: Row, topi
     )
     await widget.app.push_screen_wait(WritingScreen(generation, row.target))
     return generation
-
-
-async def ask_new_set(app: App[object], context: ScreenContext, target: str) -> str | None:
-    """Ask for the file of the new set. Return None if the user goes back to the scenarios."""
-    sets = context.state.browser.file_sets
-    places = await context.backend.call(find_new_sets)
-    return await app.push_screen_wait(
-        AskScreen(
-            "File of the new eval set, relative to the project",
-            value=propose_set_name(sets, target=target, places=places),
-            check=lambda name: problem_of_set_name(name, sets=sets),
-            warn=lambda name: warning_of_set_name(name, target=target, places=places),
-        )
-    )
