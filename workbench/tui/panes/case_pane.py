@@ -163,7 +163,7 @@ class OutlineList(RowList):
         """Draw the cursor as focused while a text is typed in its row."""
         if is_typed_in != self._is_typed_in:
             self._is_typed_in = is_typed_in
-            self.refresh()
+            self.draw_changes()
 
     def show_view(self) -> None:
         """Draw the current outline."""

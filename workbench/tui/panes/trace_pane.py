@@ -123,7 +123,7 @@ class DetailView(LinesView):
         self._cursor = self._at if self.has_focus else None
         if in_sight:
             self.bring_into_sight(self._at)
-        self.refresh()
+        self.draw_changes()
 
 
 # The input for a search in the trace.

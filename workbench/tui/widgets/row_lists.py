@@ -36,42 +36,66 @@ Key = TypeVar("Key", bound=Hashable)
 _MOST_STRIPS = 500
 
 
-class DrawnLines(Generic[Key]):
-    """Cache of drawn lines. A key is everything that the strip of a line depends on, except the styles."""
+class DrawnView(KeyHolder, ScrollView, Generic[Key], can_focus=True, inherit_bindings=False):
+    """A view of lines that keeps its drawn lines. Subclasses say what a line depends on, and draw it."""
 
-    def __init__(self, view: ScrollView) -> None:
-        self._view = view
+    _focus_drawn = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._keys: dict[int, Key] = {}  # by line of the screen
         self._strips: dict[Key, Strip] = {}
         self._base: RichStyle | None = None
 
+    def _make_key(self, y: int, width: int) -> Key:
+        """Return everything that a line of the screen depends on, except the styles."""
+        raise NotImplementedError
+
+    def _draw(self, key: Key) -> Strip:
+        raise NotImplementedError
+
     @property
-    def base(self) -> RichStyle:
+    def base_style(self) -> RichStyle:
         """The style of the view, below that of its texts. Textual takes long to find it."""
         if self._base is None:
-            self._base = self._view.rich_style
+            self._base = self.rich_style
         return self._base
 
-    def get_strip(self, y: int, key: Key, draw: Callable[[Key], Strip]) -> Strip:
-        """Return the strip for a line of the screen; reuse one with the same key."""
-        self._keys[y] = key
+    def render_line(self, y: int) -> Strip:
+        """Draw one line; reuse the strip of a line with the same key."""
+        key = self._keys[y] = self._make_key(y, self.scrollable_content_region.width)
         strip = self._strips.get(key)
         if strip is None:
             if len(self._strips) >= _MOST_STRIPS:
                 self._strips.clear()
-            strip = self._strips[key] = draw(key)
+            strip = self._strips[key] = self._draw(key)
         return strip
 
-    def refresh(self, make_key: Callable[[int, int], Key]) -> None:
-        """Redraw the lines of the view whose keys changed. `make_key` takes a line of the screen and its width."""
-        region = self._view.scrollable_content_region  # Textual takes long to find it
+    def draw_changes(self) -> None:
+        """Redraw the lines of the screen whose keys changed."""
+        region = self.scrollable_content_region  # Textual takes long to find it
         lines, width = range(region.height), region.width
-        changed = [Region(0, y, width, 1) for y in lines if self._keys.get(y) != make_key(y, width)]
+        changed = [Region(0, y, width, 1) for y in lines if self._keys.get(y) != self._make_key(y, width)]
         if changed:
-            self._view.refresh(*changed)
+            super().refresh(*changed)
 
-    def forget(self) -> None:
-        """Discard all strips, because the styles changed."""
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        """Change the styles only of a view with a border, which shows the focus: Textual draws all its lines again."""
+        if self.styles.has_rule("border_top"):
+            super().watch_has_focus(_has_focus)
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Redraw all lines; because the focus came or went, only those that show it."""
+        is_whole = not regions and not layout and not recompose
+        if is_whole and self._focus_drawn is not self.has_focus:
+            self._focus_drawn = self.has_focus
+            self.draw_changes()
+            return self
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def notify_style_update(self) -> None:
+        """Redraw all lines in the new styles."""
+        super().notify_style_update()
         self._keys.clear()
         self._strips.clear()
         self._base = None
@@ -237,7 +261,7 @@ class _RowKey(NamedTuple):
     width: int
 
 
-class RowList(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
+class RowList(DrawnView[_RowKey]):
     """Rows of one line each."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("rows",)
@@ -289,7 +313,6 @@ class RowList(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source: RowSource = NoRows()
-        self._drawn: DrawnLines[_RowKey] = DrawnLines(self)
 
     @property
     def source(self) -> RowSource:
@@ -311,16 +334,7 @@ class RowList(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
         self._source = source
         set_content_size(self, Size(self.scrollable_content_region.width, len(source)))
         scroll_to_line(self, source.cursor)
-        self._drawn.refresh(self._make_key)
-
-    def render_line(self, y: int) -> Strip:
-        """Draw one row."""
-        return self._drawn.get_strip(y, self._make_key(y, self.scrollable_content_region.width), self._draw)
-
-    def notify_style_update(self) -> None:
-        """Redraw all rows in the new styles."""
-        super().notify_style_update()
-        self._drawn.forget()
+        self.draw_changes()
 
     def _make_key(self, y: int, width: int) -> _RowKey:
         index = y + self.scroll_offset.y
@@ -333,9 +347,9 @@ class RowList(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
 
     def _draw(self, look: _RowKey) -> Strip:
         if look.line is None:
-            return Strip.blank(look.width, self._drawn.base)
+            return Strip.blank(look.width, self.base_style)
         uniform = self.get_component_rich_style(look.cursor) if look.cursor else None
-        return make_strip(self, look.line, width=look.width, base=self._drawn.base, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, base=self.base_style, uniform=uniform)
 
     def on_resize(self) -> None:
         """Redraw the rows for the new size."""
@@ -558,7 +572,7 @@ class _LineKey(NamedTuple):
     width: int
 
 
-class LinesView(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
+class LinesView(DrawnView[_LineKey]):
     """Text of lines. The mouse selects text."""
 
     PLACES: ClassVar[tuple[str, ...]] = ("lines",)
@@ -569,7 +583,6 @@ class LinesView(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
         self._lay_out: LayOut = _make_empty_lines
         self._lines: LineSource = ()
         self._cursor: int | None = None
-        self._drawn: DrawnLines[_LineKey] = DrawnLines(self)
 
     def show(self, lay_out: LayOut, *, from_top: bool, cursor: int | None = None) -> None:
         """Replace the text. `cursor` is a line to highlight and make visible."""
@@ -596,18 +609,12 @@ class LinesView(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
-        look = self._make_key(y, self.scrollable_content_region.width)
-        strip = self._drawn.get_strip(y, look, self._draw)
-        return self._with_selection(strip, look.number).apply_offsets(0, look.number)
-
-    def notify_style_update(self) -> None:
-        """Redraw all lines in the new styles."""
-        super().notify_style_update()
-        self._drawn.forget()
+        number = y + self.scroll_offset.y
+        return self._with_selection(super().render_line(y), number).apply_offsets(0, number)
 
     def _draw(self, look: _LineKey) -> Strip:
         uniform = self.get_component_rich_style("lines-view--cursor") if look.is_cursor else None
-        return make_strip(self, look.line, width=look.width, base=self._drawn.base, uniform=uniform)
+        return make_strip(self, look.line, width=look.width, base=self.base_style, uniform=uniform)
 
     def _make_key(self, y: int, width: int) -> _LineKey:
         index = y + self.scroll_offset.y
@@ -635,7 +642,7 @@ class LinesView(KeyHolder, ScrollView, can_focus=True, inherit_bindings=False):
             return  # before the first layout
         self._lines = self._lay_out(width)
         set_content_size(self, Size(width, len(self._lines)))
-        self._drawn.refresh(self._make_key)
+        self.draw_changes()
 
     def _with_selection(self, strip: Strip, index: int) -> Strip:
         selection = self.text_selection
