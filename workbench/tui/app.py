@@ -163,7 +163,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
     gc.set_threshold(5_000, 10, 1_000)
     sys.setswitchinterval(_SWITCH)
     backend = Backend(path)
-    had_terminal = _has_terminal()
+    had_terminal = os.isatty(_STANDARD_INPUT)
     try:
         layouts, folders = Layouts(), theme_folders()
         app = (app_type or WorkbenchApp)(
@@ -177,7 +177,7 @@ def run(path: Path, early: EarlyScreen | None = None, app_type: type[WorkbenchAp
         app.run()
     finally:
         lost = _close(backend)
-        if had_terminal and not _has_terminal():
+        if had_terminal and not os.isatty(_STANDARD_INPUT):
             os._exit(WRONG)  # a thread of Textual may block on reading from it forever
     if lost:
         return _refuse(lost)
@@ -562,17 +562,14 @@ class WorkbenchApp(KeyHolder, App[None]):
         line = next(iter(self.screen.query(KeyLine)), None)
         lead = f"{notification.title}: " if notification.title else ""
         width = max(int(self.size.width * _TOAST_SHARE) - _AROUND_TOAST, 1)
-        text = cut_to_rows(f"{lead}{notification.message}", width, rows=self._toast_rows)
+        rows = _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
+        text = cut_to_rows(f"{lead}{notification.message}", width, rows=rows)
         if line is None or ((lead or notification.severity == "error") and self._has_room_for_toast(text)):
             notification.timeout = _TOAST_SECONDS
             notification.message, notification.title = text, ""
             return
         line.show_message(notification.message, notification.severity)
         event.prevent_default()
-
-    @property
-    def _toast_rows(self) -> int:
-        return _TOAST_ROWS if self.screen is self._main else _TOAST_ROWS_OF_DIALOGS
 
     def _has_room_for_toast(self, text: str) -> bool:
         """Return True if a toast with this text below the header covers neither the help nor a field."""
@@ -754,11 +751,6 @@ def _close(backend: Backend) -> str:
     except StoreError as error:
         return f"the unsaved edits could not be stored: {error}"
     return ""
-
-
-def _has_terminal() -> bool:
-    """Return True if stdin is an open terminal."""
-    return os.isatty(0)
 
 
 def _refuse(reason: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.model.text import suggest_name
@@ -59,23 +60,8 @@ class KeyPlace:
     is_modal: bool = False
 
 
-def _key(
-    id: str, keys: str, action: str, description: str, explanation: str = "", *, yields: bool = False
-) -> KeyAction:
-    return KeyAction(id, keys, action, description, explanation, yields=yields)
-
-
-def _footer(
-    id: str,
-    keys: str,
-    action: str,
-    description: str,
-    explanation: str = "",
-    *,
-    priority: bool = False,
-    yields: bool = False,
-) -> KeyAction:
-    return KeyAction(id, keys, action, description, explanation, footer=True, priority=priority, yields=yields)
+_key = KeyAction
+_footer = partial(KeyAction, footer=True)
 
 
 def _place(

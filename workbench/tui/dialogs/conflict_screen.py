@@ -223,9 +223,7 @@ class ConflictScreen(Dialog[Decision | None]):
                 label="merge with the file on disk",
             )
         )
-        await self._backend.edit(
-            lambda workspace: workspace.documents.overwrite_version(self._eval_set, versions.theirs)
-        )
+        await self._write_mine(versions)
 
 
 # Recovery of unsaved edits of an earlier session.

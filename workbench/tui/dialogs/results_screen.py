@@ -16,10 +16,7 @@ from workbench.store.errors import StoreError
 from workbench.tui.backend.run_calls import (
     check_export_path,
     export,
-    get_export_format,
-    is_there,
     parse_export_path,
-    suggest_export_path,
 )
 from workbench.tui.dialogs.dialogs import AskScreen, ChooseScreen, ConfirmScreen, ResultScreen
 from workbench.tui.screen_context import ScreenContext
@@ -167,19 +164,17 @@ class TableScreen(ResultScreen[CaseKey | None], Filtering):
             say(self, "there is nothing to export", severity="warning")
             return
         question = f"Export {pluralise(len(jobs), 'result')} to a file (.csv, .md, .json, .jsonl)"
-        value = suggest_export_path(self._run_id)
+        value = f"{self._run_id or 'results'}.csv"
         answer = await self.app.push_screen_wait(AskScreen(question, value=value, check=check_export_path))
         if answer is None:
             return
         path = parse_export_path(answer)
-        if is_there(path) and not await self.app.push_screen_wait(ConfirmScreen("This file exists. Replace it?")):
+        if path.exists() and not await self.app.push_screen_wait(ConfirmScreen("This file exists. Replace it?")):
             return
         with report_errors(self):
             earlier = self._screen_context.state.board.find_earlier_verdicts(job.case for job in jobs)
             await self._screen_context.backend.call(
-                lambda workspace: export(
-                    workspace, path, get_export_format(path), jobs, run_id=self._run_id, earlier=earlier
-                )
+                lambda workspace: export(workspace, path, jobs, run_id=self._run_id, earlier=earlier)
             )
             say(self, f"{pluralise(len(jobs), 'result')} written to {path}")
 

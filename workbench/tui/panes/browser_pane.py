@@ -122,27 +122,27 @@ class CaseOperations:
 
     async def rename(self) -> None:
         """Rename the selected case or the file of the selected set."""
-        row = self._browser.selected_row
-        if row is None or not row.eval_set:
-            self._warn("select a case or an eval set to rename")
-        elif self._is_refused("rename"):
-            return
-        elif row.case is None:
-            await self._rename_set(row.eval_set)
-        else:
-            await self._rename_case(row.case)
+        await self._change_selected("rename", self._rename_set, self._rename_case)
 
     async def duplicate(self) -> None:
         """Copy the selected case under another id, or the selected set to another file."""
+        await self._change_selected("duplicate", self._duplicate_set, self._duplicate_case)
+
+    async def _change_selected(
+        self,
+        action: str,
+        change_set: Callable[[str], Awaitable[None]],
+        change_case: Callable[[CaseKey], Awaitable[None]],
+    ) -> None:
         row = self._browser.selected_row
         if row is None or not row.eval_set:
-            self._warn("select a case or an eval set to duplicate")
-        elif self._is_refused("duplicate"):
+            self._warn(f"select a case or an eval set to {action}")
+        elif self._is_refused(action):
             return
         elif row.case is None:
-            await self._duplicate_set(row.eval_set)
+            await change_set(row.eval_set)
         else:
-            await self._duplicate_case(row.case)
+            await change_case(row.case)
 
     async def move_case(self, by: int) -> None:
         """Move the selected case within its file."""

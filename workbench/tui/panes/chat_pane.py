@@ -254,12 +254,10 @@ class Prompt(KeyHolder, TextArea):
         text: str
 
     @dataclass
-    class EarlierWanted(Message):
-        """The user wants the previous prompt."""
+    class Browsed(Message):
+        """The user wants the previous prompt (`is_back`) or the next one."""
 
-    @dataclass
-    class LaterWanted(Message):
-        """The user wants the next prompt."""
+        is_back: bool
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True, placeholder="type a message; enter sends it")
@@ -281,14 +279,14 @@ class Prompt(KeyHolder, TextArea):
     def action_earlier(self) -> None:
         """In the first line show the previous prompt, else move the cursor up."""
         if self._row == 0:
-            self.post_message(self.EarlierWanted())
+            self.post_message(self.Browsed(is_back=True))
         else:
             self.action_cursor_up()
 
     def action_later(self) -> None:
         """In the last line show the next prompt, else move the cursor down."""
         if self._row >= self.wrapped_document.height - 1:
-            self.post_message(self.LaterWanted())
+            self.post_message(self.Browsed(is_back=False))
         else:
             self.action_cursor_down()
 
@@ -442,13 +440,10 @@ class ChatPane(Pane):
     def _on_typed(self, message: TextArea.Changed) -> None:
         self._get_chat.draft = message.text_area.text
 
-    @on(Prompt.EarlierWanted)
-    def _on_earlier_wanted(self) -> None:
-        self._show_prompt(self._get_chat.prompts.show_previous(self._get_chat.draft))
-
-    @on(Prompt.LaterWanted)
-    def _on_later_wanted(self) -> None:
-        self._show_prompt(self._get_chat.prompts.show_next(self._get_chat.draft))
+    @on(Prompt.Browsed)
+    def _on_browsed(self, message: Prompt.Browsed) -> None:
+        prompts = self._get_chat.prompts
+        self._show_prompt((prompts.show_previous if message.is_back else prompts.show_next)(self._get_chat.draft))
 
     @on(Prompt.Sent)
     def _on_sent(self, message: Prompt.Sent) -> None:

@@ -245,7 +245,7 @@ class TracePane(Pane):
         if session == self._session and source is self._source and known == self._known:
             return
         if subject.is_live and session == self._session and (wait := self._ready_at - time.monotonic()) > 0:
-            self._later = self.set_timer(wait, self._refresh_trace)
+            self._later = self.set_timer(wait, lambda: self.show(self.context.state.subject()))
             return
         if session != self._session:
             self._view.forget()
@@ -445,9 +445,6 @@ class TracePane(Pane):
     @property
     def _detail_view(self) -> DetailView:
         return self.query_one(DetailView)
-
-    def _refresh_trace(self) -> None:
-        self.show(self.context.state.subject())
 
     def _stop_waiting(self) -> None:
         if self._later is not None:

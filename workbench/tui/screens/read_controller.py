@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from textual.message import Message
 from textual.timer import Timer
@@ -229,7 +230,7 @@ class ReadController(Controller):
                 self.state.list_set(read)
                 renamed += _find_possible_renames(listed, read)
             if listed.history_run is None:
-                if not await self._check_cases(listed):
+                if not await self.backend.call(partial(check_cases, eval_set=listed.relative)):
                     unchecked.append(listed)
                 await self._show_problems(listed)
         self.post_message(self.SetsRead())
@@ -238,18 +239,15 @@ class ReadController(Controller):
         if renamed:
             await self._read_renamed(renamed)
 
-    async def _check_cases(self, listed: ListedSet) -> bool:
-        return await self.backend.call(lambda workspace: check_cases(workspace, listed.relative))
-
     async def _show_problems(self, listed: ListedSet) -> None:
-        problems = await self.backend.call(lambda workspace: find_problems(workspace, listed.relative))
+        problems = await self.backend.call(partial(find_problems, eval_set=listed.relative))
         self.state.problems.set_problems_in_set(listed.relative, listed.target, problems)
 
     @background(group="check_sets")
     async def _check_sets(self, sets: Sequence[ListedSet]) -> None:
         """Check the rest of large sets against the rules of ADK in the background."""
         for listed in sets:
-            while not await self._check_cases(listed):
+            while not await self.backend.call(partial(check_cases, eval_set=listed.relative)):
                 pass
             if self.state.browser.get_set(*listed.key) is not None:
                 await self._show_problems(listed)

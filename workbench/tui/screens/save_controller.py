@@ -105,10 +105,6 @@ class SaveController(Controller):
             self.post_message(DocumentsChanged(frozenset({result.case.eval_set})))
             say(self.widget, f"saved as {eval_id}; u undoes it")
 
-    async def save_all(self) -> bool:
-        """Save every set with unsaved edits. Return False if one could not be saved."""
-        return await self.save_sets(await self.backend.call(list_unsaved))
-
     async def save_sets(self, eval_sets: Collection[str]) -> bool:
         """Save those of these sets that have unsaved edits. Return False if one could not be saved."""
         for eval_set in await self.backend.call(list_unsaved):
@@ -129,7 +125,7 @@ class SaveController(Controller):
         answer = await self.app.push_screen_wait(ChooseScreen(question, choices))
         if answer is None:
             return False
-        return await (self.save_all() if answer == 0 else self._leave_for_later())
+        return await (self.save_sets(dirty) if answer == 0 else self._leave_for_later())
 
     @background(group="decide")
     async def decide(self, eval_set: str) -> None:

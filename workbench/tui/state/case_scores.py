@@ -201,7 +201,8 @@ def find_metric_info(name: str) -> MetricInfo | None:
     known = known_metrics()
     if name in known:
         return known[name]
-    return max((info for info in known.values() if name.startswith(info.name)), key=_name_length, default=None)
+    found = (info for info in known.values() if name.startswith(info.name))
+    return max(found, key=lambda info: len(info.name), default=None)
 
 
 def describe_metric(name: str) -> list[Block]:
@@ -224,10 +225,6 @@ def format_range(info: MetricInfo) -> str:
     lowest = "…" if info.lowest is None else f"{info.lowest:g}"
     highest = "…" if info.highest is None else f"{info.highest:g}"
     return f"{lowest} to {highest}, {'lower' if info.lower_is_better else 'higher'} is better"
-
-
-def _name_length(info: MetricInfo) -> int:
-    return len(info.name)
 
 
 # A JSON value as an indented tree: one line for each key, long texts wrapped below it.

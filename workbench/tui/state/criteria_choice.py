@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from rich.cells import cell_len
@@ -95,7 +96,7 @@ class CriteriaChoice(CursorRows):
     def config(self) -> EvalConfig:
         """Chosen criteria, with everything else from the file; the file's own config if nothing changed."""
         criteria = tuple(self._criteria[name] for name in self._selected_metrics)
-        if sorted(criteria, key=_get_metric) == sorted(self._file.criteria, key=_get_metric):
+        if sorted(criteria, key=attrgetter("metric")) == sorted(self._file.criteria, key=attrgetter("metric")):
             return self._file
         return self._file.model_copy(update={"criteria": criteria, "source": PICKER_SOURCE})
 
@@ -339,10 +340,6 @@ def parse_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _get_metric(criterion: Criterion) -> str:
-    return criterion.metric
 
 
 def _is_within(problem: InvalidConfig, place: str) -> bool:

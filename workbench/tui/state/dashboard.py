@@ -144,7 +144,7 @@ class Dashboard:
             self.move_to(self._spots.index(spot) + by)
 
     def move_to(self, index: int) -> None:
-        """Move the cursor to a case, at most to the first or last one; -1 is the last."""
+        """Move the cursor to a case, at most to the first or last one."""
         if self._spots:
             spot = self._spots[min(max(index, 0), len(self._spots) - 1)]
             self._selected = spot.section, spot.case

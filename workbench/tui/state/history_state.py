@@ -517,39 +517,26 @@ class Executions(ListRows):
         return older is not None and any(True for _ in self._list_differences(older, keys))
 
     def _list_differences(self, job: StoredJob, other: CaseHashes) -> Iterator[str]:
-        if self.history.is_from_history:
-            return _compare_row(job, other)
-        return (_compare_recorded if self.history.is_recorded else _compare_case)(job, other)
+        """List what differs between two executions, by their hashes; an unknown hash differs from none."""
+        rows, recordings = self.history.is_from_history, self.history.is_recorded
+        if job.execution_key and other.execution and job.execution_key != other.execution:
+            yield _OTHER_ROW if rows else _OTHER_RECORDING if recordings else _OTHER_INPUT
+            if rows or recordings:
+                return  # this hash covers the whole row or recording
+        if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
+            yield _OTHER_REFERENCE if rows else _OTHER_CRITERIA if recordings else _OTHER_EXPECTATIONS
 
     def _has_repeats(self, run_id: str) -> bool:
         run = self.history.runs[run_id]
         return bool(run.options.get("runs", 1) != 1)
 
 
-def _compare_case(job: StoredJob, other: CaseHashes) -> Iterator[str]:
-    """List the differences of a case, by its hashes."""
-    if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "agent input: prompts, session or scenario of the case, or settings of the target"
-    if job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "expectations of the case, or criteria"
-
-
-def _compare_row(job: StoredJob, other: CaseHashes) -> Iterator[str]:
-    """List the differences of a row. One hash covers the whole row if its answer was recorded."""
-    if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "the row: its prompt, answer or reference"
-    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "the reference of the row, or the metrics"
-
-
-def _compare_recorded(job: StoredJob, other: CaseHashes) -> Iterator[str]:
-    """List the differences of a recording, in rows or in sessions compared with an eval set."""
-    if job.execution_key and other.execution and job.execution_key != other.execution:
-        yield "the recording: its prompt, answer or reference, or settings of the target"
-    elif job.scoring_key and other.scoring and job.scoring_key != other.scoring:
-        yield "criteria"
-
-
+_OTHER_INPUT = "agent input: prompts, session or scenario of the case, or settings of the target"
+_OTHER_EXPECTATIONS = "expectations of the case, or criteria"
+_OTHER_ROW = "the row: its prompt, answer or reference"
+_OTHER_REFERENCE = "the reference of the row, or the metrics"
+_OTHER_RECORDING = "the recording: its prompt, answer or reference, or settings of the target"
+_OTHER_CRITERIA = "criteria"
 _SCORE_WIDTH = 16  # cells of a symbol, and of a score with its threshold
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import isfinite, nan, sqrt
+from operator import attrgetter, itemgetter
 from statistics import fmean
 from typing import NamedTuple
 
@@ -321,10 +322,6 @@ def _format_calls(row: TableRow) -> StyledText:
     return StyledText(f"{made}/{row.expected_calls}", Style.WARNING if differs else Style.TEXT)
 
 
-def _get_latency(row: TableRow) -> float:
-    return row.latency
-
-
 _LEADING = (
     Column(
         EVAL_SET,
@@ -346,8 +343,8 @@ _FACTS = (
         "latency",
         10,
         lambda row: StyledText(format_time_taken(row.latency)),
-        _get_latency,
-        _get_latency,
+        attrgetter("latency"),
+        attrgetter("latency"),
         format_time_taken,
     ),
     Column(
@@ -578,7 +575,7 @@ class ResultTable(ListRows):
         room = width - self._find_id_width(width)
         self._offset = min(self._offset, self.column)
         columns = self.columns
-        while self._offset < self.column and _sum_widths(columns[self._offset : self.column + 1]) > room:
+        while self._offset < self.column and sum(each.width for each in columns[self._offset : self.column + 1]) > room:
             self._offset += 1
 
     def format_titles(self, width: int) -> Line:
@@ -647,7 +644,7 @@ class ResultTable(ListRows):
                 absent.append(row)
             else:
                 known.append((value, row))
-        known.sort(key=_get_value, reverse=self.is_descending)
+        known.sort(key=itemgetter(0), reverse=self.is_descending)
         return [*(row for _, row in known), *absent]
 
     def _calculate_statistics(self, column: Column) -> tuple[float | None, float | None]:
@@ -688,11 +685,3 @@ class ResultTable(ListRows):
 def _pad_cell(piece: StyledText, width: int) -> list[StyledText]:
     shown = cut_line((piece,), width - 2)
     return [*shown, StyledText(" " * (width - sum(cell_len(part.text) for part in shown)))]
-
-
-def _sum_widths(columns: Sequence[Column]) -> int:
-    return sum(column.width for column in columns)
-
-
-def _get_value(pair: tuple[float | str, TableRow]) -> float | str:
-    return pair[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.style import Style as RichStyle
@@ -262,20 +262,10 @@ class TypedText(KeyHolder, TextArea):
         then_save: bool = False
 
     @dataclass
-    class FormWanted(Message):
-        """The user changes the type of the value."""
+    class Commanded(Message):
+        """The user changes the type of the value, restores its text, continues in their editor, or goes to the rows."""
 
-    @dataclass
-    class OriginalWanted(Message):
-        """The user restores the original text."""
-
-    @dataclass
-    class ExternalWanted(Message):
-        """The user continues in their own editor."""
-
-    @dataclass
-    class Left(Message):
-        """The user returns to the rows."""
+        command: Literal["form", "original", "external", "leave"]
 
     class ChoicesChanged(Message):
         """There are other continuations, or another one is chosen."""
@@ -369,19 +359,19 @@ class TypedText(KeyHolder, TextArea):
 
     def action_next_form(self) -> None:
         """Change the type of the value."""
-        self.post_message(self.FormWanted())
+        self.post_message(self.Commanded("form"))
 
     def action_original(self) -> None:
         """Restore the original text."""
-        self.post_message(self.OriginalWanted())
+        self.post_message(self.Commanded("original"))
 
     def action_external(self) -> None:
         """Continue in the user's own editor."""
-        self.post_message(self.ExternalWanted())
+        self.post_message(self.Commanded("external"))
 
     def action_leave(self) -> None:
         """Return to the rows."""
-        self.post_message(self.Left())
+        self.post_message(self.Commanded("leave"))
 
 
 # The box for a value: title, text field, error message.
