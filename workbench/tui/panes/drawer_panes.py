@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -18,10 +18,11 @@ from workbench.tui.state.browser_state import Subject, make_selections
 from workbench.tui.state.finder import FilteredRows
 from workbench.tui.state.problem_list import ListedProblem, Source
 from workbench.tui.state.run_progress import RunProgress, RunRows, format_summary
+from workbench.tui.state.text_layout import ListRows
 from workbench.tui.state.watch_state import WatchRows, draw_status, explain_empty
 from workbench.tui.widgets.inputs import Filtering, FilterLine
 from workbench.tui.widgets.key_line import StatusLine, say
-from workbench.tui.widgets.row_lists import LinesView, RowList, RowSource, Steerable
+from workbench.tui.widgets.row_lists import LinesView, RowList
 
 if TYPE_CHECKING:
     from workbench.watch.watch_events import SourceBroken
@@ -29,14 +30,10 @@ if TYPE_CHECKING:
 # The base class: the rows do not depend on the selection.
 
 
-class Rows(RowSource, Steerable, Protocol):
-    """Rows with a cursor that the user moves."""
-
-
 class RowsPane(Pane):
     """A pane with one list of `rows`, which `show_rows` updates."""
 
-    rows: Rows
+    rows: ListRows
 
     def show_rows(self) -> None:
         """Show the current rows. Only called while the pane is mounted."""

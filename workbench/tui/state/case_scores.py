@@ -50,6 +50,7 @@ from workbench.tui.state.text_layout import (
     bar,
     compute_share,
     format_time_taken,
+    measure_line,
     safe,
     safe_line,
     shorten_name,
@@ -294,7 +295,7 @@ def format_metric_row(metric: MetricResult, repeats: Sequence[float | None], *, 
         middle.append(
             StyledText(f"  {draw_metric_bar(metric, _calculate_mean(repeats), width=_BAR) or ' ' * _BAR}", badge.style)
         )
-    used = cell_len(lead) + sum(cell_len(piece.text) for piece in middle) + len(score)
+    used = cell_len(lead) + measure_line(tuple(middle)) + len(score)
     name = StyledText(
         shorten_name(safe_line(metric.name), max(width - used, 8)), Style.TEXT if is_reported else Style.STRONG
     )

@@ -46,10 +46,12 @@ from workbench.tui.state.text_layout import (
     cut_line,
     cut_parts,
     draw_track,
+    fill_line,
     fit_hints,
     format_set_name,
     keep_end,
     make_hint_line,
+    measure_line,
     plural,
     render_blocks,
     safe,
@@ -246,7 +248,7 @@ def _lay_out_section(section: _Section, width: int, height: int) -> Iterator[_Pl
     if has_more:
         shown = section.rows[: height - 1]
     for row in shown:
-        line = _pad_line(cut_line(row.line, width), width)
+        line = fill_line(row.line, width)
         yield line, (() if row.case is None else (Spot(section.title, row.case, 0, 0, width),))
     if has_more:
         yield (StyledText(f"… {total - len(shown):,} more", Style.MUTED),), ()
@@ -257,7 +259,7 @@ def _join_columns(left: Iterable[_Placed], right: Iterable[_Placed], start: int)
     nothing: _Placed = ((), ())
     for (one, its_spots), (other, more_spots) in zip_longest(left, right, fillvalue=nothing):
         moved = (spot._replace(start=spot.start + start, end=spot.end + start) for spot in more_spots)
-        joined.append(((*_pad_line(one, start), *other), (*its_spots, *moved)))
+        joined.append(((*fill_line(one, start), *other), (*its_spots, *moved)))
     return joined
 
 
@@ -280,11 +282,6 @@ def _highlight(line: Line, start: int, end: int) -> Line:
             after.append(piece)
         position += cell_len(piece.text)
     return (*before, StyledText(inside, Style.CURSOR), *after)
-
-
-def _pad_line(line: Line, width: int) -> Line:
-    gap = width - sum(cell_len(piece.text) for piece in line)
-    return (*line, StyledText(" " * gap)) if gap > 0 else line
 
 
 def _pad(text: str, width: int) -> str:
@@ -406,7 +403,7 @@ class _Group:
                 if has_outdated and badge is STALE:
                     pieces.append(StyledText(f" ({describe_outdated(self._stale)})", Style.MUTED))
             line = tuple(pieces)
-            if sum(cell_len(piece.text) for piece in line) <= width:
+            if measure_line(line) <= width:
                 break
         return cut_line(line, width)
 

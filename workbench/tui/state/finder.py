@@ -27,6 +27,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
+    measure_line,
     plural,
     safe_line,
     shorten,
@@ -531,7 +532,7 @@ class Finder(ListRows):
         if row.detail and room >= min(_LEAST_DETAIL, cell_len(row.detail) + 2):
             detail = cut_line((StyledText(f"  {row.detail}", Style.MUTED),), room)
             pieces += mark(detail, self._pattern.find_words(_join(detail)))
-            room -= sum(cell_len(piece.text) for piece in detail)
+            room -= measure_line(detail)
         if row.keys:
             pieces += [StyledText(" " * (max(room, 0) + 2)), StyledText(row.keys, Style.KEY)]
         return cut_line(tuple(pieces), width)

@@ -68,6 +68,7 @@ from workbench.tui.state.text_layout import (
     cut_parts,
     format_set_name,
     format_time_taken,
+    measure_line,
     plural,
     safe,
     safe_line,
@@ -142,7 +143,7 @@ class ComparedCases(ListRows):
             *_format_verdict(case.after, width),
         )
         scores = [StyledText(f" {_format_largest_change(case)}", Style.KEY)] if width >= _SCORES_FROM else []
-        room = width - cell_len(lead.text) - sum(cell_len(piece.text) for piece in (*verdicts, *scores))
+        room = width - measure_line((lead, *verdicts, *scores))
         is_repeated = (case.case.eval_id, case.case.occurrence) in self._repeated_ids
         eval_set = format_set_name(case.case.eval_set) if is_repeated else ""
         pieces = (

@@ -41,6 +41,7 @@ from workbench.tui.state.text_layout import (
     Style,
     StyledText,
     cut_line,
+    fill_line,
     fit_parts,
     format_set_name,
     format_time_taken,
@@ -682,6 +683,5 @@ class ResultTable(ListRows):
         return cut_line(tuple(pieces), width)
 
 
-def _pad_cell(piece: StyledText, width: int) -> list[StyledText]:
-    shown = cut_line((piece,), width - 2)
-    return [*shown, StyledText(" " * (width - sum(cell_len(part.text) for part in shown)))]
+def _pad_cell(piece: StyledText, width: int) -> Line:
+    return fill_line(cut_line((piece,), width - 2), width)

@@ -23,7 +23,7 @@ from workbench.tui.state.text_layout import (
     Paragraph,
     Style,
     StyledText,
-    cut_line,
+    fill_line,
     format_count,
     plural,
     safe_line,
@@ -81,10 +81,9 @@ class PlanSettings(ListRows):
         longest = max(len(f"{value:g}") for value in self._values.values())
         room = min(max(width - longest - len(f"  {mark}"), 0), _WORDS)
         digits = min(max(width - room - len(f"  {mark}"), longest), _VALUE)
-        label = cut_line((StyledText(f" {words} "),), room)
-        gap = " " * (room - sum(len(piece.text) for piece in label))
+        label = fill_line((StyledText(f" {words} "),), room)
         value = f"{self._values[name]:>{digits}g}  "
-        return (*label, StyledText(gap), StyledText(value, Style.STRONG), StyledText(mark, Style.KEY))
+        return (*label, StyledText(value, Style.STRONG), StyledText(mark, Style.KEY))
 
     @property
     def selected_setting(self) -> tuple[Setting, str, float]:

@@ -27,7 +27,16 @@ from workbench.model.identity import CaseKey
 from workbench.tui.keys import KeyHolder
 from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
-from workbench.tui.state.text_layout import Block, Line, ListRows, Style, StyledText, cut_line, render_blocks
+from workbench.tui.state.text_layout import (
+    Block,
+    Line,
+    ListRows,
+    Style,
+    StyledText,
+    cut_line,
+    measure_line,
+    render_blocks,
+)
 
 # Views of lines that draw only changed lines, so that keys stay fast with thousands of rows.
 
@@ -210,8 +219,7 @@ def make_strip(
     segments = [
         Segment(piece.text, uniform or screen.get_text_style(base, piece.style)) for piece in line if piece.text
     ]
-    used = sum(cell_len(piece.text) for piece in line)
-    return Strip(segments, used).adjust_cell_length(width, base)
+    return Strip(segments, measure_line(line)).adjust_cell_length(width, base)
 
 
 # A list of rows with a cursor: only the rows on the screen are drawn.
