@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -22,11 +22,12 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from workbench.store import settings
-from workbench.store.errors import StoreError, shown_path
+from workbench.store.errors import FileChanged, StoreError, shown_path
+from workbench.store.files import derive_set_name
 from workbench.store.settings import LOCATIONS, NewTarget, check_target, get_default_eval_sets
 from workbench.tui.backend.document_calls import find_new_sets
 from workbench.tui.keys import KEY_ACTIONS, PLACES, KeyPlace, bindings, keys_of
-from workbench.tui.screen_context import Pane, ProjectChanged, ScreenContext
+from workbench.tui.screen_context import DocumentsChanged, Pane, ProjectChanged, SaveWanted, ScreenContext
 from workbench.tui.state.case_filter import problem_of_set_name, propose_set_name, warning_of_set_name
 from workbench.tui.state.case_status import EDITED, MARKED, PARTLY_JUDGED, REPLAYED, STALE, Badge, CaseState, get_badge
 from workbench.tui.state.finder import FilteredRows, Pattern, fold
@@ -45,6 +46,9 @@ from workbench.tui.state.text_layout import (
 from workbench.tui.widgets.inputs import Filtering, FilterInput, FilterLine
 from workbench.tui.widgets.key_line import KeyLine, StatusLine, report_errors, say
 from workbench.tui.widgets.row_lists import LinesView, RowList, RowsAndText, StyledScreen
+
+if TYPE_CHECKING:
+    from workbench.engine.workspace import Workspace
 
 # Base of all screens over the main one. Each closes only once, whatever keys the user types meanwhile.
 
@@ -146,25 +150,22 @@ def is_leaving(node: MessagePump, screens: Collection[Screen[object]]) -> bool:
 Rows = TypeVar("Rows", bound=MarkedRows)
 
 
-class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
-    """Rows that the user marks, filters and saves. The result is None if the user cancels.
+class MarkingScreen(Dialog[Rows | None], Filtering, Generic[Rows]):
+    """Rows that the user marks, filters and saves, at least one. The result is None if the user cancels.
 
-    `ENTER` says what the enter key does with a row, `LETTERS` what the letters of the filter are of, and `REFUSED` why
-    a row cannot be marked.
+    `ENTER` says what the enter key does with a row, `LETTERS` what the letters of the filter are of, `REFUSED` why a
+    row cannot be marked, and `NONE_MARKED` why nothing can be saved.
     """
 
     ENTER: ClassVar[str] = "mark"
     LETTERS: ClassVar[str]
     REFUSED: ClassVar[str] = ""
+    NONE_MARKED: ClassVar[str]
 
     def __init__(self, rows: Rows) -> None:
         super().__init__()
         self._rows = rows
         self.listed = FilteredRows(rows)
-
-    @abstractmethod
-    def header_line(self) -> Line:
-        """Say what the rows are, and how many are marked."""
 
     def compose(self) -> ComposeResult:
         """Yield the counts, the rows, the selected one in full, and the keys."""
@@ -195,9 +196,16 @@ class MarkingScreen(Dialog[Result], Filtering, Generic[Rows, Result]):
         self._rows.toggle_all(self.listed.list_indexes())
         self.show_rows()
 
+    def action_save(self) -> None:
+        """Close, and return the rows with their marks."""
+        if self._rows.marked:
+            self.dismiss(self._rows)
+        else:
+            say(self, self.NONE_MARKED, severity="warning")
+
     def show_rows(self) -> None:
         """Show the present marks and the details of the selected row."""
-        self.query_one("#marked-head", StatusLine).show(self.header_line())
+        self.query_one("#marked-head", StatusLine).show(self._rows.header_line())
         self.query_one(RowsAndText).show(self.listed, from_top=True)
 
 
@@ -449,7 +457,9 @@ def _row(keys: str, what: str) -> Paragraph:
     return Paragraph((StyledText(f"{keys:<{_KEY_WIDTH - 1}} ", Style.KEY), StyledText(what)), indent=2, hang=_KEY_WIDTH)
 
 
-# The question for a new eval set.
+# The question for a new eval set, and what is added to one.
+
+Added = TypeVar("Added")
 
 
 async def ask_new_set(app: App[Any], context: ScreenContext, target: str) -> str | None:
@@ -464,6 +474,23 @@ async def ask_new_set(app: App[Any], context: ScreenContext, target: str) -> str
             warn=lambda name: warning_of_set_name(name, target=target, places=places),
         )
     )
+
+
+async def add_to_set(
+    widget: Widget, context: ScreenContext, eval_set: str, add: Callable[[Workspace], Added], *, is_new: bool
+) -> Added | None:
+    """Create the set if it is new, and add to it. Return None if its file has changed. Raises StoreError."""
+    if is_new:
+        set_id = derive_set_name(PurePosixPath(eval_set))
+        await context.backend.edit(lambda workspace: workspace.documents.create_set(eval_set, eval_set_id=set_id))
+        widget.post_message(ProjectChanged(select=eval_set))
+    try:
+        added = await context.backend.edit(add)
+    except FileChanged:  # the edit is unsaved; the user chooses between the versions
+        widget.post_message(SaveWanted(eval_set))
+        return None
+    widget.post_message(DocumentsChanged(frozenset([eval_set])))
+    return added
 
 
 # Questions for a new agent: its kind, name, location and eval sets.

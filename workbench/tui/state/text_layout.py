@@ -699,6 +699,10 @@ class MarkedRows(ListRows):
     def __init__(self, marked: Iterable[int] = ()) -> None:
         self.marked = set(marked)
 
+    @abstractmethod
+    def header_line(self) -> Line:
+        """Say what the rows are, and how many are marked."""
+
     def can_mark(self, index: int) -> bool:  # noqa: ARG002 - subclasses exclude rows
         """Return False for a row that cannot be marked."""
         return True
