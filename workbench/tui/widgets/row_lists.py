@@ -29,6 +29,7 @@ from workbench.tui.state.browser_rows import format_row
 from workbench.tui.state.project_state import ProjectState
 from workbench.tui.state.text_layout import (
     Block,
+    CursorRows,
     Line,
     ListRows,
     Style,
@@ -238,16 +239,6 @@ class RowSource(Protocol):
         """Format one row; the list cuts it to `width` cells."""
 
 
-class Steerable(Protocol):
-    """Rows with a cursor that the user moves."""
-
-    def move(self, by: int) -> None:
-        """Move the cursor by a number of rows."""
-
-    def move_to(self, index: int) -> None:
-        """Put the cursor on a row, or on the first or last row if the index is out of range."""
-
-
 class NoRows:
     """An empty list."""
 
@@ -290,7 +281,7 @@ class RowList(DrawnView[_RowKey]):
     class Steered(_OfList):
         """The user moved the cursor. The receiver calls `steer` with its rows and shows them again."""
 
-        def steer(self, rows: Steerable) -> None:
+        def steer(self, rows: CursorRows) -> None:
             """Move the cursor of the rows."""
             raise NotImplementedError
 
@@ -300,7 +291,7 @@ class RowList(DrawnView[_RowKey]):
 
         by: int
 
-        def steer(self, rows: Steerable) -> None:
+        def steer(self, rows: CursorRows) -> None:
             """Move the cursor by these rows."""
             rows.move(self.by)
 
@@ -310,7 +301,7 @@ class RowList(DrawnView[_RowKey]):
 
         index: int
 
-        def steer(self, rows: Steerable) -> None:
+        def steer(self, rows: CursorRows) -> None:
             """Put the cursor on this row."""
             rows.move_to(self.index)
 
