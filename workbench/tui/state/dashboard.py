@@ -169,7 +169,9 @@ class Dashboard:
         if self._state.project is None or row is None or not self._state.browser.sets:
             self._spots = ()
             lines = render_blocks(self._state.detail(), width=width, side_by_side=False)
-            return lines if self._state.project is None else [*self._lay_out_start(width), *lines]
+            if self._state.project is not None:  # the keys that are useful if nothing is listed come first
+                lines = [_format_hints(self._state, _choose_start_keys(self._state), width), (), *lines]
+            return lines
         if self._state.shows_project:
             group: _Group = _ProjectGroup(self._state, (None, ""), self.report, self.problem, now)
         else:
@@ -182,10 +184,6 @@ class Dashboard:
         if spot is not None:
             lines[spot.line] = _highlight(lines[spot.line], spot.start, spot.end)
         return lines
-
-    def _lay_out_start(self, width: int) -> list[Line]:
-        """Lay out the keys that are useful if nothing is listed."""
-        return [_format_hints(self._state, _choose_start_keys(self._state), width), ()]
 
     def _place(self, group: _Group, width: int, height: int) -> list[_Placed]:
         if width < _TWO_COLUMNS_FROM:

@@ -447,7 +447,7 @@ class Executions(ListRows):
             blocks.append(Paragraph.from_text(failure, Style.ERROR, indent=2, hang=2))
         blocks += self._describe_changes()
         blocks += _describe_scores(self.history.executions[self.cursor].metrics)
-        blocks += describe_criteria(self._find_config(run), self.history.case.eval_set)
+        blocks += describe_criteria(run.criteria.get(self.history.case.eval_set), self.history.case.eval_set)
         return [*blocks, *describe_options(run)]
 
     def _draw_trend(self) -> Iterator[Block]:
@@ -502,9 +502,6 @@ class Executions(ListRows):
         run = self.history.runs[run_id]
         criteria = {name: config for name, config in run.criteria.items() if name == self.history.case.eval_set}
         return run.model_copy(update={"criteria": criteria})
-
-    def _find_config(self, run: StoredRun) -> EvalConfig | None:
-        return run.criteria.get(self.history.case.eval_set)
 
     def _find_older(self, index: int) -> StoredJob | None:
         """Find the newest execution of an earlier run."""

@@ -579,7 +579,7 @@ class LinesView(DrawnView[_LineKey]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lay_out: LayOut = _make_empty_lines
+        self._lay_out: LayOut = lambda _width: ()
         self._lines: LineSource = ()
         self._cursor: int | None = None
 
@@ -653,10 +653,6 @@ class LinesView(DrawnView[_LineKey]):
         before, chosen, after = strip.divide([start, max(start, end), strip.cell_length])
         style = self.screen.get_component_rich_style("screen--selection")
         return Strip.join([before, chosen.apply_style(style), after])
-
-
-def _make_empty_lines(width: int) -> LineSource:  # noqa: ARG001
-    return ()
 
 
 # Lines that react to clicks.
